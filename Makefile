@@ -1,0 +1,57 @@
+# `make help` lists the targets. The first two need nothing but Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit check format bench lock jars clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## See ordered messaging work on a real broker with real flights
+	@$(BIN)/orderly demo $(ARGS)
+
+test: $(READY)  ## Run all tests; a real broker is downloaded and started for them
+	@$(BIN)/pytest $(ARGS)
+
+unit: $(READY)  ## Run the tests that need no broker
+	@$(BIN)/pytest tests/unit $(ARGS)
+
+check: $(READY)  ## Format, lint, types, unit tests, known vulnerabilities of the locked packages
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q tests/unit
+	@$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock || echo "pip-audit: not clean, or its service could not be reached"
+
+format: $(READY)  ## Format and mend what ruff can mend
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: $(READY)  ## Measure sending and consuming against the raw-socket floor
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(READY)  ## Renew requirements.lock (pinned versions with hashes)
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --quiet --output-file requirements.lock
+
+jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (needs Maven)
+	@$(BIN)/python docker/update_jars.py
+
+clean:  ## Remove the virtual environment and caches of this checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+
+# Exactly the locked packages, checked against their hashes; then this checkout, editable.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; say which: make demo PYTHON=python3.12"; exit 3; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "Python's venv module is missing; on Debian: apt install python3-venv"; exit 3; }
+	@echo "Preparing $(VENV) (once, about a minute) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""Ordered messages on Apache RocketMQ."""

@@ -1,0 +1,36 @@
+"""Performs the calls that dialogues yield, on the real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from orderly.client.broker import BrokerCalls
+from orderly.ordering.calls import (
+    Call,
+    LockQueues,
+    MaxOffset,
+    MinOffset,
+    QueryOffset,
+    SaveOffset,
+    SearchOffset,
+    UnlockQueues,
+)
+
+
+def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
+    """Return the function that answers calls for one group.
+
+    It is thread-safe, blocks for up to a request's time-out and raises OrderlyError when there is
+    no answer or one that says no.
+    """
+    table: dict[type[Call], Callable[[Any], Any]] = {
+        LockQueues: lambda call: brokers.lock_queues(group, call.broker_name, call.queues),
+        UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
+        QueryOffset: lambda call: brokers.query_offset(group, call.queue),
+        SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
+        MinOffset: lambda call: brokers.min_offset(call.queue),
+        MaxOffset: lambda call: brokers.max_offset(call.queue),
+        SearchOffset: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
+    }
+    return lambda call: table[type(call)](call)

@@ -1,0 +1,92 @@
+"""Threads that run handlers: started on demand, ended when idle.
+
+The standard ThreadPoolExecutor never ends an idle thread; an ordered consumer that once had many
+busy queues would keep all of them. Java: ThreadPoolExecutor with a keep-alive of 60 s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from orderly.log import get_logger
+
+_log = get_logger("orderly.consumer")
+
+
+class WorkerPool:
+    """Runs functions on `minimum` to `maximum` daemon threads. Thread-safe.
+
+    Args:
+        name: threads are called "orderly-work-<name>-<n>".
+        idle: seconds after which an idle thread above the minimum ends.
+    """
+
+    def __init__(self, name: str, minimum: int, maximum: int, *, idle: float = 60.0) -> None:
+        self._name = name
+        self._minimum = minimum
+        self._maximum = maximum
+        self._idle_timeout = idle
+        self._tasks: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._numbers = count(1)
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    @property
+    def threads(self) -> int:
+        """Threads alive now."""
+        return self._threads
+
+    @property
+    def crowded(self) -> bool:
+        """True if a task waits although every thread is busy: a long run should yield."""
+        return len(self._tasks) > self._idle
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task` on some thread; after `close` it is dropped."""
+        with self._changed:
+            if self._closed:
+                return
+            self._tasks.append(task)
+            if len(self._tasks) > self._idle and self._threads < self._maximum:
+                self._start_thread()
+            else:
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Drop waiting tasks and end the threads after their present one; waits for none."""
+        with self._changed:
+            self._closed = True
+            self._tasks.clear()
+            self._changed.notify_all()
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        name = f"orderly-work-{self._name}-{next(self._numbers)}"
+        threading.Thread(target=self._loop, name=name, daemon=True).start()
+
+    def _loop(self) -> None:
+        while (task := self._next_task()) is not None:
+            try:
+                task()
+            except Exception:  # noqa: BLE001 - the pool outlives a defect in one run
+                _log.exception("a consume run failed; this is a defect of orderly")
+
+    def _next_task(self) -> Callable[[], None] | None:
+        """Wait for a task; None ends the thread: closed, or idle for long enough."""
+        with self._changed:
+            self._idle += 1
+            try:
+                while not self._tasks:
+                    in_time = self._closed or self._changed.wait(self._idle_timeout)
+                    idle_long = not in_time and not self._tasks
+                    if self._closed or (idle_long and self._threads > self._minimum):
+                        self._threads -= 1
+                        return None
+                return self._tasks.popleft()
+            finally:
+                self._idle -= 1

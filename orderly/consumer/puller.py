@@ -1,0 +1,120 @@
+"""Keeps a long poll open for every held queue.
+
+A reply is taken in on the connection's reader thread, which then asks for the next one: no
+hand-off between threads on the hot path. Whatever may connect runs on a small executor instead.
+A pull never carries an offset commit: it would slip past the fence of `offset_saver`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from orderly.client.pulling import PullQuery, PullResult, PullStatus
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import OrderlyError
+from orderly.model import ReceivedMessage
+from orderly.ordering.owned_queue import Gate
+
+_CONNECTING_THREADS = 4
+
+
+class Puller:
+    """Pulls into the held queues. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        arrived: called when a queue has messages and its run was claimed for the caller.
+    """
+
+    def __init__(self, session: Session, arrived: Callable[[Held], None]) -> None:
+        self._session = session
+        self._arrived = arrived
+        self._executor = ThreadPoolExecutor(
+            _CONNECTING_THREADS, thread_name_prefix=f"orderly-pull-{session.group}"
+        )
+        self._closed = False
+
+    def start(self, held: Held) -> None:
+        """Begin pulling a queue; returns at once."""
+        if not self._closed:
+            self._executor.submit(self._pull, held, may_connect=True)
+
+    def reopen(self, held: Held) -> None:
+        """Pull again a queue that was full."""
+        self._pull(held, may_connect=False)
+
+    def close(self) -> None:
+        """Begin no further pull. Idempotent."""
+        self._closed = True
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _pull(self, held: Held, *, may_connect: bool) -> None:
+        if self._closed:
+            return
+        with held.lock:
+            gate = held.owned.pull_gate(now())
+            offset = held.owned.next_pull
+        if gate is Gate.OPEN:
+            self._send(held, offset, may_connect=may_connect)
+        elif gate is Gate.NOT_LOCKED:
+            self._session.attention()
+
+    def _send(self, held: Held, offset: int, *, may_connect: bool) -> None:
+        session = self._session
+        query = PullQuery(
+            session.group,
+            held.queue,
+            offset,
+            session.config.pull_batch,
+            held.subscription,
+        )
+        try:
+            sent = session.client.brokers.pull(
+                query, partial(self._replied, held), may_connect=may_connect
+            )
+        except OrderlyError as error:
+            self._failed(held, error)
+            return
+        if not sent:
+            with held.lock:
+                held.owned.pull_failed()
+            self.start(held)
+
+    def _replied(self, held: Held, reply: PullResult | OrderlyError) -> None:
+        if isinstance(reply, OrderlyError):
+            self._failed(held, reply)
+        elif reply.status is PullStatus.OFFSET_ILLEGAL:
+            self._offset_illegal(held, reply.next_offset)
+        else:
+            self._take_in(held, reply.messages, reply.next_offset)
+
+    def _take_in(self, held: Held, messages: list[ReceivedMessage], next_offset: int) -> None:
+        with held.lock:
+            run = held.owned.pulled(messages, next_offset)
+        if run:
+            self._arrived(held)
+        self._pull(held, may_connect=False)
+
+    def _offset_illegal(self, held: Held, correct: int) -> None:
+        with held.lock:
+            before = held.owned.next_pull
+            changed = held.owned.offset_illegal(correct)
+        if changed:
+            held.log.warning(
+                "the broker refused the offset; the queue starts again where it says",
+                refused=before,
+                correct=correct,
+                skipped=max(0, correct - before),
+            )
+            self._session.attention()
+
+    def _failed(self, held: Held, error: OrderlyError) -> None:
+        with held.lock:
+            held.owned.pull_failed()
+        if self._closed:
+            return
+        retry = self._session.config.pull_retry
+        held.log.warning("pull failed", error=str(error), retry_in_seconds=retry)
+        self._session.client.schedule.after(retry, partial(self.start, held))

@@ -1,0 +1,187 @@
+"""Decides with the other members who owns which queue, and carries the difference out.
+
+A round runs every 20 s, when the broker says that the members changed, at the start, and when a
+queue needs attention. One topic's failure never stops the others, and a failed question keeps the
+assignment as it is. Java: RebalanceImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import OrderlyError, TopicNotFound
+from orderly.model import MessageQueue
+from orderly.ordering.allocation import averagely
+from orderly.ordering.calls import LockQueues
+from orderly.ordering.handover import find_start
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.rebalance import Plan, by_broker, my_share, plan
+from orderly.ordering.start import RETRY_PREFIX
+
+RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
+
+
+class Rebalancer:
+    """Runs rounds on one thread.
+
+    Args:
+        session: the consumer's shared state.
+        saver: saves offsets before a lock is given back.
+        start_pulling: called for each queue gained.
+        again: asks for another round after some seconds.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        saver: OffsetSaver,
+        start_pulling: Callable[[Held], None],
+        again: Callable[[float], None],
+    ) -> None:
+        self._session = session
+        self._saver = saver
+        self._start_pulling = start_pulling
+        self._again = again
+        self._idle_reported: set[str] = set()
+
+    def round(self) -> None:
+        """Do one round; asks for another one soon if something is left to do."""
+        session = self._session
+        settled = True
+        for topic in tuple(session.subscriptions):
+            try:
+                settled &= self._rebalance(topic)
+            except OrderlyError as error:
+                self._report(topic, error)
+        self._drop_unsubscribed()
+        settled &= self.release_idle()
+        if not settled:
+            self._again(RETRY_SOON)
+
+    def release_idle(self) -> bool:
+        """Release each dropped queue that no handler works on; returns whether none is left."""
+        leaving = [held for held in self._session.held() if held.owned.dropped is not None]
+        released = [self._release(held) for held in leaving]
+        return all(released)
+
+    def drop_all(self, reason: Drop) -> None:
+        """Stop handing out on every queue."""
+        for held in self._session.held():
+            self._drop(held, reason)
+
+    def _rebalance(self, topic: str) -> bool:
+        session = self._session
+        queues = session.client.routes.get(topic).read_queues()
+        members = session.client.brokers.consumer_ids(session.group, topic)
+        share = my_share(session.client.client_id, queues, members, averagely)
+        if share is None:
+            session.log.info("not among the group's members yet", subscribed=topic, members=members)
+            return False
+        self._report_idle(topic, share, members)
+        changes = self._plan(topic, share)
+        for held in self._session.held():
+            if held.queue in changes.revoked:
+                self._drop(held, Drop.REVOKED)
+        gained = self._gain(changes.gained)
+        if changes.revoked or gained:
+            session.client.heartbeat.heartbeat_now()
+        return gained == len(changes.gained)
+
+    def _plan(self, topic: str, share: frozenset[MessageQueue]) -> Plan:
+        of_topic = [held for held in self._session.held() if held.queue.topic == topic]
+        leaving = {held.queue for held in of_topic if held.owned.dropped is not None}
+        active = {held.queue for held in of_topic} - leaving
+        return plan(share, active, leaving)
+
+    def _gain(self, queues: tuple[MessageQueue, ...]) -> int:
+        """Lock and start queues; returns how many were taken."""
+        taken = 0
+        for broker_name, of_broker in by_broker(queues).items():
+            try:
+                taken += self._take(LockQueues(broker_name, of_broker))
+            except OrderlyError as error:
+                self._session.log.warning("queues not locked", broker=broker_name, error=str(error))
+        return taken
+
+    def _take(self, call: LockQueues) -> int:
+        asked_at = now()
+        granted = self._session.perform(call)
+        refused = [queue.queue_id for queue in call.queues if queue not in granted]
+        if refused:
+            self._session.log.info(
+                "queues still locked by another member",
+                broker=call.broker_name,
+                queue_ids=refused,
+            )
+        return sum(self._begin(queue, asked_at) for queue in call.queues if queue in granted)
+
+    def _begin(self, queue: MessageQueue, asked_at: float) -> bool:
+        session, config = self._session, self._session.config
+        try:
+            start = session.converse(find_start(queue, session.consume_from))
+        except OrderlyError as error:
+            # The lock stays ours and is asked for again with the next round; without a certain
+            # start there is no pull.
+            session.log.warning("start offset unknown", queue=str(queue), error=str(error))
+            return False
+        owned = OwnedQueue(
+            queue,
+            start,
+            Lease(asked_at, config.lock_trust),
+            max_messages=config.pull_threshold,
+            max_bytes=config.pull_threshold_bytes,
+        )
+        held = session.add(owned)
+        held.log.info("queue assigned", start=start)
+        self._start_pulling(held)
+        return True
+
+    def _drop_unsubscribed(self) -> None:
+        subscribed = self._session.subscriptions
+        for held in self._session.held():
+            if held.queue.topic not in subscribed:
+                self._drop(held, Drop.REVOKED)
+
+    def _drop(self, held: Held, reason: Drop) -> None:
+        with held.lock:
+            changed = held.owned.drop(reason)
+        if changed:
+            held.log.info("queue given up", reason=reason.value)
+
+    def _release(self, held: Held) -> bool:
+        with held.lock:
+            idle, reason = held.owned.idle, held.owned.dropped
+        if not idle:
+            return False
+        try:
+            self._saver.hand_on(held)
+        except OrderlyError as error:
+            held.log.warning("queue not released; it is tried again", error=str(error))
+            return False
+        self._session.remove(held)
+        held.log.info("queue released", reason=reason.value if reason else None)
+        # A queue dropped for its lock or its offset is still ours by allocation: take it again.
+        return reason in (Drop.REVOKED, Drop.CLOSING)
+
+    def _report(self, topic: str, error: OrderlyError) -> None:
+        if topic.startswith(RETRY_PREFIX) and isinstance(error, TopicNotFound):
+            return  # the broker makes the retry topic with the group's first heartbeat
+        self._session.log.warning(
+            "rebalance failed; the assignment stays", subscribed=topic, error=str(error)
+        )
+
+    def _report_idle(
+        self, topic: str, share: frozenset[MessageQueue], members: Iterable[str]
+    ) -> None:
+        if share:
+            self._idle_reported.discard(topic)
+        elif topic not in self._idle_reported and not topic.startswith(RETRY_PREFIX):
+            self._idle_reported.add(topic)
+            self._session.log.warning(
+                "more members than queues: this member is idle",
+                subscribed=topic,
+                members=len(tuple(members)),
+            )

@@ -1,0 +1,157 @@
+"""Every error `orderly` raises, in one tree.
+
+    OrderlyError
+    ├── ConfigError (ValueError)        a setting or an argument is wrong; nothing was sent
+    │   └── InvalidMessage              a message the broker would refuse, drop or cut
+    ├── NotAvailableYet                 a feature of the mission this release does not have
+    ├── LifecycleError                  start/close in the wrong order, the same group twice
+    ├── ProtocolError                   bytes from a peer that break the wire format
+    ├── RemotingError                   no answer: the connection, not the broker, failed
+    │   ├── ConnectFailed
+    │   ├── ConnectionLost
+    │   ├── RequestTimeout
+    │   └── NameServerUnavailable       no name server of the list answered
+    ├── BrokerError                     an answer, and it says no (code, remark, address)
+    │   ├── BrokerBusy                  flow control: the request was not executed
+    │   ├── BrokerUnavailable           shutting down; the request was not executed
+    │   ├── TopicNotFound
+    │   ├── GroupNotFound
+    │   ├── NoPermission
+    │   └── OffsetNotFound              "none stored": the only reply that means it
+    ├── RouteError                      a topic with no queue to write to or read from
+    │   └── LayoutChanged               strict layout: the route differs from the pin
+    ├── SendFailed                      a message that was not acknowledged; see its cause
+    │   └── PrecedingSendFailed         held back behind a failed send of the same key
+    └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
+
+An error answers two questions, so that loops ask the error and not a list of types:
+`retriable` (the same request may succeed later, unchanged) and `refresh_route` (the
+cached route is suspect). Every message says what to do next; `__cause__` is kept.
+"""
+
+from __future__ import annotations
+
+
+class OrderlyError(Exception):
+    """Root of the tree. `retriable` and `refresh_route` are class attributes."""
+
+    retriable: bool = False
+    refresh_route: bool = False
+
+
+class ConfigError(OrderlyError, ValueError):
+    """A setting or an argument is wrong. Raised before anything is sent."""
+
+
+class InvalidMessage(ConfigError):
+    """A message the broker would refuse, drop or cut. Raised before anything is sent."""
+
+
+class NotAvailableYet(OrderlyError, NotImplementedError):
+    """A feature that this release does not have; the text names the alternative."""
+
+
+class LifecycleError(OrderlyError, RuntimeError):
+    """A call that does not fit the object's state: started twice, used after close."""
+
+
+class ProtocolError(OrderlyError):
+    """Bytes from a peer that break the wire format, or exceed a limit of ours."""
+
+
+class RemotingError(OrderlyError):
+    """No answer came. Whether the request was executed is unknown unless a subclass says so."""
+
+    retriable = True
+    refresh_route = True
+
+    def __init__(self, message: str, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class ConnectFailed(RemotingError):
+    """The connection could not be opened; the request was not sent."""
+
+
+class ConnectionLost(RemotingError):
+    """The connection ended with the request unanswered."""
+
+
+class RequestTimeout(RemotingError, TimeoutError):
+    """No reply within the time-out; the broker may still execute the request."""
+
+
+class NameServerUnavailable(RemotingError):
+    """No name server of the list answered; `__cause__` is the last failure."""
+
+
+class BrokerError(OrderlyError):
+    """The peer answered with an error code.
+
+    Attributes: code (response code), remark (the peer's text, "" if none), address.
+    """
+
+    def __init__(self, message: str, *, code: int, remark: str = "", address: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.remark = remark
+        self.address = address
+
+
+class BrokerBusy(BrokerError):
+    """Flow control (codes 2 and 215): the request was not executed; try again later."""
+
+    retriable = True
+
+
+class BrokerUnavailable(BrokerError):
+    """The peer is shutting down or not in service (codes 14 and 1500); not executed."""
+
+    retriable = True
+    refresh_route = True
+
+
+class TopicNotFound(BrokerError):
+    """The topic is not known there (code 17)."""
+
+    refresh_route = True
+
+
+class GroupNotFound(BrokerError):
+    """The consumer group is not known there (code 26)."""
+
+
+class NoPermission(BrokerError):
+    """The broker or the topic does not permit it (code 16)."""
+
+    refresh_route = True
+
+
+class OffsetNotFound(BrokerError):
+    """No offset is stored for this group and queue (code 22)."""
+
+
+class RouteError(OrderlyError):
+    """The topic's route has no queue that fits: none writable, or none readable."""
+
+    refresh_route = True
+
+
+class LayoutChanged(RouteError):
+    """Strict layout: the route's queues differ from the pinned ones; sending would move keys."""
+
+
+class SendFailed(OrderlyError):
+    """A message that was not acknowledged; `__cause__` says why.
+
+    It may be stored all the same when the cause is a time-out or a lost connection.
+    """
+
+
+class PrecedingSendFailed(SendFailed):
+    """Not sent: an earlier message of the same key failed. Call `producer.resume(key)` to go on."""
+
+
+class EmbeddedBrokerError(OrderlyError):
+    """The embedded broker could not be prepared, started or reached; the text says what to do."""

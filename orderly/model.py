@@ -1,0 +1,184 @@
+"""The values everything else speaks of. Frozen, comparable, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+NO_PROPERTIES: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageQueue:
+    """One queue of a topic on one broker: the unit of order.
+
+    Sorts by (topic, broker_name, queue_id), as Java's MessageQueue.compareTo does; every
+    member of a group must sort alike or the allocation overlaps.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to send.
+
+    Args:
+        topic: 1-127 characters of `%|a-zA-Z0-9_-`.
+        body: 1 byte to 4 MiB.
+        sharding_key: messages with the same key go to the same queue, in order. A `str`, or an
+            `int` (its decimal text under a hash selector, its value under numeric mod).
+        tags: one tag, for the consumer's filter.
+        keys: words for the broker's index; without spaces.
+        properties: further properties, kept by the broker; names of RocketMQ's own are refused.
+    """
+
+    topic: str
+    body: bytes
+    sharding_key: str | int | None = None
+    tags: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message as the broker stored it.
+
+    Times are seconds since the epoch on the clock of the host that wrote them. `queue_offset`
+    is authoritative: filtered pulls have gaps. `message_id` is the sender's id (UNIQ_KEY),
+    kept across retries and dead letters; `offset_message_id` names the stored copy.
+    """
+
+    queue: MessageQueue
+    queue_offset: int
+    body: bytes
+    properties: Mapping[str, str]
+    message_id: str
+    offset_message_id: str
+    born_time: float
+    store_time: float
+    born_host: str
+    store_host: str
+    reconsume_times: int
+    flag: int
+    sys_flag: int
+    physical_offset: int
+    stored_size: int
+
+    @property
+    def topic(self) -> str:
+        """Topic the message was sent to (for a retried message the original one)."""
+        return self.properties.get("RETRY_TOPIC") or self.queue.topic
+
+    @property
+    def sharding_key(self) -> str | None:
+        """Property `__SHARDINGKEY`, or None."""
+        return self.properties.get("__SHARDINGKEY")
+
+    @property
+    def tags(self) -> str | None:
+        """The tag, or None."""
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The index keys (property `KEYS` split at spaces)."""
+        return tuple(self.properties.get("KEYS", "").split())
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What the broker said of a stored message.
+
+    `status` is "SEND_OK", or "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE":
+    stored all the same, with weaker durability (codes 10, 12, 11).
+    """
+
+    queue: MessageQueue
+    queue_offset: int
+    message_id: str
+    offset_message_id: str
+    status: str = "SEND_OK"
+
+
+class Permission(IntFlag):
+    """A queue's permission bits (PermName in Java)."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """How many queues of a topic a broker serves, and what may be done with them."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    permission: Permission
+    topic_sys_flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """A broker's addresses ("host:port") by broker id; id 0 is the master."""
+
+    broker_name: str
+    cluster: str
+    addresses: Mapping[int, str]
+
+    @property
+    def master(self) -> str | None:
+        """Address of the master, or None while it is down."""
+        return self.addresses.get(0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where a topic's queues live, as a name server told it."""
+
+    topic: str
+    queues: tuple[QueueData, ...]
+    brokers: tuple[BrokerData, ...]
+    order_conf: str = ""
+
+    def broker(self, broker_name: str) -> BrokerData | None:
+        """The broker of that name, or None if the route does not list it."""
+        return next((b for b in self.brokers if b.broker_name == broker_name), None)
+
+    def read_queues(self) -> tuple[MessageQueue, ...]:
+        """All queues to consume, sorted; also while a master is down (a slave may serve them)."""
+        return self._queues(
+            (q.broker_name, q.read_queues) for q in self.queues if Permission.READ in q.permission
+        )
+
+    def write_queues(self) -> tuple[MessageQueue, ...]:
+        """All queues to send to, in the order selectors count them.
+
+        The writable ones of brokers with a master, sorted
+        (Java: MQClientInstance.topicRouteData2TopicPublishInfo).
+        """
+        return self._queues(
+            (q.broker_name, q.write_queues)
+            for q in self.queues
+            if Permission.WRITE in q.permission and self._has_master(q.broker_name)
+        )
+
+    def _has_master(self, broker_name: str) -> bool:
+        broker = self.broker(broker_name)
+        return broker is not None and broker.master is not None
+
+    def _queues(self, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
+        return tuple(
+            MessageQueue(self.topic, name, queue_id)
+            for name, count in sorted(counts)
+            for queue_id in range(count)
+        )

@@ -1,0 +1,94 @@
+"""The questions and orders that dialogues put to a broker, as values.
+
+A dialogue is a generator: it yields one of these, the shell performs it (blocking, with a
+time-out) and sends the answer back in, or throws the OrderlyError. So whole conversations, and
+every failure in them, are tested and simulated without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from orderly.errors import OrderlyError
+from orderly.model import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class LockQueues:
+    """Lock, or renew, queues of one broker. Answer: frozenset of those now ours."""
+
+    broker_name: str
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockQueues:
+    """Give the lock of queues of one broker back. Answer: None."""
+
+    broker_name: str
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOffset:
+    """The group's committed offset. Answer: int, or None if none is stored; never a guess."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOffset:
+    """Commit an offset and wait for the broker's acknowledgement. Answer: None."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MinOffset:
+    """The lowest offset the broker still has. Answer: int."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class MaxOffset:
+    """The offset after the newest message. Answer: int."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOffset:
+    """The first offset stored at or after `moment`. Answer: int."""
+
+    queue: MessageQueue
+    moment: datetime
+
+
+Call = LockQueues | UnlockQueues | QueryOffset | SaveOffset | MinOffset | MaxOffset | SearchOffset
+Answer = TypeVar("Answer")
+Dialogue = Generator[Call, Any, Answer]
+
+
+def converse(dialogue: Dialogue[Answer], perform: Callable[[Call], Any]) -> Answer:
+    """Run a dialogue to its end with `perform` answering each call.
+
+    Raises:
+        OrderlyError: whatever `perform` raised and the dialogue did not handle.
+    """
+    try:
+        call = next(dialogue)
+        while True:
+            try:
+                answer = perform(call)
+            except OrderlyError as error:
+                call = dialogue.throw(error)
+            else:
+                call = dialogue.send(answer)
+    except StopIteration as end:
+        result: Answer = end.value
+        return result

@@ -1,0 +1,215 @@
+"""One queue that this consumer holds: lock, messages, offset and the right to run, in one place.
+
+Every rule that keeps the order is a method here: a message is handed out only under a valid lease,
+one run at a time, and the offset moves only over what is finished while the queue is ours.
+
+Life: held -> (drop) leaving -> idle -> released by the shell. A dropped queue comes back only as a
+new OwnedQueue, after its lock and its offset have been asked for anew; a cache that outlived a lost
+lock is never used (Java keeps it and delivers what others may have passed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.lease import Lease
+from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.results import Disposition
+
+
+class Drop(Enum):
+    """Why a queue is given up."""
+
+    REVOKED = "given to another member, or unsubscribed"
+    LOST = "the broker's lock was lost, or not renewed in time"
+    OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
+    CLOSING = "the consumer is closing"
+
+
+class Gate(Enum):
+    """Whether to pull now; what is not OPEN says why."""
+
+    OPEN = "pull"
+    DROPPED = "the queue is being given up"
+    NOT_LOCKED = "the lease ran out"
+    BUSY = "a pull is under way"
+    FULL = "enough is cached; consuming reopens the gate"
+
+
+class OwnedQueue:
+    """A held queue. Not thread-safe: the shell's lock is around every call.
+
+    Args:
+        queue: which one.
+        start: offset of the first message to pull, from `handover.find_start`.
+        lease: the lock, just granted.
+        max_messages, max_bytes: cached messages and bytes at which the pull gate closes.
+    """
+
+    def __init__(
+        self, queue: MessageQueue, start: int, lease: Lease, *, max_messages: int, max_bytes: int
+    ) -> None:
+        self.queue = queue
+        self.lease = lease
+        self.messages = ProcessQueue()
+        self.next_pull = start
+        self.offset = start
+        self.dropped: Drop | None = None
+        self.handling_since: float | None = None
+        self._saved = start
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._pulling = False
+        self._throttled = False
+        self._running = False
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def drop(self, reason: Drop) -> bool:
+        """Stop handing out; returns whether this changed anything.
+
+        Losing the lock outranks every other reason: nothing may be saved after it.
+        """
+        if reason is Drop.LOST:
+            self.lease.lose()
+        if self.dropped is None or (reason is Drop.LOST and self.dropped is not Drop.LOST):
+            self.dropped = reason
+            return True
+        return False
+
+    @property
+    def idle(self) -> bool:
+        """True if no handler has a message of this queue."""
+        return self.handling_since is None
+
+    def keeps_lock(self, now: float) -> bool:
+        """True if the lock is ours to renew: also while a dropped queue's handler still runs."""
+        if not self.lease.valid(now):
+            self.drop(Drop.LOST)
+        return self.dropped is not Drop.LOST
+
+    # --- pulling -------------------------------------------------------------------------------
+
+    def pull_gate(self, now: float) -> Gate:
+        """Ask to pull; OPEN marks the pull as under way, until `pulled` or `pull_failed`."""
+        gate = self._gate(now)
+        if gate is Gate.OPEN:
+            self._pulling, self._throttled = True, False
+        return gate
+
+    def _gate(self, now: float) -> Gate:
+        if self.dropped is not None:
+            return Gate.DROPPED
+        if not self.lease.valid(now):
+            return Gate.NOT_LOCKED
+        if self._pulling:
+            return Gate.BUSY
+        if self._above(1.0):
+            self._throttled = True
+            return Gate.FULL
+        return Gate.OPEN
+
+    @property
+    def wants_pull(self) -> bool:
+        """True once a queue whose gate was FULL has been worked down to half."""
+        return self._throttled and not self._above(0.5)
+
+    def _above(self, share: float) -> bool:
+        held = self.messages
+        return held.count > self._max_messages * share or held.size > self._max_bytes * share
+
+    def pulled(self, messages: Sequence[ReceivedMessage], next_offset: int) -> bool:
+        """Take in a pull's reply; returns whether the shell shall request a run.
+
+        Args:
+            messages: what passed the filter, in offset order.
+            next_offset: where the next pull starts. Offsets below it that brought no message were
+                filtered and count as done once nothing lower is unfinished.
+        """
+        self._pulling = False
+        if self.dropped is not None:
+            return False
+        self.messages.put(messages)
+        self.next_pull = max(self.next_pull, next_offset)
+        self._pass_filtered()
+        return self.messages.pending > 0 and self.request_run()
+
+    def pull_failed(self) -> None:
+        """A pull ended without a reply: the gate may open again."""
+        self._pulling = False
+
+    def offset_illegal(self, correct: int) -> bool:
+        """The broker refused the offset and named `correct`: start there, discard all else.
+
+        The offset may go down. Results of messages in hand no longer count. Returns whether this
+        changed anything (the shell then announces it).
+        """
+        self._pulling = False
+        if self.dropped is not None:
+            return False
+        self.offset = correct
+        self.dropped = Drop.OFFSET_ILLEGAL
+        return True
+
+    def _pass_filtered(self) -> None:
+        if self.messages.count == 0:
+            self.offset = max(self.offset, self.next_pull)
+
+    # --- running -------------------------------------------------------------------------------
+
+    def request_run(self) -> bool:
+        """Claim the run; True if the caller must submit it. Requests during a run coalesce.
+
+        The claim lasts until `take` finds nothing, so over suspensions too: nobody else starts
+        the queue while it waits.
+        """
+        if self._running or self.dropped is not None:
+            return False
+        self._running = True
+        return True
+
+    def take(self, limit: int, now: float) -> list[ReceivedMessage]:
+        """Next batch for the handler, only under a valid lease; an empty list ends the run."""
+        if self.dropped is None and not self.lease.valid(now):
+            self.drop(Drop.LOST)
+        batch = self.messages.take(limit) if self.dropped is None else []
+        self._running = bool(batch)
+        self.handling_since = now if batch else None
+        return batch
+
+    def finish(
+        self, batch: Sequence[ReceivedMessage], disposition: Disposition, now: float
+    ) -> None:
+        """Apply a handler's result.
+
+        A success that ends after the queue was revoked still counts, for the lock was kept. After
+        a lost lock or a reset it does not: the offset is no longer ours to move.
+        """
+        self.handling_since = None
+        if self.dropped is None and not self.lease.valid(now):
+            self.drop(Drop.LOST)
+        if self.dropped in (Drop.LOST, Drop.OFFSET_ILLEGAL):
+            return
+        if disposition is Disposition.COMMIT:
+            committed = self.messages.commit()
+            if committed is not None:
+                self.offset = committed
+            self._pass_filtered()
+        elif disposition is Disposition.PUT_BACK:
+            self.messages.put_back(batch)
+        elif disposition is Disposition.ROLLBACK:
+            self.messages.rollback()
+
+    # --- saving --------------------------------------------------------------------------------
+
+    def unsaved(self, now: float) -> int | None:
+        """The offset to save, or None if it is saved already or not ours to save."""
+        if not self.keeps_lock(now) or self.offset == self._saved:
+            return None
+        return self.offset
+
+    def saved(self, offset: int) -> None:
+        """The broker acknowledged `offset`."""
+        self._saved = offset

@@ -1,0 +1,92 @@
+"""The messages of one queue held in this process: pending ones and those in hand.
+
+Knows nothing of locks, time or the network. Java: ProcessQueue (its two tree maps; pulls of one
+queue arrive in offset order, so two deques do the same work without a tree).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orderly.model import ReceivedMessage
+
+
+class ProcessQueue:
+    """Pending and in-hand messages of one MessageQueue, both in rising offset order.
+
+    Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes as
+    stored) cover both, because both must fit in memory.
+    """
+
+    __slots__ = ("_in_hand", "_last", "_pending", "count", "size")
+
+    def __init__(self) -> None:
+        self._pending: deque[ReceivedMessage] = deque()
+        self._in_hand: deque[ReceivedMessage] = deque()
+        self._last = -1
+        self.count = 0
+        self.size = 0
+
+    @property
+    def pending(self) -> int:
+        """Messages waiting to be taken."""
+        return len(self._pending)
+
+    @property
+    def in_hand(self) -> int:
+        """Messages taken and not yet committed."""
+        return len(self._in_hand)
+
+    @property
+    def head(self) -> ReceivedMessage | None:
+        """The lowest uncommitted message, or None."""
+        if self._in_hand:
+            return self._in_hand[0]
+        return self._pending[0] if self._pending else None
+
+    def put(self, messages: Sequence[ReceivedMessage]) -> int:
+        """Add pulled messages; returns how many were new.
+
+        What is not above the last offset seen is a repeated pull reply and is left out.
+        """
+        before = self.count
+        for message in messages:
+            if message.queue_offset > self._last:
+                self._pending.append(message)
+                self._last = message.queue_offset
+                self.count += 1
+                self.size += message.stored_size
+        return self.count - before
+
+    def take(self, limit: int) -> list[ReceivedMessage]:
+        """Move up to `limit` of the lowest pending messages into the hand and return them."""
+        batch = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
+        self._in_hand.extend(batch)
+        return batch
+
+    def commit(self) -> int | None:
+        """Forget all in-hand messages; returns the offset after the last, None if there is none."""
+        if not self._in_hand:
+            return None
+        last = self._in_hand[-1].queue_offset
+        self.count -= len(self._in_hand)
+        self.size -= sum(message.stored_size for message in self._in_hand)
+        self._in_hand.clear()
+        return last + 1
+
+    def rollback(self) -> None:
+        """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
+        self._pending.extendleft(reversed(self._in_hand))
+        self._in_hand.clear()
+
+    def put_back(self, batch: Sequence[ReceivedMessage]) -> None:
+        """Make `batch`, the messages taken last, pending again with one more attempt each.
+
+        Earlier in-hand messages (manual commit) stay in hand. Java: makeMessageToConsumeAgain.
+        """
+        for message in reversed(batch):
+            taken = self._in_hand.pop()
+            assert taken.queue_offset == message.queue_offset, "put_back of what was not taken last"
+            self._pending.appendleft(replace(taken, reconsume_times=taken.reconsume_times + 1))

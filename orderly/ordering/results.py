@@ -1,0 +1,68 @@
+"""What a handler may answer, and what each answer does: one literal table, every cell tested.
+
+Java: ConsumeOrderlyStatus and ConsumeMessageOrderlyService.processConsumeResult. One cell differs
+on purpose: ROLLBACK under auto-commit acts as SUSPEND, where Java acknowledges the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class ConsumeResult(StrEnum):
+    """A handler's answer. Nothing else is one: None, a foreign value or a raise is a failure."""
+
+    SUCCESS = "SUCCESS"
+    """Done (manual commit: done, to be committed later)."""
+    SUSPEND = "SUSPEND"
+    """Not done: the queue waits a moment and the same messages come again."""
+    COMMIT = "COMMIT"
+    """Manual commit: everything in hand is done."""
+    ROLLBACK = "ROLLBACK"
+    """Manual commit: everything in hand comes again."""
+
+
+class Disposition(Enum):
+    """What happens to the messages in hand."""
+
+    COMMIT = "commit everything in hand"
+    KEEP = "keep in hand until a later commit"
+    PUT_BACK = "this batch becomes pending again, one attempt more"
+    ROLLBACK = "everything in hand becomes pending again"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One cell: the disposition, whether the queue then waits, whether the answer was misplaced."""
+
+    disposition: Disposition
+    suspend: bool = False
+    misplaced: bool = False
+
+
+_GO_ON = Effect(Disposition.COMMIT)
+_AGAIN = Effect(Disposition.PUT_BACK, suspend=True)
+
+EFFECTS: Mapping[tuple[bool, ConsumeResult], Effect] = {
+    # (auto-commit, answer)            -> effect
+    (True, ConsumeResult.SUCCESS): _GO_ON,
+    (True, ConsumeResult.SUSPEND): _AGAIN,
+    (True, ConsumeResult.COMMIT): Effect(Disposition.COMMIT, misplaced=True),
+    (True, ConsumeResult.ROLLBACK): Effect(Disposition.PUT_BACK, suspend=True, misplaced=True),
+    (False, ConsumeResult.SUCCESS): Effect(Disposition.KEEP),
+    (False, ConsumeResult.SUSPEND): _AGAIN,
+    (False, ConsumeResult.COMMIT): _GO_ON,
+    (False, ConsumeResult.ROLLBACK): Effect(Disposition.ROLLBACK, suspend=True),
+}
+
+FAILURE = _AGAIN
+"""A raise, None or a foreign value, in either mode: never an acknowledgement."""
+
+
+def effect_of(answer: object, *, auto_commit: bool) -> Effect:
+    """Return the table's cell for a handler's answer; what is no ConsumeResult is FAILURE."""
+    if isinstance(answer, ConsumeResult):
+        return EFFECTS[auto_commit, answer]
+    return FAILURE

@@ -1,0 +1,228 @@
+"""The rules that keep the order of one held queue, one by one and against random histories."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import Drop, Gate, OwnedQueue
+from orderly.ordering.results import Disposition
+from tests.support.messages import QUEUE, message
+
+TRUST = 30.0
+
+
+def owned(start=0, *, asked_at=0.0, max_messages=4, max_bytes=10_000):
+    return OwnedQueue(
+        QUEUE, start, Lease(asked_at, TRUST), max_messages=max_messages, max_bytes=max_bytes
+    )
+
+
+def loaded(count=3, **kwargs):
+    queue = owned(**kwargs)
+    queue.pull_gate(0)
+    queue.pulled([message(i) for i in range(count)], count)
+    return queue
+
+
+def test_only_one_run_at_a_time_and_requests_coalesce():
+    queue = owned()
+    queue.pull_gate(0)
+    assert queue.pulled([message(0)], 1)
+    assert not queue.request_run()
+    queue.take(1, 1)
+    assert not queue.request_run()
+    queue.finish([message(0)], Disposition.COMMIT, 1)
+    assert queue.take(1, 1) == []
+    assert queue.request_run()
+
+
+def test_no_message_is_handed_out_once_the_lease_ran_out():
+    queue = loaded()
+    assert queue.take(1, TRUST) == []
+    assert queue.dropped is Drop.LOST
+    assert queue.idle
+
+
+def test_a_success_after_a_revocation_counts_because_the_lock_was_kept():
+    queue = loaded()
+    batch = queue.take(1, 1)
+    queue.drop(Drop.REVOKED)
+    queue.finish(batch, Disposition.COMMIT, 2)
+    assert queue.unsaved(2) == 1
+    assert queue.keeps_lock(2)
+
+
+def test_a_success_after_the_lock_was_lost_does_not_move_the_offset():
+    queue = loaded()
+    batch = queue.take(1, 1)
+    queue.drop(Drop.REVOKED)
+    queue.drop(Drop.LOST)
+    queue.finish(batch, Disposition.COMMIT, 2)
+    assert queue.offset == 0
+    assert queue.unsaved(2) is None
+    assert not queue.keeps_lock(2)
+
+
+def test_a_handler_that_outlasts_the_lease_commits_nothing():
+    queue = loaded()
+    batch = queue.take(1, 1)
+    queue.finish(batch, Disposition.COMMIT, TRUST + 1)
+    assert queue.dropped is Drop.LOST
+    assert queue.unsaved(TRUST + 1) is None
+
+
+def test_results_in_hand_do_not_count_after_the_broker_named_another_offset():
+    queue = loaded(count=3, start=0)
+    batch = queue.take(1, 1)
+    assert queue.pull_gate(1) is Gate.OPEN
+    assert queue.offset_illegal(2)
+    queue.finish(batch, Disposition.COMMIT, 2)
+    assert queue.unsaved(2) == 2
+
+
+def test_a_reset_may_go_back():
+    queue = loaded(count=3, start=0)
+    batch = queue.take(3, 1)
+    queue.finish(batch, Disposition.COMMIT, 1)
+    queue.saved(3)
+    assert queue.offset_illegal(1)
+    assert queue.unsaved(2) == 1
+
+
+def test_filtered_messages_count_as_done_only_when_nothing_lower_is_open():
+    queue = loaded(count=1)
+    queue.pull_gate(1)
+    queue.pulled([], 10)
+    assert queue.offset == 0
+    queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
+    assert queue.offset == 10
+
+
+def test_a_late_pull_reply_after_a_drop_is_not_taken_in():
+    queue = owned()
+    queue.pull_gate(0)
+    queue.drop(Drop.REVOKED)
+    assert not queue.pulled([message(0)], 1)
+    assert queue.messages.count == 0
+
+
+def test_the_pull_gate_closes_when_full_and_asks_again_at_half():
+    queue = loaded(count=5, max_messages=4)
+    assert queue.pull_gate(1) is Gate.FULL
+    for left in (4, 3):
+        queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
+        assert not queue.wants_pull, left
+    queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
+    assert queue.wants_pull
+    assert queue.pull_gate(1) is Gate.OPEN
+    assert not queue.wants_pull
+
+
+def test_the_pull_gate_counts_bytes_too():
+    queue = loaded(count=3, max_messages=100, max_bytes=250)
+    assert queue.pull_gate(1) is Gate.FULL
+
+
+def test_the_pull_gate_says_why_it_is_closed():
+    queue = owned()
+    assert queue.pull_gate(0) is Gate.OPEN
+    assert queue.pull_gate(0) is Gate.BUSY
+    assert queue.pull_gate(TRUST) is Gate.NOT_LOCKED
+    queue.drop(Drop.CLOSING)
+    assert queue.pull_gate(0) is Gate.DROPPED
+
+
+class OwnedQueueMachine(RuleBasedStateMachine):
+    """Random histories: pulls, handler results, drops, renewals, time.
+
+    The model is the list of offsets whose handling ended in a commit while the queue was ours.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+        self.log_end = 0
+        self.queue = owned(max_messages=8)
+        self.batch = []
+        self.kept = []
+        self.done = 0
+        self.delivered = []
+        self.saved = 0
+
+    @rule(seconds=st.floats(0, 12))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule()
+    def renewed(self):
+        if self.queue.keeps_lock(self.now):
+            self.queue.lease.renew(self.now)
+
+    @rule(count=st.integers(0, 4))
+    def pull(self, count):
+        if self.queue.pull_gate(self.now) is not Gate.OPEN:
+            return
+        first = self.queue.next_pull
+        self.log_end = max(self.log_end, first + count)
+        self.queue.pulled([message(i) for i in range(first, first + count)], first + count)
+
+    @precondition(lambda self: not self.batch)
+    @rule(limit=st.integers(1, 3))
+    def take(self, limit):
+        self.batch = self.queue.take(limit, self.now)
+        for taken in self.batch:
+            self.delivered.append(taken.queue_offset)
+
+    @precondition(lambda self: self.batch)
+    @rule(disposition=st.sampled_from(Disposition))
+    def finish(self, disposition):
+        self.queue.finish(self.batch, disposition, self.now)
+        if self.queue.dropped is not Drop.LOST:
+            if disposition is Disposition.KEEP:
+                self.kept += self.batch
+            elif disposition is Disposition.COMMIT:
+                self.done = self.batch[-1].queue_offset + 1
+                self.kept = []
+            elif disposition is Disposition.ROLLBACK:
+                self.kept = []
+        self.batch = []
+
+    @rule()
+    def save(self):
+        offset = self.queue.unsaved(self.now)
+        if offset is not None:
+            assert self.queue.lease.valid(self.now)
+            assert offset >= self.saved
+            self.queue.saved(offset)
+            self.saved = offset
+
+    @rule()
+    def revoke(self):
+        self.queue.drop(Drop.REVOKED)
+
+    @rule()
+    def lose(self):
+        self.queue.drop(Drop.LOST)
+
+    @invariant()
+    def the_offset_never_passes_an_unfinished_message(self):
+        assert self.queue.offset == self.done
+
+    @invariant()
+    def deliveries_never_skip(self):
+        seen = -1
+        for offset in self.delivered:
+            assert offset <= seen + 1
+            seen = max(seen, offset)
+
+    @invariant()
+    def nothing_is_handed_out_after_a_drop(self):
+        if self.queue.dropped is not None and not self.batch:
+            assert self.queue.take(1, self.now) == []
+
+
+TestOwnedQueueHistories = OwnedQueueMachine.TestCase
+TestOwnedQueueHistories.settings = settings(
+    max_examples=300, stateful_step_count=50, deadline=None
+)

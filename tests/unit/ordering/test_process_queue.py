@@ -1,0 +1,73 @@
+"""ProcessQueue against a model: two plain lists."""
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from orderly.ordering.process_queue import ProcessQueue
+from tests.support.messages import message
+
+
+class ProcessQueueMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.queue = ProcessQueue()
+        self.pending = []
+        self.in_hand = []
+        self.last_batch = []
+        self.next_offset = 0
+
+    @rule(gaps=st.lists(st.integers(1, 4), max_size=6))
+    def put(self, gaps):
+        fresh = []
+        for gap in gaps:
+            self.next_offset += gap
+            fresh.append(message(self.next_offset))
+        assert self.queue.put(fresh) == len(fresh)
+        self.pending += fresh
+
+    @rule()
+    def put_again_changes_nothing(self):
+        held = self.in_hand + self.pending
+        assert self.queue.put(held) == 0
+
+    @rule(limit=st.integers(1, 5))
+    def take(self, limit):
+        self.last_batch = self.queue.take(limit)
+        assert self.last_batch == self.pending[:limit]
+        self.in_hand += self.last_batch
+        self.pending = self.pending[limit:]
+
+    @rule()
+    def commit(self):
+        expected = self.in_hand[-1].queue_offset + 1 if self.in_hand else None
+        assert self.queue.commit() == expected
+        self.in_hand, self.last_batch = [], []
+
+    @rule()
+    def rollback(self):
+        self.queue.rollback()
+        self.pending = self.in_hand + self.pending
+        self.in_hand, self.last_batch = [], []
+
+    @rule()
+    def put_back(self):
+        self.queue.put_back(self.last_batch)
+        again = [replace(m, reconsume_times=m.reconsume_times + 1) for m in self.last_batch]
+        self.pending = again + self.pending
+        self.in_hand = self.in_hand[: len(self.in_hand) - len(again)]
+        self.last_batch = []
+
+    @invariant()
+    def counts_both_parts(self):
+        held = self.in_hand + self.pending
+        assert (self.queue.pending, self.queue.in_hand) == (len(self.pending), len(self.in_hand))
+        assert self.queue.count == len(held)
+        assert self.queue.size == sum(m.stored_size for m in held)
+        assert self.queue.head == (held[0] if held else None)
+
+
+TestProcessQueue = ProcessQueueMachine.TestCase
+TestProcessQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

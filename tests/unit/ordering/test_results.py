@@ -1,0 +1,39 @@
+"""Every cell of the table of consume results."""
+
+import pytest
+
+from orderly.ordering.results import EFFECTS, FAILURE, ConsumeResult, Disposition, effect_of
+
+CELLS = [
+    # auto, answer, disposition, suspends, misplaced
+    (True, "SUCCESS", Disposition.COMMIT, False, False),
+    (True, "SUSPEND", Disposition.PUT_BACK, True, False),
+    (True, "COMMIT", Disposition.COMMIT, False, True),
+    (True, "ROLLBACK", Disposition.PUT_BACK, True, True),
+    (False, "SUCCESS", Disposition.KEEP, False, False),
+    (False, "SUSPEND", Disposition.PUT_BACK, True, False),
+    (False, "COMMIT", Disposition.COMMIT, False, False),
+    (False, "ROLLBACK", Disposition.ROLLBACK, True, False),
+]
+
+
+@pytest.mark.parametrize(("auto", "answer", "disposition", "suspends", "misplaced"), CELLS)
+def test_cell(auto, answer, disposition, suspends, misplaced):
+    effect = effect_of(ConsumeResult(answer), auto_commit=auto)
+    assert (effect.disposition, effect.suspend, effect.misplaced) == (
+        disposition,
+        suspends,
+        misplaced,
+    )
+
+
+def test_the_table_has_no_other_cell():
+    assert len(EFFECTS) == len(CELLS)
+
+
+@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("answer", [None, True, 0, "SUCCESS", "success", object()])
+def test_what_is_no_consume_result_is_a_failure_and_never_commits(answer, auto):
+    effect = effect_of(answer, auto_commit=auto)
+    assert effect is FAILURE
+    assert effect.disposition is Disposition.PUT_BACK

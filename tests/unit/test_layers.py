@@ -1,0 +1,73 @@
+"""Imports go one way, and pure packages stay pure: read from the source, so nothing is imported."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "orderly"
+
+# A part may import from parts with a lower rank, and from itself.
+RANK = {
+    "errors": 0,
+    "model": 1,
+    "config": 2,
+    "log": 2,
+    "protocol": 3,
+    "ordering": 3,
+    "selectors": 3,
+    "remoting": 4,
+    "client": 5,
+    "producer": 6,
+    "consumer": 6,
+    "monitoring": 7,
+    "testing": 7,
+    "cli": 8,
+}
+PURE = {"errors", "model", "protocol", "ordering", "selectors"}
+IMPURE = {
+    "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
+    "queue", "random", "secrets", "select", "socket", "ssl", "structlog", "subprocess", "sys",
+    "tempfile", "tenacity", "threading", "time",
+}  # fmt: skip
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_to_lower_layers(path):
+    part = part_of(path)
+    if part == "__init__":
+        return
+    for module in imported(path):
+        root, *rest = module.split(".")
+        if root != "orderly":
+            continue
+        assert rest, f"{path}: imports the package itself, not one of its parts"
+        other = rest[0]
+        assert other == part or RANK[other] < RANK[part], f"{path}: {part} imports {other}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if part_of(p) in PURE], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_pure_parts_have_no_socket_thread_clock_or_log(path):
+    roots = {module.split(".")[0] for module in imported(path)}
+    assert not roots & IMPURE
+
+
+def test_every_part_has_a_rank():
+    assert {part_of(p) for p in FILES} - {"__init__"} <= set(RANK)
