@@ -270,9 +270,15 @@ class OrderlyConsumer:
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues held and locked at this moment, sorted; without those being given up."""
-        held = self._session.held()
-        return tuple(h.queue for h in held if h.owned.dropped is None)
+        """The subscribed topics' queues held and locked at this moment, sorted.
+
+        Without those being given up, and without the group's own retry topic.
+        """
+        return tuple(
+            held.queue
+            for held in self._session.held()
+            if held.owned.dropped is None and not held.queue.topic.startswith(RETRY_PREFIX)
+        )
 
     # --- wiring --------------------------------------------------------------------------------
 

@@ -11,21 +11,20 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 
-from orderly.log import get_logger
-
-_log = get_logger("orderly.consumer")
+from orderly.log import get_logger, where
 
 
 class WorkerPool:
     """Runs functions on `minimum` to `maximum` daemon threads. Thread-safe.
 
     Args:
-        name: threads are called "orderly-work-<name>-<n>".
+        name: the consumer group; threads are called "orderly-work-<name>-<n>".
         idle: seconds after which an idle thread above the minimum ends.
     """
 
     def __init__(self, name: str, minimum: int, maximum: int, *, idle: float = 60.0) -> None:
         self._name = name
+        self._log = get_logger("orderly.consumer", **where(name))
         self._minimum = minimum
         self._maximum = maximum
         self._idle_timeout = idle
@@ -74,7 +73,7 @@ class WorkerPool:
             try:
                 task()
             except Exception:  # noqa: BLE001 - the pool outlives a defect in one run
-                _log.exception("a consume run failed; this is a defect of orderly")
+                self._log.exception("a consume run failed; this is a defect of orderly")
 
     def _next_task(self) -> Callable[[], None] | None:
         """Wait for a task; None ends the thread: closed, or idle for long enough."""

@@ -91,6 +91,8 @@ class Puller:
             self._take_in(held, reply.messages, reply.next_offset)
 
     def _take_in(self, held: Held, messages: list[ReceivedMessage], next_offset: int) -> None:
+        if held.subscription.tags:  # the broker filters by hash; collisions get through
+            messages = [m for m in messages if held.subscription.matches(m.tags)]
         with held.lock:
             run = held.owned.pulled(messages, next_offset)
         if run:

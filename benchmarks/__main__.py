@@ -1,0 +1,8 @@
+"""Runs every benchmark, one after another: `python -m benchmarks [--json …]`."""
+
+import subprocess
+import sys
+
+for name in ("send", "consume"):
+    print(f"\n# {name}", flush=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=True)

@@ -1,0 +1,94 @@
+"""Compressed message bodies: zlib, and with the extra `speed` lz4 and zstd.
+
+Output is bounded: a few bytes can claim to be gigabytes. Which message is compressed how is told
+by its flags, in `stored_message`; what is worth compressing is the producer's decision.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+
+from orderly.errors import ProtocolError
+
+_ZLIB_LEVEL = 5  # Java's default
+
+
+class Compression(IntEnum):
+    """Bits 8 to 10 of a message's flags (MessageSysFlag)."""
+
+    OLD_ZLIB = 0  # written before there was a choice
+    LZ4 = 1
+    ZSTD = 2
+    ZLIB = 3
+
+
+def compress_zlib(data: bytes) -> bytes:
+    """Compress a body as Java does by default; it carries Compression.ZLIB."""
+    return zlib.compress(data, _ZLIB_LEVEL)
+
+
+def decompress(kind: int, data: bytes, limit: int) -> bytes:
+    """Decompress a body of at most `limit` bytes. Bytes after its end are ignored, as by Java.
+
+    Raises:
+        ProtocolError: an unknown kind, broken or cut data, more than `limit` bytes; or a kind
+            that needs the extra `speed`, which is not installed.
+    """
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise ProtocolError(f"a body is compressed in a way unknown here ({kind})")
+    try:
+        # One byte more than allowed tells a body at the limit from one beyond it.
+        result, complete = reader(data, limit + 1)
+    except ImportError as error:
+        raise ProtocolError(
+            f"a body is compressed with {Compression(kind).name.lower()}; reading it needs"
+            " `pip install 'rocketmq-orderly[speed]'`"
+        ) from error
+    if len(result) > limit:
+        raise ProtocolError(f"a compressed body holds more than the {limit} bytes allowed")
+    if not complete:
+        raise ProtocolError("a compressed body is cut")
+    return result
+
+
+def _read_zlib(data: bytes, limit: int) -> tuple[bytes, bool]:
+    inflater = zlib.decompressobj()
+    try:
+        result = inflater.decompress(data, limit)
+    except zlib.error as error:
+        raise ProtocolError(f"a body is no zlib stream: {error}") from error
+    return result, inflater.eof
+
+
+def _read_lz4(data: bytes, limit: int) -> tuple[bytes, bool]:
+    from lz4.frame import LZ4FrameDecompressor  # noqa: PLC0415 - optional: extra `speed`
+
+    inflater = LZ4FrameDecompressor()
+    try:
+        result: bytes = inflater.decompress(data, limit)
+    except (RuntimeError, ValueError, EOFError) as error:
+        raise ProtocolError(f"a body is no lz4 frame: {error}") from error
+    return result, inflater.eof
+
+
+def _read_zstd(data: bytes, limit: int) -> tuple[bytes, bool]:
+    import zstandard  # noqa: PLC0415 - optional: extra `speed`
+
+    try:
+        if zstandard.frame_content_size(data) > limit:  # what the frame claims; -1 is unknown
+            raise ProtocolError("a zstd body claims to hold more than the bytes allowed")
+        result = zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
+    except zstandard.ZstdError as error:
+        raise ProtocolError(f"a body is no zstd frame of at most {limit} bytes: {error}") from error
+    return result, True
+
+
+_READERS: dict[int, Callable[[bytes, int], tuple[bytes, bool]]] = {
+    Compression.OLD_ZLIB: _read_zlib,
+    Compression.ZLIB: _read_zlib,
+    Compression.LZ4: _read_lz4,
+    Compression.ZSTD: _read_zstd,
+}

@@ -1,0 +1,115 @@
+"""Typed headers to the string fields of a command, and back.
+
+A header is a frozen dataclass; a field is required on the wire unless it has a default. Its
+wire name is the camelCase of its own, or the one given by `wire("…")`. The headers themselves
+are in `headers` and `admin_headers`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from orderly.errors import ProtocolError
+
+H = TypeVar("H", bound=Hashable)
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+
+
+def wire(name: str, **options: Any) -> Any:
+    """Declare a header field whose wire name is `name`; `options` go to dataclasses.field."""
+    return field(metadata={"wire": name}, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    wire_name: str
+    required: bool
+    read: Callable[[str], Any]
+
+
+def to_ext(header: Hashable) -> dict[str, str]:
+    """Write a header's fields as strings; fields that are None are left out."""
+    return {
+        f.wire_name: _text(value)
+        for f in _fields_of(type(header))
+        if (value := getattr(header, f.name)) is not None
+    }
+
+
+def from_ext(cls: type[H], ext: Mapping[str, str]) -> H:
+    """Read a header of type `cls`; fields of `ext` it does not know are ignored.
+
+    Raises:
+        ProtocolError: a required field is missing, or a value does not read as its type.
+    """
+    values = {}
+    for f in _fields_of(cls):
+        text = ext.get(f.wire_name)
+        if text is not None:
+            values[f.name] = _read(cls, f, text)
+        elif f.required:
+            raise ProtocolError(f"{cls.__name__}: the header field {f.wire_name!r} is missing")
+    return cls(**values)
+
+
+def _read(cls: type, f: _Field, text: str) -> Any:
+    try:
+        return f.read(text)
+    except ValueError as error:
+        raise ProtocolError(
+            f"{cls.__name__}: the header field {f.wire_name!r} cannot be {text!r:.80}"
+        ) from error
+
+
+@cache
+def _fields_of(cls: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(cls)
+    return tuple(
+        _Field(
+            name=f.name,
+            wire_name=f.metadata.get("wire") or _camel(f.name),
+            required=f.default is MISSING,
+            read=_READERS[_plain(hints[f.name])],
+        )
+        for f in fields(cls)
+    )
+
+
+def _plain(kind: Any) -> Any:
+    return next((part for part in get_args(kind) if part is not type(None)), kind)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _read_int(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("not a decimal integer")
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("more than 64 bits")
+    return value
+
+
+def _read_bool(text: str) -> bool:
+    # Boolean.parseBoolean would take anything else for false
+    if text.lower() not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text.lower() == "true"
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {str: str, int: _read_int, bool: _read_bool}

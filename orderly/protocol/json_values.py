@@ -1,0 +1,129 @@
+"""Fields of JSON objects, checked: what is there must have the right type.
+
+A field that is null counts as missing, since Java leaves null fields out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from orderly.errors import ProtocolError
+from orderly.model import MessageQueue
+from orderly.protocol.java_json import loads
+
+MAX_QUEUES = 65536  # queues of one topic on one broker; keeps a broken route from filling memory
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def dumps(value: Any) -> bytes:
+    """Write `value` as compact JSON.
+
+    Raises:
+        ProtocolError: text that cannot be written as UTF-8.
+    """
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError("a body holds a lone surrogate; send valid text") from error
+
+
+def load_object(body: bytes) -> dict[str, Any]:
+    """Read a body that must be one JSON object; an empty body is an empty object."""
+    return as_object(loads(body), "the body") if body else {}
+
+
+def as_object(value: Any, what: str) -> dict[str, Any]:
+    """Return `value` if it is an object, else raise ProtocolError naming `what`."""
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{what} is not a JSON object: {value!r:.80}")
+    return value
+
+
+def object_in(source: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the object in field `name`; missing is empty."""
+    value = source.get(name)
+    return {} if value is None else as_object(value, repr(name))
+
+
+def list_in(source: dict[str, Any], name: str) -> list[Any]:
+    """Return the list in field `name`; missing is empty."""
+    value = source.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ProtocolError(f"{name!r} is not a JSON list: {value!r:.80}")
+    return value
+
+
+def objects_in(source: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the list of objects in field `name`; missing is empty."""
+    return [as_object(item, f"an entry of {name!r}") for item in list_in(source, name)]
+
+
+def texts_in(source: dict[str, Any], name: str) -> tuple[str, ...]:
+    """Return the list of strings in field `name`; missing is empty."""
+    return tuple(as_text(item, f"an entry of {name!r}") for item in list_in(source, name))
+
+
+def as_text(value: Any, what: str) -> str:
+    """Return `value` if it is a string, else raise ProtocolError naming `what`."""
+    if not isinstance(value, str):
+        raise ProtocolError(f"{what} is not a string: {value!r:.80}")
+    return value
+
+
+def text_in(source: dict[str, Any], name: str, default: str | None = None) -> str:
+    """Return the string in field `name`; missing is `default`, or an error without one."""
+    value = source.get(name)
+    return as_text(default if value is None else value, repr(name))
+
+
+def as_int(value: Any, what: str) -> int:
+    """Return `value` if it is a 64-bit integer, else raise ProtocolError naming `what`."""
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ProtocolError(f"{what} is not a 64-bit integer: {value!r:.80}")
+    return value
+
+
+def int_in(source: dict[str, Any], name: str, default: int | None = None) -> int:
+    """Return the integer in field `name`; missing is `default`, or an error without one."""
+    value = source.get(name)
+    return as_int(default if value is None else value, repr(name))
+
+
+def bool_in(source: dict[str, Any], name: str, default: bool = False) -> bool:
+    """Return the boolean in field `name`; missing is `default`."""
+    value = source.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise ProtocolError(f"{name!r} is not a boolean: {value!r:.80}")
+    return value
+
+
+def count_in(source: dict[str, Any], name: str) -> int:
+    """Return the number of queues in field `name`: 0 to MAX_QUEUES."""
+    count = int_in(source, name)
+    if not 0 <= count <= MAX_QUEUES:
+        raise ProtocolError(f"{name!r} is {count}; 0 to {MAX_QUEUES} queues are possible")
+    return count
+
+
+def queue_from_json(value: Any) -> MessageQueue:
+    """Read a message queue as Java's MessageQueue is written."""
+    fields = as_object(value, "a message queue")
+    return MessageQueue(
+        text_in(fields, "topic"), text_in(fields, "brokerName"), int_in(fields, "queueId")
+    )
+
+
+def queue_from_key(key: str) -> MessageQueue:
+    """Read a message queue used as a key, in the text form `java_json.loads` gives it."""
+    return queue_from_json(loads(key.encode("utf-8", "surrogatepass")))
+
+
+def queue_to_json(queue: MessageQueue) -> dict[str, Any]:
+    """Return `queue` as the object Java reads as a MessageQueue."""
+    return {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}

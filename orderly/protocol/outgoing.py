@@ -1,0 +1,142 @@
+"""What a producer puts together before sending: batch bodies and unique message ids.
+
+Which messages go into a batch, and the checks of a message, are the producer's business.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from struct import Struct
+from typing import NamedTuple
+
+from orderly.errors import ProtocolError
+
+MAX_BATCH = 65536  # messages; bounds what a body full of the smallest ones can become
+
+_HEAD = Struct(">iiiii")  # size, magic and checksum (both 0: the broker sets them), flag, body size
+_PROPERTIES_SIZE = Struct(">h")
+_OVERHEAD = _HEAD.size + _PROPERTIES_SIZE.size
+
+
+class BatchMember(NamedTuple):
+    """One message of a batch; `properties` is the text `encode_properties` makes."""
+
+    body: bytes
+    properties: str
+    flag: int = 0
+
+
+def encode_batch(messages: Iterable[tuple[bytes, str, int]]) -> bytes:
+    """Write the body of a batch: (body, properties, flag) of each message, in order.
+
+    The broker stores them with consecutive offsets. All are for one topic and one queue, and each
+    needs a UNIQ_KEY of its own.
+
+    Raises:
+        ProtocolError: properties over 32767 bytes, or text that cannot be written as UTF-8.
+    """
+    parts: list[bytes] = []
+    for body, text, flag in messages:
+        try:
+            properties = text.encode()
+            parts += (
+                _HEAD.pack(_OVERHEAD + len(body) + len(properties), 0, 0, flag, len(body)),
+                body,
+                _PROPERTIES_SIZE.pack(len(properties)),
+                properties,
+            )
+        except (struct.error, UnicodeEncodeError) as error:
+            raise ProtocolError(f"a message does not fit into a batch: {error}") from error
+    return b"".join(parts)
+
+
+def decode_batch(data: bytes) -> list[BatchMember]:
+    """Read the body of a batch. Properties that are not UTF-8 get U+FFFD, as in Java.
+
+    Raises:
+        ProtocolError: a size that does not fit, bytes left over, or over 65536 messages.
+    """
+    members: list[BatchMember] = []
+    at = 0
+    while at < len(data):
+        if len(members) == MAX_BATCH:
+            raise ProtocolError(f"a batch of more than {MAX_BATCH} messages")
+        member, at = _member(data, at)
+        members.append(member)
+    return members
+
+
+def _member(data: bytes, at: int) -> tuple[BatchMember, int]:
+    try:
+        size, _, _, flag, body_size = _HEAD.unpack_from(data, at)
+        body_end = at + _HEAD.size + body_size
+        (properties_size,) = _PROPERTIES_SIZE.unpack_from(data, max(body_end, 0))
+    except struct.error as error:
+        raise ProtocolError(f"a batch is cut at byte {at} of {len(data)}") from error
+    fits = body_size >= 0 and properties_size >= 0 and at + size <= len(data)
+    if not fits or size != _OVERHEAD + body_size + properties_size:
+        raise ProtocolError(
+            f"a message of a batch announces {size} bytes, {body_size} of them body and"
+            f" {properties_size} properties; {len(data) - at} are left"
+        )
+    properties = data[body_end + _PROPERTIES_SIZE.size : at + size]
+    body = data[at + _HEAD.size : body_end]
+    return BatchMember(body, str(properties, "utf-8", "replace"), flag), at + size
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """The parts of a unique message id.
+
+    `milliseconds` counts from the start of the month in which the id was made.
+    """
+
+    ip: bytes
+    pid: int
+    process_hash: int
+    milliseconds: int
+    counter: int
+
+
+_KEY_TAIL = Struct(">HIIH")  # pid, process hash, milliseconds, counter
+_IP_SIZES = (4, 16)
+
+
+def unique_key(ip: bytes, pid: int, process_hash: int, now: float, counter: int) -> str:
+    """Make a message's id (UNIQ_KEY), laid out as MessageClientIDSetter does.
+
+    Unique while one process makes fewer than 65536 a millisecond. The month starts in UTC here,
+    in local time in Java; nothing but tracing tools reads it.
+
+    Args:
+        ip: 4 or 16 bytes.
+        pid: the process id; its low 16 bits are kept.
+        process_hash: any number of this process; its low 32 bits are kept.
+        now: seconds since the epoch.
+        counter: counts up with each id; its low 16 bits are kept.
+    """
+    moment = datetime.fromtimestamp(now, UTC)
+    month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    milliseconds = int((moment - month).total_seconds() * 1000)
+    tail = _KEY_TAIL.pack(pid & 0xFFFF, process_hash & 0xFFFFFFFF, milliseconds, counter & 0xFFFF)
+    return (ip + tail).hex().upper()
+
+
+def parse_unique_key(text: str) -> UniqueKey:
+    """Read a message id back.
+
+    Raises:
+        ProtocolError: not 32 or 56 hexadecimal digits; such an id may still be valid, since
+            clients may choose their own.
+    """
+    try:
+        data = bytes.fromhex(text)
+    except ValueError as error:
+        raise ProtocolError(f"{text!r:.80} is no unique key: not hexadecimal") from error
+    ip, tail = data[: -_KEY_TAIL.size], data[-_KEY_TAIL.size :]
+    if len(ip) not in _IP_SIZES:
+        raise ProtocolError(f"{text!r:.80} is no unique key: neither 32 nor 56 digits")
+    return UniqueKey(ip, *_KEY_TAIL.unpack(tail))

@@ -1,0 +1,107 @@
+"""A message's properties: the names RocketMQ uses, and the text they travel in.
+
+The text is `name 0x01 value 0x02` repeated (MessageDecoder.messageProperties2String). Which
+properties a producer sets is its own business; here is only what the wire can carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orderly.errors import InvalidMessage, ProtocolError
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+UNIQ_KEY = "UNIQ_KEY"
+SHARDING_KEY = "__SHARDINGKEY"
+DELAY = "DELAY"
+RETRY_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+MIN_OFFSET = "MIN_OFFSET"
+MAX_OFFSET = "MAX_OFFSET"
+CLUSTER = "CLUSTER"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+INNER_NUM = "INNER_NUM"
+INNER_BASE = "INNER_BASE"
+
+# Names a client or a broker acts upon, overwrites or removes (MessageConst): no user's.
+RESERVED: frozenset[str] = frozenset(
+    {
+        KEYS, TAGS, WAIT, UNIQ_KEY, SHARDING_KEY, DELAY, RETRY_TOPIC, ORIGIN_MESSAGE_ID,
+        RECONSUME_TIME, MAX_RECONSUME_TIMES, REAL_TOPIC, REAL_QUEUE_ID, MIN_OFFSET, MAX_OFFSET,
+        CLUSTER, MSG_REGION, TRACE_ON, INNER_NUM, INNER_BASE,
+        "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS", "CONSUME_START_TIME", "CORRECTION_FLAG",
+        "CORRELATION_ID", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC", "DUP_INFO",
+        "EXTEND_UNIQ_INFO", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "INSTANCE_ID",
+        "MQ2_FLAG", "MSG_TYPE", "PGROUP", "POP_CK", "POP_CK_OFFSET", "PROPERTY_FORWARD_QUEUE_ID",
+        "PUSH_REPLY_TIME", "REDIRECT", "REPLY_TO_CLIENT", "TIMER_DELAY_LEVEL", "TIMER_DELAY_MS",
+        "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS",
+        "TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES", "TRACE_CONTEXT",
+        "TRANSACTION_CHECK_TIMES", "TRANSFER_FLAG", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET",
+        "TTL", "_SYS_MSG_PRIORITY_", "__BORNHOST", "__CRC32#", "__LITE_TOPIC",
+        "__transactionId__",
+    }
+)  # fmt: skip
+
+MAX_PROPERTIES_BYTES = 32767  # the length is a signed 16-bit number
+
+_NAME_END = "\x01"
+_VALUE_END = "\x02"
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Write `properties` as the text a send request carries.
+
+    Raises:
+        InvalidMessage: a name or value that is empty (the broker drops it), holds 0x01 or 0x02
+            (the broker splits it) or a lone surrogate; or more than 32767 bytes altogether.
+    """
+    for name, value in properties.items():
+        _check(name, "name", name)
+        _check(name, "value", value)
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidMessage(
+            f"the properties hold a lone surrogate ({error.object[error.start]!r});"
+            " only text that can be written as UTF-8 can be sent"
+        ) from error
+    if size > MAX_PROPERTIES_BYTES:
+        raise InvalidMessage(
+            f"the properties take {size} bytes, at most {MAX_PROPERTIES_BYTES} can be sent;"
+            " put large values into the body"
+        )
+    return text
+
+
+def _check(name: str, part: str, text: str) -> None:
+    if not isinstance(text, str) or not text:
+        raise InvalidMessage(f"property {name!r}: the {part} must be a non-empty str, not {text!r}")
+    if _NAME_END in text or _VALUE_END in text:
+        raise InvalidMessage(
+            f"property {name!r}: the {part} holds \\x01 or \\x02, which separate properties"
+        )
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Read the properties of a stored message.
+
+    As Java does: bytes that are no UTF-8 become U+FFFD, and an entry without a name, a value or
+    the separator between them is left out. A message of another client must not block a queue.
+
+    Raises:
+        ProtocolError: more than 32767 bytes.
+    """
+    if len(data) > MAX_PROPERTIES_BYTES:
+        raise ProtocolError(f"properties of {len(data)} bytes; at most {MAX_PROPERTIES_BYTES}")
+    text = str(data, "utf-8", "replace")
+    pairs = [entry.partition(_NAME_END) for entry in text.split(_VALUE_END)]
+    return {name: value for name, _, value in pairs if name and value}

@@ -1,0 +1,248 @@
+"""Messages as a broker stores them: the body of a pull's reply, and back to bytes.
+
+The layout is MessageDecoder's: a fixed head, the body, the topic, the properties. This is the
+consumer's hot path: one `unpack_from` reads the head, and what repeats within a pull (hosts,
+queues) is made once. Filtering by tag is the client's business.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntFlag
+from struct import Struct
+from zlib import crc32
+
+from orderly.errors import ProtocolError
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.protocol.compression import decompress
+from orderly.protocol.hosts import IPV6_SIZE, host_from_text, host_to_text
+from orderly.protocol.outgoing import decode_batch
+from orderly.protocol.properties import UNIQ_KEY, decode_properties, encode_properties
+
+MAX_BODY = 64 * 1024 * 1024  # bytes, decompressed
+MAX_MESSAGES = 65536  # in one pull, members of inner batches included
+
+MAGIC_V1 = 0xDAA320A7  # the topic's size takes one byte
+MAGIC_V2 = 0xDAA320AB  # the topic's size takes two bytes
+
+
+class SysFlag(IntFlag):
+    """Bits of a message's `sys_flag` (MessageSysFlag); bits 8 to 10 hold its Compression."""
+
+    COMPRESSED = 1
+    BORN_HOST_V6 = 16
+    STORE_HOST_V6 = 32
+    NEED_UNWRAP = 64
+    INNER_BATCH = 128
+
+
+# Plain numbers, since each operation on an IntFlag makes an object.
+_COMPRESSED = int(SysFlag.COMPRESSED)
+_BORN_V6 = int(SysFlag.BORN_HOST_V6)
+_STORE_V6 = int(SysFlag.STORE_HOST_V6)
+_HOSTS_V6 = _BORN_V6 | _STORE_V6
+_INNER_BATCH = int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH)
+
+
+def _head(born_host: int, store_host: int) -> Struct:
+    # size, magic, checksum of the body, queue id, flag, queue offset, physical offset, sys flag,
+    # born time, born host, store time, store host, reconsume times, transaction offset, body size
+    return Struct(f">iIiiiqqiq{born_host}sq{store_host}siqi")
+
+
+_HEADS = {
+    0: _head(8, 8),
+    _BORN_V6: _head(20, 8),
+    _STORE_V6: _head(8, 20),
+    _HOSTS_V6: _head(20, 20),
+}
+_HEAD_BITS = 39  # the byte of the head with the bits that tell which of them it is
+_TOPIC_SIZES = {MAGIC_V1: Struct(">B"), MAGIC_V2: Struct(">h")}
+_PROPERTIES_SIZE = Struct(">h")
+
+
+def decode_messages(
+    data: bytes | memoryview, broker_name: str, *, max_body: int = MAX_BODY
+) -> list[ReceivedMessage]:
+    """Read the messages of a pull's reply, in their order.
+
+    All or nothing: Java drops what follows a broken message and moves the offset on; here it
+    raises, so that nothing is passed over.
+
+    Args:
+        data: stored messages, one after the other.
+        broker_name: the broker they came from; the messages do not say.
+        max_body: bytes a body may have once decompressed. The compressed bodies of one call may
+            have four times as many together.
+
+    Raises:
+        ProtocolError: a size, magic number or checksum that is wrong, or a limit exceeded.
+    """
+    pull = _Pull(bytes(data), broker_name, max_body, 4 * max_body)
+    messages: list[ReceivedMessage] = []
+    at = 0
+    while at < len(pull.data):
+        try:
+            message, at = pull.read(at)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"the stored message at byte {at} is broken: {error}") from error
+        if message.sys_flag & _INNER_BATCH == _INNER_BATCH:
+            messages.extend(_unwrap(message))
+        else:
+            messages.append(message)
+        if len(messages) > MAX_MESSAGES:
+            raise ProtocolError(f"a pull of more than {MAX_MESSAGES} messages")
+    return messages
+
+
+@dataclass(slots=True)
+class _Pull:
+    """One pull's bytes, and what its messages have in common."""
+
+    data: bytes
+    broker_name: str
+    max_body: int
+    decompressed_left: int
+    queues: dict[tuple[bytes, int], MessageQueue] = field(default_factory=dict)
+    hosts: dict[bytes, str] = field(default_factory=dict)
+
+    def read(self, at: int) -> tuple[ReceivedMessage, int]:
+        """Return the message at `at`, and where the next one begins."""
+        data = self.data
+        head = _HEADS[data[at + _HEAD_BITS] & _HOSTS_V6]
+        (
+            size, magic, checksum, queue_id, flag, queue_offset, physical_offset, sys_flag,
+            born_time, born_host, store_time, store_host, reconsume_times, _, body_size,
+        ) = head.unpack_from(data, at)  # fmt: skip
+        body_at = at + head.size
+        topic_at, topic_end = self._find_topic(magic, body_at, body_size)
+        (properties_size,) = _PROPERTIES_SIZE.unpack_from(data, topic_end)
+        properties_at = topic_end + _PROPERTIES_SIZE.size
+        end = properties_at + properties_size
+        if properties_size < 0 or end != at + size or end > len(data):
+            raise ProtocolError(
+                f"the stored message at byte {at} of {len(data)} announces {size} bytes; its"
+                f" parts take {end - at}"
+            )
+        body = data[body_at : body_at + body_size]
+        if crc32(body) & 0x7FFFFFFF != checksum:
+            raise ProtocolError(f"the body of the stored message at byte {at} is damaged")
+        if sys_flag & _COMPRESSED:
+            body, sys_flag = self._decompress(body, sys_flag), sys_flag & ~_COMPRESSED
+        properties = decode_properties(data[properties_at:end])
+        offset_id = f"{store_host.hex().upper()}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+        message = ReceivedMessage(
+            self._queue(data[topic_at:topic_end], queue_id),
+            queue_offset,
+            body,
+            properties,
+            properties.get(UNIQ_KEY) or offset_id,
+            offset_id,
+            born_time / 1000,
+            store_time / 1000,
+            self._host(born_host),
+            self._host(store_host),
+            reconsume_times,
+            flag,
+            sys_flag,
+            physical_offset,
+            size,
+        )
+        return message, end
+
+    def _find_topic(self, magic: int, body_at: int, body_size: int) -> tuple[int, int]:
+        topic_size_of = _TOPIC_SIZES.get(magic)
+        if topic_size_of is None:
+            raise ProtocolError(f"{magic:#010x} is not the magic number of a stored message")
+        if body_size < 0:
+            raise ProtocolError(f"a stored message announces a body of {body_size} bytes")
+        (topic_size,) = topic_size_of.unpack_from(self.data, body_at + body_size)
+        if topic_size <= 0:
+            raise ProtocolError(f"a stored message announces a topic of {topic_size} bytes")
+        topic_at = body_at + body_size + topic_size_of.size
+        return topic_at, topic_at + topic_size
+
+    def _decompress(self, body: bytes, sys_flag: int) -> bytes:
+        limit = min(self.max_body, self.decompressed_left)
+        kind = sys_flag >> 8 & 7
+        result = decompress(kind, body, limit)
+        self.decompressed_left -= len(result)
+        return result
+
+    def _queue(self, topic: bytes, queue_id: int) -> MessageQueue:
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            queue = MessageQueue(topic.decode(), self.broker_name, queue_id)
+            self.queues[topic, queue_id] = queue
+        return queue
+
+    def _host(self, host: bytes) -> str:
+        text = self.hosts.get(host)
+        if text is None:
+            text = self.hosts[host] = host_to_text(host)
+        return text
+
+
+def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
+    # A topic whose queues are BatchCQ stores a batch as one message at its first offset.
+    for index, member in enumerate(decode_batch(batch.body)):
+        properties = decode_properties(member.properties.encode())
+        yield replace(
+            batch,
+            queue_offset=batch.queue_offset + index,
+            body=member.body,
+            properties=properties,
+            message_id=properties.get(UNIQ_KEY) or batch.offset_message_id,
+            flag=member.flag,
+            sys_flag=batch.sys_flag & ~_INNER_BATCH,
+        )
+
+
+def encode_stored_message(message: ReceivedMessage, *, magic: int = MAGIC_V1) -> bytes:
+    """Write a message as a broker stores it: the other half of `decode_messages`.
+
+    The body goes in as it is, so a compressed one needs SysFlag.COMPRESSED and its Compression in
+    `message.sys_flag`. The bits of the hosts, sizes and the checksum are worked out here; ids
+    follow from the properties and the store host.
+
+    Raises:
+        ProtocolError: a field that does not fit the layout.
+        InvalidMessage: properties that no broker would store.
+    """
+    born_host, store_host = host_from_text(message.born_host), host_from_text(message.store_host)
+    bits = _BORN_V6 if len(born_host) == IPV6_SIZE else 0
+    bits |= _STORE_V6 if len(store_host) == IPV6_SIZE else 0
+    try:
+        topic = message.queue.topic.encode()
+        properties = encode_properties(message.properties).encode()
+        tail = b"".join(
+            (
+                message.body,
+                _TOPIC_SIZES[magic].pack(len(topic)),
+                topic,
+                _PROPERTIES_SIZE.pack(len(properties)),
+                properties,
+            )
+        )
+        head = _HEADS[bits].pack(
+            _HEADS[bits].size + len(tail),
+            magic,
+            crc32(message.body) & 0x7FFFFFFF,
+            message.queue.queue_id,
+            message.flag,
+            message.queue_offset,
+            message.physical_offset,
+            message.sys_flag & ~_HOSTS_V6 | bits,
+            round(message.born_time * 1000),
+            born_host,
+            round(message.store_time * 1000),
+            store_host,
+            message.reconsume_times,
+            0,
+            len(message.body),
+        )
+    except (struct.error, UnicodeEncodeError) as error:
+        raise ProtocolError(f"the message does not fit the stored layout: {error}") from error
+    return head + tail

@@ -1,0 +1,74 @@
+"""A failing message comes again, before anything else of its queue; other queues go on."""
+
+import sys
+
+import pytest
+
+from orderly import ConsumeResult
+from tests.support.consuming import send_numbers
+from tests.support.waiting import eventually
+
+
+def fail_first(times, answer):
+    """Answer `answer()` on the first `times` attempts of number 1, then succeed."""
+
+    def act(messages, context):
+        if int(messages[0].body) == 1 and context.attempt <= times:
+            return answer(context)
+        return ConsumeResult.SUCCESS
+
+    return act
+
+
+def boom(context):
+    raise ValueError("no")
+
+
+ANSWERS = {
+    "suspend": lambda context: ConsumeResult.SUSPEND,
+    "suspend for": lambda context: context.suspend(0.05),
+    "rollback under auto-commit": lambda context: ConsumeResult.ROLLBACK,
+    "raise": boom,
+    "exit": lambda context: sys.exit(1),
+    "none": lambda context: None,
+    "foreign value": lambda context: "SUCCESS",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_the_message_comes_again_in_its_place(answer, producer, topic, start_member):
+    send_numbers(producer, topic, ["a"], 4)
+    _, seen = start_member(fail_first(3, answer), suspend=0.05)
+    eventually(lambda: 3 in seen.numbers("a"), within=20)
+    assert seen.numbers("a") == [0, 1, 1, 1, 1, 2, 3]
+    attempts = [d.attempt for d in seen.deliveries if d.number == 1]
+    assert attempts == [1, 2, 3, 4]
+
+
+def test_the_other_queues_go_on(producer, topic, start_member):
+    queue_of = {}
+    for key in "abcdefgh":
+        queue_of[key] = send_numbers(producer, topic, [key], 1)[0].queue.queue_id
+    stuck = "a"
+    send_numbers(producer, topic, list(queue_of), 5, first=1)
+
+    def act(messages, context):
+        if messages[0].sharding_key == stuck and int(messages[0].body) == 0:
+            return ConsumeResult.SUSPEND
+        return ConsumeResult.SUCCESS
+
+    _, seen = start_member(act, suspend=0.2)
+    free = [key for key, queue_id in queue_of.items() if queue_id != queue_of[stuck]]
+    assert free, "all keys fell into one queue"
+    eventually(lambda: all(seen.numbers(key) == list(range(6)) for key in free), within=20)
+    assert set(seen.numbers(stuck)) == {0}
+    behind = [k for k, q in queue_of.items() if q == queue_of[stuck] and k > stuck]
+    assert not any(seen.numbers(key) for key in behind)
+
+
+def test_suspension_lasts_as_long_as_asked(producer, topic, start_member):
+    send_numbers(producer, topic, ["a"], 2)
+    _, seen = start_member(fail_first(1, lambda context: context.suspend(0.7)))
+    eventually(lambda: len(seen.numbers("a")) == 3, within=20)
+    _, failed, again = sorted(seen.deliveries, key=lambda d: d.started)
+    assert 0.65 <= again.started - failed.ended < 3

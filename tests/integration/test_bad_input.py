@@ -1,0 +1,136 @@
+"""Bad input gets its own error, which says what to do; nothing is half-sent or half-started."""
+
+import pytest
+
+from orderly import (
+    Client,
+    ConsumerConfig,
+    ConsumeResult,
+    Message,
+    OrderlyConsumer,
+    OrderlyProducer,
+)
+from orderly.errors import (
+    ConfigError,
+    InvalidMessage,
+    LifecycleError,
+    NameServerUnavailable,
+    NotAvailableYet,
+    TopicNotFound,
+)
+from tests.support.consuming import unique
+
+NOBODY = "127.0.0.1:1"
+
+
+def handle(messages, context):
+    return ConsumeResult.SUCCESS
+
+
+@pytest.fixture
+def producer(orderly_namesrv):
+    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+        yield producer
+
+
+def test_sending_to_an_unknown_topic_names_the_command_that_makes_it(producer):
+    with pytest.raises(TopicNotFound, match="orderly topic create"):
+        producer.send(Message(unique("missing"), b"x", sharding_key="k"))
+
+
+def test_consuming_an_unknown_topic_fails_at_the_start_and_leaves_nothing_running(
+    orderly_namesrv,
+):
+    consumer = OrderlyConsumer(unique("group"), handle, namesrv=orderly_namesrv)
+    consumer.subscribe(unique("missing"))
+    with pytest.raises(TopicNotFound):
+        consumer.start()
+    assert consumer.state == "failed"
+    with pytest.raises(LifecycleError):
+        consumer.start()
+    consumer.close()
+
+
+@pytest.mark.parametrize("group", ["", "späte gruppe", "a b", "g" * 121, None, 7])
+def test_group_names(group):
+    with pytest.raises(ConfigError, match="group"):
+        OrderlyConsumer(group, handle, namesrv=NOBODY)
+
+
+@pytest.mark.parametrize("handler", [None, "handle", 7])
+def test_a_handler_must_be_callable(handler):
+    with pytest.raises(ConfigError, match="callable"):
+        OrderlyConsumer("group", handler, namesrv=NOBODY)
+
+
+@pytest.mark.parametrize("namesrv", ["host:port", ":9876", "host:0", "host:70000", "  ;  "])
+def test_name_server_addresses(namesrv, monkeypatch):
+    monkeypatch.delenv("ORDERLY_NAMESRV", raising=False)
+    with pytest.raises(ConfigError, match="name server"):
+        Client(namesrv=namesrv)
+
+
+def test_no_name_server_there():
+    with (
+        pytest.raises(NameServerUnavailable, match=r"127\.0\.0\.1:1"),
+        OrderlyProducer(namesrv=NOBODY) as producer,
+    ):
+        producer.send(Message("orders", b"x", sharding_key="k"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("orders", b""),
+        Message("orders", b"x" * (4 * 1024 * 1024 + 1)),
+        Message("orders", "text"),
+        Message("bad topic", b"x"),
+        Message("t" * 128, b"x"),
+        Message("orders", b"x", sharding_key=""),
+        Message("orders", b"x", sharding_key="a\x01b"),
+        Message("orders", b"x", sharding_key="\ud800"),
+        Message("orders", b"x", sharding_key=1.5),
+        Message("orders", b"x", sharding_key=True),
+        Message("orders", b"x", sharding_key=b"k"),
+        Message("orders", b"x", properties={"UNIQ_KEY": "mine"}),
+        Message("orders", b"x", properties={"name": "a\x02b"}),
+        Message("orders", b"x", properties={"name": "v" * 32767}),
+    ],
+    ids=lambda m: f"{str(m.topic)[:10]}-{str(m.body)[:8]}-{m.sharding_key!r}"[:40],
+)
+def test_messages_a_broker_would_refuse_cut_or_split(producer, message):
+    with pytest.raises(ConfigError):
+        producer.submit(message)
+
+
+def test_a_one_way_send_in_order_is_refused(producer):
+    with pytest.raises(ConfigError, match="submit"):
+        producer.send_oneway(Message("orders", b"x", sharding_key="k"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"order": "key"}, {"model": "broadcasting"}, {"max_reconsume_times": 3}],
+    ids=str,
+)
+def test_what_is_not_there_yet_says_so(setting):
+    with pytest.raises(NotAvailableYet):
+        ConsumerConfig(**setting)
+
+
+def test_a_second_start_and_the_same_group_twice(orderly_namesrv, orderly_topic):
+    topic, group = orderly_topic(queues=1), unique("group")
+    with Client(namesrv=orderly_namesrv) as client:
+        first = OrderlyConsumer(group, handle, client=client)
+        with first.subscribe(topic):
+            with pytest.raises(LifecycleError):
+                first.start()
+            twin = OrderlyConsumer(group, handle, client=client)
+            with pytest.raises(LifecycleError, match=group):
+                twin.subscribe(topic).start()
+        with pytest.raises(LifecycleError):
+            first.start()
+
+
+def test_invalid_message_is_a_value_error_too():
+    assert issubclass(InvalidMessage, ValueError)

@@ -1,0 +1,131 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.errors import ProtocolError
+from orderly.protocol.java_json import MAX_DEPTH, MAX_JSON, loads
+
+text = st.text(st.characters(codec="utf-8"), max_size=10)
+scalars = st.none() | st.booleans() | st.integers() | text
+flat_objects = st.dictionaries(text, scalars, max_size=3)
+documents = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4)
+)
+blanks = st.sampled_from(["", " ", "\n\t "])
+
+
+def canonical(value):
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+@given(documents, blanks)
+def test_standard_json_is_read_as_such(document, blank):
+    encoded = json.dumps(document, ensure_ascii=False, separators=(f"{blank},", f":{blank}"))
+    assert loads(encoded.encode()) == document
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1) | text | flat_objects, documents)), blanks
+)
+def test_bare_integers_and_objects_are_read_as_keys(pairs, blank):
+    entries = [
+        f"{blank}{json.dumps(key)}{blank}:{blank}{json.dumps(value)}{blank}" for key, value in pairs
+    ]
+    expected = {key if isinstance(key, str) else canonical(key): value for key, value in pairs}
+    assert loads(("{" + ",".join(entries) + "}").encode()) == expected
+
+
+def test_fastjsons_forms_are_read_wherever_they_stand():
+    data = (
+        b'{"a":{0:"127.0.0.1:10911",-1:"x"},"b":[{{"topic":"t","queueId":0}:{"n":1}}],'
+        b'"c":"{0:\\"not a key\\"}"}'
+    )
+    assert loads(data) == {
+        "a": {"0": "127.0.0.1:10911", "-1": "x"},
+        "b": [{'{"queueId":0,"topic":"t"}': {"n": 1}}],
+        "c": '{0:"not a key"}',
+    }
+
+
+def test_an_object_key_can_be_read_again():
+    ((key, _),) = loads(b'{{"topic":"\xe8\xae\xa2","queueId":0}:1}').items()
+    assert loads(key.encode()) == {"topic": "\u8ba2", "queueId": 0}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"nothing",
+        b"NaN",
+        b"{0:Infinity}",
+        b"{,}",
+        b"{0:1,}",
+        b"[1,]",
+        b"[1 2]",
+        b"{0 1}",
+        b"{0:1} x",
+        b'{"a":1 "b":2}',
+        b"{[1]:2}",
+        b"{true:1}",
+        b"{null:1}",
+        b"{1.5:1}",
+        b"\xff",
+        b'{"a":"\xff"}',
+        b"9" * 5000,
+        b"{0:" + b"9" * 5000 + b"}",
+    ],
+    ids=lambda data: repr(data[:20]),
+)
+def test_what_is_no_json_is_a_protocol_error(data):
+    with pytest.raises(ProtocolError, match="not JSON"):
+        loads(data)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [b"[", b'{"a":', b"{0:", b"{{", b'{{"a":', b"{{{0:", b'[{"a":[{0:'],
+    ids=repr,
+)
+@pytest.mark.parametrize("times", [40, 200, 900, 300_000])
+def test_deep_nesting_is_a_protocol_error(opening, times):
+    with pytest.raises(ProtocolError):
+        loads(opening * times)
+
+
+@pytest.mark.parametrize("times", [MAX_DEPTH + 1, 200, 900])
+def test_well_formed_but_too_deep_is_a_protocol_error(times):
+    with pytest.raises(ProtocolError):
+        loads(b"[" * times + b"]" * times)
+    with pytest.raises(ProtocolError):
+        loads(b"{0:" * times + b"1" + b"}" * times)
+
+
+def test_moderate_depth_is_read():
+    nested = loads(b"{0:" * 50 + b"1" + b"}" * 50)
+    for _ in range(50):
+        nested = nested["0"]
+    assert nested == 1
+
+
+def test_keys_inside_keys_cannot_blow_up():
+    data = b"{" * 60 + b'"a":1' + b"}:1" * 59 + b"}"
+    with pytest.raises(ProtocolError):
+        loads(data)
+
+
+def test_more_than_the_limit_is_refused():
+    with pytest.raises(ProtocolError, match="at most"):
+        loads(b" " * (MAX_JSON + 1))
+
+
+@given(st.binary(max_size=100) | st.text('{}[]:,"\\01a ', max_size=60).map(str.encode))
+def test_garbage_gives_a_value_or_a_protocol_error(data):
+    try:
+        loads(data)
+    except ProtocolError:
+        return
