@@ -17,7 +17,7 @@ from orderly.errors import ConfigError, NotAvailableYet
 
 MIB = 1024 * 1024
 DEFAULT_NAMESRV_PORT = 9876
-_NAME = re.compile(r"^[%|a-zA-Z0-9_-]+$")
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
 _MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
 
@@ -39,7 +39,7 @@ def _check_name(kind: str, name: str, limit: int) -> str:
         raise ConfigError(
             f"the {kind} name {name[:20]!r}… has {len(name)} characters; at most {limit}"
         )
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         raise ConfigError(f"the {kind} name {name!r} may only contain letters, digits and %|_-")
     return name
 
@@ -138,6 +138,8 @@ class ProducerConfig(_FromEnv):
 
     Attributes:
         send_timeout: seconds an attempt may take (Java: 3).
+        delivery_timeout: seconds from `submit` after which no attempt begins any more; waiting
+            behind other messages and all retries included.
         retries: further attempts after a retriable failure, always to the same queue.
         retry_backoff: seconds before the first retry, doubled each time.
         layout: "strict" (pin the first route seen), "loose" (follow the route, as Java), or a
@@ -146,11 +148,13 @@ class ProducerConfig(_FromEnv):
             unless `resume` is called (decision 21).
         max_message_size: bytes of body (the broker's own default limit is 4 MiB).
         compress_above: bytes; larger bodies are sent zlib-compressed (Java: 4096). 0: never.
-        batch_messages, batch_bytes: what one batched request of `submit` may hold.
+        batch_messages, batch_bytes: what one batched request of `submit` may hold; the broker
+            applies its size limit of a message (4 MiB) to a batch as well.
         max_pending: messages waiting in the producer before `submit` blocks.
     """
 
     send_timeout: float = 3.0
+    delivery_timeout: float = 60.0
     retries: int = 2
     retry_backoff: float = 0.3
     layout: str = "strict"
@@ -163,12 +167,14 @@ class ProducerConfig(_FromEnv):
 
     def __post_init__(self) -> None:
         _require(self.send_timeout > 0, "send_timeout must be more than 0 seconds")
+        _require(self.delivery_timeout > 0, "delivery_timeout must be more than 0 seconds")
         _require(self.retries >= 0, "retries must be 0 or more")
         _require(self.retry_backoff >= 0, "retry_backoff must be 0 seconds or more")
         _require(self.hold_failed_key >= 0, "hold_failed_key must be 0 seconds or more")
         _require(0 < self.max_message_size <= 15 * MIB, "max_message_size must be 1 byte to 15 MiB")
         _require(self.compress_above >= 0, "compress_above must be 0 bytes or more")
-        _require(self.batch_messages > 0 and self.batch_bytes > 0, "a batch must hold something")
+        _require(self.batch_messages > 0, "batch_messages must be 1 or more")
+        _require(0 < self.batch_bytes <= 4 * MIB, "batch_bytes must be 1 byte to 4 MiB")
         _require(self.max_pending > 0, "max_pending must be 1 message or more")
 
 

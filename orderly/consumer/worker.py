@@ -56,10 +56,10 @@ class Worker:
             wait = self._finish(held, batch, effect, context)
             if wait is None and self._must_yield(started):
                 wait = YIELD
-            if wait is not None:
+            if wait is not None and held.owned.dropped is None:
                 # The claim on the queue is kept, so nothing else starts it meanwhile.
                 self._session.client.schedule.after(wait, partial(self.submit, held))
-                break
+                return
             batch = self._take(held)
             if held.owned.wants_pull:
                 self._reopened(held)

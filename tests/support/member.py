@@ -4,13 +4,18 @@ Usage: python tests/support/member.py NAMESRV GROUP TOPIC
 """
 
 import sys
+import threading
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 
 
+printing = threading.Lock()
+
+
 def handle(messages, context):
-    for message in messages:
-        print(message.sharding_key, message.body.decode(), flush=True)
+    with printing:
+        for message in messages:
+            print(message.sharding_key, message.body.decode(), flush=True)
     return ConsumeResult.SUCCESS
 
 

@@ -223,6 +223,4 @@ class OwnedQueueMachine(RuleBasedStateMachine):
 
 
 TestOwnedQueueHistories = OwnedQueueMachine.TestCase
-TestOwnedQueueHistories.settings = settings(
-    max_examples=300, stateful_step_count=50, deadline=None
-)
+TestOwnedQueueHistories.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)

@@ -1,0 +1,21 @@
+"""The command `orderly`. Only `main` lives here, so that a missing extra gets a clear line."""
+
+from __future__ import annotations
+
+import sys
+
+NOT_MEASURED = 3
+
+
+def main() -> None:
+    """Run `orderly` with the arguments of the process and exit with the command's code."""
+    try:
+        import click as _  # noqa: F401, PLC0415  the extra may be missing: see below
+    except ImportError:
+        sys.stderr.write(
+            "error: the command line needs click and rich: pip install 'rocketmq-orderly[cli]'\n"
+        )
+        sys.exit(NOT_MEASURED)
+    from orderly.cli.root import run  # noqa: PLC0415  imports click
+
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,270 @@
+"""`orderly backlog ls|check`: how far behind a group is, to read or for a monitoring system.
+
+Measuring is `orderly.monitoring.collect`, judging `orderly.monitoring.backlog`; here are the
+options, the texts and the exit codes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.text import iso_time, printable
+from orderly.config import check_group, check_topic
+from orderly.errors import ConfigError, OrderlyError
+from orderly.monitoring.backlog import (
+    Judgement,
+    QueueBacklog,
+    QueueState,
+    Thresholds,
+    Verdict,
+    judge,
+    totals,
+)
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+
+SCHEMA = "orderly.backlog/v1"
+HEADINGS = ("group", "topic", "broker", "queue", "min", "committed", "max", "backlog", "state")
+
+
+class DefaultIsLs(click.Group):
+    """`orderly backlog --group G` means `orderly backlog ls --group G`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `ls` first unless a command or a call for help is there."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["ls", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DefaultIsLs)
+def backlog() -> None:
+    """How far behind a consumer group is, per queue. Without a command: ls.
+
+    Backlog is max - committed: messages stored and not yet consumed. `-` means not known, which
+    is never 0: NEW queues were never committed, AHEAD ones are committed beyond the log, LOST
+    ones have messages that the broker deleted before the group consumed them.
+    """
+
+
+@backlog.command("ls")
+@click.option("--group", "-g", help="Consumer group; default: all groups.")
+@click.option("--topic", "-t", help="Only this topic.")
+@output_option
+@common_options
+@click.pass_context
+def ls(ctx: click.Context, group: str | None, topic: str | None, output: str) -> int:
+    """Show the backlog per queue, and the sums.
+
+    Exits 3 if a queue could not be read; what could be read is shown all the same.
+    """
+    _check_names(group, topic)
+    with settings_of(ctx).client() as client:
+        measured = time.time()
+        groups = [group] if group else list(client.admin.groups())
+        rows = _collect_all(client, groups, topic, required=group is not None)
+        online = {name: _online(client, name) for name in sorted({row.group for row in rows})}
+    if output == "json":
+        print_json(_listing(rows, online, measured))
+    else:
+        _print_listing(rows, online)
+    return int(Verdict.UNKNOWN if _any_unread(rows) else Verdict.OK)
+
+
+def _check_names(group: str | None, topic: str | None) -> None:
+    if group is not None:
+        check_group(group)
+    if topic is not None:
+        check_topic(topic)
+
+
+def _collect_all(
+    client: Client, groups: Sequence[str], topic: str | None, *, required: bool
+) -> list[QueueBacklog]:
+    from orderly.monitoring.collect import collect  # noqa: PLC0415  `--help` needs no sockets
+
+    rows = [row for group in sorted(groups) for row in collect(client, group, topic)]
+    if required and not rows:
+        raise ConfigError(
+            f"group {groups[0]} has no committed offset on any topic: check the name, or give"
+            " --topic to see the topic's queues"
+        )
+    return rows
+
+
+def _online(client: Client, group: str) -> list[str] | None:
+    """Client ids of the group's members that are connected; None: not known."""
+    try:
+        members = client.admin.consumer_connections(group)
+    except OrderlyError:
+        return None
+    return [member.client_id for member in members.connections] if members else []
+
+
+def _any_unread(rows: Sequence[QueueBacklog]) -> bool:
+    return any(row.state is QueueState.UNKNOWN for row in rows)
+
+
+def _print_listing(rows: Sequence[QueueBacklog], online: dict[str, list[str] | None]) -> None:
+    print_table(Table(HEADINGS, [_cells(row) for row in rows]))
+    click.echo()
+    sums = []
+    for (group, topic), part in groupby(rows, key=lambda row: (row.group, row.queue.topic)):
+        total = totals(list(part))
+        members = online[group]
+        sums.append(
+            (
+                group,
+                topic,
+                total.queues,
+                total.unknown,
+                total.backlog,
+                total.lost,
+                None if members is None else len(members),
+            )
+        )
+    print_table(
+        Table(("group", "topic", "queues", "unknown", "backlog", "lost", "clients online"), sums)
+    )
+
+
+def _cells(row: QueueBacklog) -> tuple[str | int | None, ...]:
+    queue = row.queue
+    return (
+        row.group,
+        queue.topic,
+        queue.broker_name,
+        queue.queue_id,
+        row.minimum,
+        row.committed,
+        row.maximum,
+        row.backlog,
+        f"LOST {row.lost}" if row.lost else str(row.state),
+    )
+
+
+def _listing(
+    rows: Sequence[QueueBacklog], online: dict[str, list[str] | None], measured: float
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "time": iso_time(measured),
+        "groups": [
+            {"group": group, "clients": online[group]} | _sums_and_queues(list(part))
+            for group, part in groupby(rows, key=lambda row: row.group)
+        ],
+    }
+
+
+def _sums_and_queues(rows: Sequence[QueueBacklog]) -> dict[str, Any]:
+    total = totals(rows)
+    return {
+        "totals": {
+            "queues": total.queues,
+            "unknown": total.unknown,
+            "backlog": total.backlog,
+            "lost": total.lost,
+        },
+        "queues": [
+            {
+                "topic": row.queue.topic,
+                "broker": row.queue.broker_name,
+                "queue": row.queue.queue_id,
+                "min": row.minimum,
+                "committed": row.committed,
+                "max": row.maximum,
+                "backlog": row.backlog,
+                "lost": row.lost,
+                "state": str(row.state),
+            }
+            for row in rows
+        ],
+    }
+
+
+@backlog.command("check")
+@click.option("--group", "-g", required=True, help="Consumer group.")
+@click.option("--topic", "-t", help="Only this topic.")
+@click.option("--warn", type=int, metavar="N", help="WARNING above N messages in sum.")
+@click.option("--crit", type=int, metavar="N", help="CRITICAL above N messages in sum.")
+@output_option
+@common_options
+@click.pass_context
+def check(
+    ctx: click.Context,
+    *,
+    group: str,
+    topic: str | None,
+    warn: int | None,
+    crit: int | None,
+    output: str,
+) -> int:
+    """Judge a group's backlog in one line, for cron, Nagios, CI or a probe.
+
+    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL (above --crit, or messages LOST); 3 UNKNOWN: a queue
+    was never committed or could not be read, or nothing could be measured. CRITICAL wins over
+    UNKNOWN, UNKNOWN over WARNING.
+    """
+    _check_names(group, topic)
+    if warn is None and crit is None:
+        raise click.UsageError("give --warn or --crit (or both), in messages", ctx)
+    thresholds = Thresholds(warn, crit)
+    with settings_of(ctx).client() as client:
+        measured = time.time()
+        rows = _collect_all(client, [group], topic, required=False)
+    judgement = judge(rows, thresholds)
+    if output == "json":
+        print_json(_judged(group, rows, thresholds, judgement, measured))
+    else:
+        click.echo(check_line(group, topic, thresholds, judgement))
+    return int(judgement.verdict)
+
+
+def check_line(group: str, topic: str | None, thresholds: Thresholds, judgement: Judgement) -> str:
+    """One line as the Monitoring Plugins guidelines want it: verdict, text, performance data."""
+    total = judgement.totals
+    name = f"{group}/{topic}" if topic else group
+    measured = f"backlog {_known(total.backlog)} messages in {total.queues} queues"
+    text = "; ".join(judgement.reasons) or measured
+    if judgement.verdict is not Verdict.OK and total.worst and total.worst.backlog:
+        text += f" (most: {total.worst.queue} with {total.worst.backlog})"
+    return printable(
+        f"ORDERLY {judgement.verdict.name} - {name}: {text}"
+        f" | 'backlog'={_perf(total.backlog)};{_known(thresholds.warn, '')};"
+        f"{_known(thresholds.crit, '')};0 'lost'={total.lost};;0;0 'unknown'={total.unknown};;;0"
+    )
+
+
+def _known(value: int | None, otherwise: str = "-") -> str:
+    return otherwise if value is None else str(value)
+
+
+def _perf(value: int | None) -> str:
+    return "U" if value is None else str(value)  # U: "could not be determined" in the guidelines
+
+
+def _judged(
+    group: str,
+    rows: Sequence[QueueBacklog],
+    thresholds: Thresholds,
+    judgement: Judgement,
+    measured: float,
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "time": iso_time(measured),
+        "group": group,
+        "verdict": judgement.verdict.name,
+        "exit_code": int(judgement.verdict),
+        "reasons": list(judgement.reasons),
+        "warn": thresholds.warn,
+        "crit": thresholds.crit,
+    } | _sums_and_queues(rows)

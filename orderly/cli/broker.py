@@ -1,0 +1,145 @@
+"""`orderly broker`: a local RocketMQ broker that stays until it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orderly.cli.output import print_json
+from orderly.cli.settings import common_options, output_option
+from orderly.errors import ConfigError, EmbeddedBrokerError
+
+_LOGS = ("broker.log", "namesrv.log", "broker.out", "namesrv.out")
+
+
+@click.group()
+@common_options
+def broker() -> None:
+    """A local RocketMQ 5.5.0 broker on 127.0.0.1, for trials and tests."""
+
+
+@broker.command()
+@click.option("--directory", type=click.Path(path_type=Path), help="Where data and logs are kept.")
+@click.option("--port", default=0, help="The name server's port; default: a free one.")
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of the broker."
+)
+@click.option("--foreground", is_flag=True, help="Stay until Ctrl-C instead of going on behind.")
+@output_option
+def start(
+    directory: Path | None, port: int, properties: tuple[str, ...], foreground: bool, output: str
+) -> None:
+    """Start it and wait until it answers. The first start downloads about 95 MB."""
+    from orderly.testing import daemon  # noqa: PLC0415  the other commands need none of it
+    from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
+    from orderly.testing.jars import fetch_jars  # noqa: PLC0415
+    from orderly.testing.java import find_java  # noqa: PLC0415
+
+    running = daemon.find()
+    if running is not None:
+        _show(running, "runs already", output)
+        return
+    extra = dict(_pair(text) for text in properties)
+    find_java()
+    with download_progress() as progress:
+        fetch_jars(progress=progress)
+    where = directory or daemon.default_directory()
+    if foreground:
+        daemon.serve(EmbeddedBroker(directory=where, namesrv_port=port, broker_properties=extra))
+        return
+    arguments = ["--directory", str(where), "--port", str(port)]
+    for text in properties:
+        arguments += ["--property", text]
+    _show(daemon.launch(arguments), "started", output)
+
+
+@broker.command()
+def stop() -> None:
+    """Stop it and wait until it is gone; its data stays."""
+    from orderly.testing import daemon  # noqa: PLC0415
+
+    running = daemon.find()
+    if running is None:
+        click.echo("no broker runs")
+        return
+    daemon.stop(running)
+    click.echo(f"stopped; data and logs are in {running.directory}")
+
+
+@broker.command()
+@output_option
+def status(output: str) -> int:
+    """Say whether it runs, and where. Exit code 0 if it runs, 1 if not."""
+    from orderly.testing import daemon  # noqa: PLC0415
+
+    running = daemon.find()
+    if running is None:
+        if output == "json":
+            print_json({"running": False})
+        else:
+            click.echo("no broker runs; `orderly broker start` starts one")
+        return 1
+    _show(running, "runs", output)
+    return 0
+
+
+@broker.command()
+@click.option("-n", "--lines", default=20, help="How many of the last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.argument("which", type=click.Choice(_LOGS), default=_LOGS[0])
+def logs(lines: int, follow: bool, which: str) -> None:
+    """Show a log of the running broker, or of the one that ran last."""
+    from orderly.testing import daemon  # noqa: PLC0415
+
+    running = daemon.find()
+    path = Path(running.directory if running else daemon.default_directory()) / which
+    if not path.is_file():
+        raise EmbeddedBrokerError(f"{path} does not exist; no broker has run there")
+    with path.open(errors="replace") as log:
+        for line in log.readlines()[-lines:]:
+            click.echo(line, nl=False)
+        while follow:
+            line = log.readline()
+            if line:
+                click.echo(line, nl=False)
+            else:
+                time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def download_progress() -> Iterator[Callable[[int, int], None] | None]:
+    """Give the function that draws the download of the jars on stderr; None where nobody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415  imported only to draw
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn  # noqa: PLC0415
+
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("RocketMQ 5.5.0", total=None)
+        yield lambda present, total: bar.update(task, completed=present, total=total)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--property takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def _show(running: Any, what: str, output: str) -> None:
+    if output == "json":
+        from dataclasses import asdict  # noqa: PLC0415
+
+        print_json({"running": True, **asdict(running)})
+        return
+    click.echo(f"{what}: name server {running.namesrv}, broker {running.broker}")
+    click.echo(f"process {running.pid}, since {running.started_at}, in {running.directory}")
+    click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")

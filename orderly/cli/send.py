@@ -1,0 +1,127 @@
+"""`orderly send`: messages from the command line, a file or standard input, in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import click
+
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.config import check_topic
+from orderly.model import Message, SendResult
+
+IN_FLIGHT = 1000  # results awaited at most, so that a failure is told soon
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("body", required=False)
+@click.option("--key", "-k", help="Sharding key: messages of one key stay in order.")
+@click.option("--tag", help="Tag, for the consumers' filter.")
+@click.option("--property", "properties", multiple=True, metavar="K=V", help="May be repeated.")
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read the body from a file (with --lines: the bodies).",
+)
+@click.option("--lines", is_flag=True, help="One message per line of the file or of stdin.")
+@click.option(
+    "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it N times."
+)
+@output_option
+@common_options
+@click.pass_context
+def send(
+    ctx: click.Context,
+    *,
+    topic: str,
+    body: str | None,
+    key: str | None,
+    tag: str | None,
+    properties: tuple[str, ...],
+    file: Path | None,
+    lines: bool,
+    count: int,
+    output: str,
+) -> None:
+    r"""Send BODY (`-` or nothing: standard input) to TOPIC.
+
+    Prints for each message where the broker stored it: topic, broker, queue, offset, message id.
+
+    \b
+    orderly send orders "created" --key order-17 --tag status
+    seq 1000 | orderly send orders --lines --key order-17
+    """
+    check_topic(topic)
+    source = _bodies(body, file, lines=lines)
+    named = _properties(properties)
+    messages = (
+        Message(topic, text, sharding_key=key, tags=tag, properties=named)
+        for text in source
+        for _ in range(count)
+    )
+    config = settings_of(ctx).client_config()
+    from orderly.producer import OrderlyProducer  # noqa: PLC0415  `--help` needs no sockets
+
+    with OrderlyProducer(namesrv=config.namesrv) as producer:
+        for result in in_order(producer.submit(message) for message in messages):
+            click.echo(_shown(result, output))
+
+
+def in_order(futures: Iterable[Future[SendResult]]) -> Iterator[SendResult]:
+    """Results in the order of sending, with at most `IN_FLIGHT` awaited."""
+    waiting: deque[Future[SendResult]] = deque()
+    for future in futures:
+        waiting.append(future)
+        while waiting and (len(waiting) >= IN_FLIGHT or waiting[0].done()):
+            yield waiting.popleft().result()
+    for future in waiting:
+        yield future.result()
+
+
+def _bodies(body: str | None, file: Path | None, *, lines: bool) -> Iterable[bytes]:
+    if file is not None and body is not None:
+        raise click.UsageError("give BODY or --file, not both")
+    if lines and body not in (None, "-"):
+        raise click.UsageError("--lines reads standard input or --file; leave BODY out")
+    if lines:
+        return _lines(file)
+    if file is not None:
+        return [file.read_bytes()]
+    if body is None or body == "-":
+        return [sys.stdin.buffer.read()]
+    return [body.encode()]
+
+
+def _lines(file: Path | None) -> Iterator[bytes]:
+    if file is None:
+        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        return
+    with file.open("rb") as stream:
+        yield from (line.rstrip(b"\r\n") for line in stream)
+
+
+def _properties(pairs: tuple[str, ...]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for name, equals, _ in split:
+        if not name or not equals:
+            raise click.UsageError(f"--property wants NAME=VALUE, not {name!r}")
+    return {name: value for name, _, value in split}
+
+
+def _shown(result: SendResult, output: str) -> str:
+    queue = result.queue
+    fields = {
+        "topic": queue.topic,
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "offset": result.queue_offset,
+        "message_id": result.message_id,
+        "status": result.status,
+    }
+    return json.dumps(fields) if output == "json" else "  ".join(map(str, fields.values()))

@@ -1,0 +1,205 @@
+"""Administration: topics, and what the brokers know about groups.
+
+Every broker knows only its own part, so every master is asked and the answers are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import TypeVar
+
+from orderly.client.calls import ONLY_SUCCESS, Calls
+from orderly.client.name_servers import NameServers
+from orderly.client.routes import Routes
+from orderly.config import check_group, check_topic
+from orderly.errors import ConfigError, RouteError
+from orderly.model import BrokerData, MessageQueue
+from orderly.protocol.bodies import (
+    ClusterInfo,
+    ConsumerConnections,
+    OffsetPair,
+    TopicOffset,
+    decode_connections,
+    decode_consume_stats,
+    decode_group_list,
+    decode_topic_stats,
+)
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.headers import (
+    CreateTopic,
+    GetConsumerConnections,
+    GetConsumeStats,
+    GetTopicStats,
+    to_ext,
+)
+
+V = TypeVar("V")
+
+_ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
+
+
+class Admin:
+    """Administrative requests of one client. Thread-safe; every method blocks.
+
+    If one of the brokers asked does not answer, the method raises: a part is never passed off as
+    the whole.
+    """
+
+    def __init__(self, calls: Calls, name_servers: NameServers, routes: Routes) -> None:
+        self._calls = calls
+        self._name_servers = name_servers
+        self._routes = routes
+
+    def topics(self) -> tuple[str, ...]:
+        """All topics the name servers know, sorted; the system's own, %RETRY% and %DLQ% too."""
+        return self._name_servers.topics()
+
+    def cluster(self) -> ClusterInfo:
+        """All brokers with their addresses, and the clusters they belong to."""
+        return self._name_servers.cluster()
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = 8,
+        *,
+        order: bool = True,
+        cluster: str | None = None,
+        broker: str | None = None,
+        fifo: bool = False,
+    ) -> None:
+        """Create a topic on each master of a cluster, or replace all its settings.
+
+        Changing the number of queues of a topic in use moves keys to other queues.
+
+        Args:
+            topic: 1-127 characters of `%|a-zA-Z0-9_-`.
+            queues: for each broker.
+            order: mark it as ordered. Then the broker refuses sends while it is not writable as
+                a whole, instead of letting keys move.
+            cluster: its name; may be left out if there is only one.
+            broker: create it on this broker only.
+            fifo: also declare message type FIFO, for gRPC clients behind a proxy.
+
+        Raises:
+            ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker.
+        """
+        check_topic(topic)
+        if queues < 1:
+            raise ConfigError(f"a topic needs 1 queue or more, not {queues}")
+        header = CreateTopic(
+            topic=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            order=order,
+            attributes="+message.type=FIFO" if fifo else None,
+        )
+        chosen = _chosen(self.cluster(), cluster, broker)
+        self._ask_each(chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made")
+        self._routes.forget(topic)
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
+        """Oldest and next offset of every queue of the topic.
+
+        Raises:
+            TopicNotFound: there is no such topic.
+        """
+        header = GetTopicStats(topic=topic)
+        command = request(header.code, to_ext(header))
+        what = f"the offsets of topic {topic!r}"
+        replies = self._ask_each(self._brokers_of(topic), command, what)
+        return _merged(decode_topic_stats(reply.body) for reply in replies)
+
+    def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetPair]:
+        """The group's offsets in every queue of one topic, or of all topics it subscribes to.
+
+        A queue never committed shows 0 as if that were its offset; `BrokerCalls.query_offset`
+        tells the two apart. With members online only subscribed topics are listed; a group
+        nobody knows has an empty table, or with a topic given one that shows 0 everywhere.
+        """
+        header = GetConsumeStats(consumer_group=check_group(group), topic=topic)
+        command = request(header.code, to_ext(header))
+        brokers = self._brokers_of(topic) if topic else self._all_brokers()
+        replies = self._ask_each(brokers, command, f"the offsets of group {group!r}")
+        return _merged(decode_consume_stats(reply.body) for reply in replies)
+
+    def consumer_connections(self, group: str) -> ConsumerConnections | None:
+        """The group's members online and their subscriptions; None if nobody is online."""
+        header = GetConsumerConnections(consumer_group=check_group(group))
+        replies = self._ask_each(
+            self._all_brokers(),
+            request(header.code, to_ext(header)),
+            f"the members of group {group!r}",
+            accept=_ONLINE_OR_NOT,
+        )
+        online = [decode_connections(r.body) for r in replies if r.code == ResponseCode.SUCCESS]
+        return reduce(_joined, online) if online else None
+
+    def groups(self) -> tuple[str, ...]:
+        """The names of all consumer groups, sorted; the system's own too."""
+        command = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        replies = self._ask_each(self._all_brokers(), command, "all consumer groups")
+        return tuple(sorted({name for r in replies for name in decode_group_list(r.body)}))
+
+    def _ask_each(
+        self,
+        brokers: Iterable[BrokerData],
+        command: RemotingCommand,
+        what: str,
+        accept: Collection[int] = ONLY_SUCCESS,
+    ) -> list[RemotingCommand]:
+        return [self._calls.ask(_master(b), command, what, accept=accept) for b in brokers]
+
+    def _all_brokers(self) -> Iterable[BrokerData]:
+        return self.cluster().brokers.values()
+
+    def _brokers_of(self, topic: str) -> Iterable[BrokerData]:
+        return self._routes.get(check_topic(topic)).brokers
+
+
+def _master(broker: BrokerData) -> str:
+    if not broker.master:
+        raise RouteError(
+            f"broker {broker.broker_name!r} has no master at the name server; its part is unknown"
+            " until it is back"
+        )
+    return broker.master
+
+
+def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[BrokerData]:
+    """The brokers a new topic goes to."""
+    if broker is not None:
+        _require_known("broker", broker, info.brokers)
+        return [info.brokers[broker]]
+    if cluster is None:
+        if len(info.clusters) != 1:
+            raise ConfigError(f"say which cluster the topic goes to: {_listed(info.clusters)}")
+        (cluster,) = info.clusters
+    _require_known("cluster", cluster, info.clusters)
+    return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
+
+
+def _require_known(kind: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise ConfigError(f"the name server knows no {kind} {name!r}; it knows: {_listed(known)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _merged(tables: Iterable[Mapping[MessageQueue, V]]) -> dict[MessageQueue, V]:
+    return {queue: value for table in tables for queue, value in table.items()}
+
+
+def _joined(one: ConsumerConnections, other: ConsumerConnections) -> ConsumerConnections:
+    """Both brokers' members; each member is connected to both."""
+    members = {c.client_id: c for c in (*one.connections, *other.connections)}
+    return replace(
+        one,
+        connections=tuple(members[client_id] for client_id in sorted(members)),
+        subscriptions={**one.subscriptions, **other.subscriptions},
+    )

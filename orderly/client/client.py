@@ -1,0 +1,151 @@
+"""The client: connections, routes, membership and requests of one process, wired together.
+
+Producers, consumers and the command line are built on it; several of them may share one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import Self
+
+from orderly.client.admin import Admin
+from orderly.client.broker import BrokerCalls
+from orderly.client.calls import Calls
+from orderly.client.heartbeat import Heartbeats
+from orderly.client.name_servers import NameServers
+from orderly.client.peer_requests import answer_peer
+from orderly.client.routes import Routes
+from orderly.config import ClientConfig
+from orderly.errors import LifecycleError
+from orderly.protocol.frame import RemotingCommand
+from orderly.remoting.connection import Connection
+from orderly.remoting.pool import Connections
+from orderly.remoting.schedule import Schedule
+
+_REJOIN_AFTER = 1.0  # seconds from the loss of a connection to the heartbeat on a new one
+
+
+class Client:
+    """One member of a RocketMQ cluster. Thread-safe.
+
+    Requests work from construction to `close`; `start` begins the background work (route
+    refreshes, heartbeats).
+
+        with Client(namesrv="localhost:9876") as client:
+            print(client.admin.topics())
+
+    Args:
+        config: settings.
+        namesrv: "host:port;host:port"; wins over the config's, and both over ORDERLY_NAMESRV.
+
+    Attributes:
+        client_id: "ip@pid#random", new for each client: locks and allocation go by it.
+        config: the settings.
+        schedule: a timer thread for whatever must not block.
+        connections, name_servers, routes, brokers, heartbeat, admin: see their classes.
+
+    Raises:
+        ConfigError: no name server is set, or a bad setting.
+    """
+
+    def __init__(self, config: ClientConfig | None = None, *, namesrv: str = "") -> None:
+        self.config = _settings(config, namesrv)
+        self.client_id = _new_client_id(self.config.addresses[0])
+        self.schedule = Schedule()
+        self.connections = Connections(
+            connect_timeout=self.config.connect_timeout,
+            max_frame=self.config.max_frame,
+            on_request=self._on_request,
+            on_open=self._on_open,
+            on_loss=self._on_loss,
+        )
+        calls = Calls(self.connections, self.config.request_timeout)
+        self.name_servers = NameServers(self.config.addresses, calls)
+        self.routes = Routes(self.name_servers.route, self.config.route_interval)
+        self.brokers = BrokerCalls(calls, self.routes, self.client_id)
+        interval = self.config.heartbeat_interval
+        self.heartbeat = Heartbeats(calls, self.routes, self.client_id, interval)
+        self.admin = Admin(calls, self.name_servers, self.routes)
+        self._lifecycle = threading.Lock()
+        self._started = False
+        self._closed = False
+
+    def start(self) -> Self:
+        """Begin the background work; without effect on a client that runs (it may be shared).
+
+        Raises:
+            LifecycleError: after `close`.
+        """
+        with self._lifecycle:
+            if self._closed:
+                raise LifecycleError("the client is closed; make a new one")
+            if not self._started:
+                self._started = True
+                self.routes.start()
+                self.heartbeat.start()
+        return self
+
+    def close(self) -> None:
+        """Leave all groups, end the background work, close all connections. Idempotent.
+
+        Requests in flight fail with ConnectionLost.
+        """
+        with self._lifecycle:
+            if self._closed:
+                return
+            self._closed = True
+        self.heartbeat.close()
+        self.routes.close()
+        self.connections.close()
+        self.schedule.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _on_request(self, connection: Connection, command: RemotingCommand) -> None:
+        answer_peer(connection, command, on_members_changed=self._members_changed)
+
+    def _members_changed(self, group: str) -> None:
+        self.schedule.after(0, partial(self.heartbeat.members_changed, group))
+
+    def _on_open(self, connection: Connection) -> None:
+        self.heartbeat.connected(connection)
+
+    def _on_loss(self, connection: Connection) -> None:
+        del connection  # whichever it was: heartbeats go to all brokers
+        with contextlib.suppress(LifecycleError):  # lost while closing: nobody wants to come back
+            self.schedule.after(_REJOIN_AFTER, self.heartbeat.wake)
+
+
+def _settings(config: ClientConfig | None, namesrv: str) -> ClientConfig:
+    if config is None:
+        return ClientConfig(namesrv=namesrv)
+    return replace(config, namesrv=namesrv) if namesrv else config
+
+
+def _new_client_id(name_server: str) -> str:
+    """Java's "ip@pid", plus what keeps two containers with pid 1 apart."""
+    return f"{_own_ip(name_server)}@{os.getpid()}#{secrets.token_hex(4)}"
+
+
+def _own_ip(name_server: str) -> str:
+    """The address this machine would use to reach the name server; only for people to read."""
+    host, _, port = name_server.rpartition(":")
+    try:
+        family, kind, *_, target = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(target)  # a datagram socket: nothing is sent
+            return str(probe.getsockname()[0])
+    except OSError:  # unresolvable at the moment: the first request will say so
+        return "127.0.0.1"

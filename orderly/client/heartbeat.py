@@ -1,0 +1,222 @@
+"""Membership: which groups this client belongs to, and the heartbeats that keep it a member.
+
+A broker knows members by socket, so heartbeats go out on the one connection per broker that
+everything else uses. They are repeated every 30 s, at once when a connection is new, and a second
+after one was lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from orderly.client.calls import Calls
+from orderly.client.routes import Routes
+from orderly.config import parse_consume_from
+from orderly.errors import LifecycleError, OrderlyError, TopicNotFound
+from orderly.log import get_logger
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.headers import UnregisterClient, to_ext
+from orderly.protocol.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    Heartbeat,
+    ProducerData,
+    Subscription,
+    encode_heartbeat,
+)
+from orderly.remoting.connection import Connection
+from orderly.remoting.periodic import Periodic
+
+_log = get_logger("orderly.client")
+_RETRY_TOPIC = "%RETRY%"
+_LEAVE_TIMEOUT = 1.0  # seconds; a broker that hangs must not hold up a close for long
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A consumer group of this client."""
+
+    subscriptions: Callable[[], tuple[Subscription, ...]]
+    on_members_changed: Callable[[], object]
+    consume_from: ConsumeFromWhere
+
+
+class Heartbeats:
+    """The groups of one client. Thread-safe.
+
+    Args:
+        calls, routes: of the client.
+        client_id: sent with each heartbeat; unique among all clients of the cluster.
+        interval: seconds between heartbeats; a broker forgets a silent member after 120.
+    """
+
+    def __init__(self, calls: Calls, routes: Routes, client_id: str, interval: float) -> None:
+        self._calls = calls
+        self._routes = routes
+        self._client_id = client_id
+        self._lock = threading.Lock()
+        self._consumers: dict[str, _Member] = {}
+        self._producers: set[str] = set()
+        self._round = threading.Lock()
+        self._round_thread: int | None = None
+        self._timer = Periodic("heartbeat", interval, self.heartbeat_now, first_after=interval)
+
+    def start(self) -> None:
+        """Begin to send heartbeats."""
+        self._timer.start()
+
+    def close(self) -> None:
+        """Leave all groups and end the heartbeats. Idempotent."""
+        self._timer.stop(timeout=5.0)
+        with self._lock:
+            consumers, producers = tuple(self._consumers), tuple(self._producers)
+        for group in consumers:
+            self.unregister_consumer(group)
+        for group in producers:
+            self.unregister_producer(group)
+
+    def register_consumer(
+        self,
+        group: str,
+        *,
+        subscriptions: Callable[[], tuple[Subscription, ...]],
+        on_members_changed: Callable[[], object],
+        consume_from: str = "last",
+    ) -> None:
+        """Make the client a member of a consumer group, from the next heartbeat on.
+
+        Args:
+            group: its name.
+            subscriptions: asked for with each heartbeat. It replaces the whole group's at the
+                broker; the group's %RETRY% topic belongs into it.
+            on_members_changed: called when a broker says so; must not block.
+            consume_from: as in ConsumerConfig; the broker only shows it to administrators.
+
+        Raises:
+            LifecycleError: this client is a member already.
+        """
+        member = _Member(subscriptions, on_members_changed, _where(consume_from))
+        with self._lock:
+            if group in self._consumers:
+                raise LifecycleError(
+                    f"this client has a consumer of group {group!r} already; give the second one"
+                    " a client of its own"
+                )
+            self._consumers[group] = member
+
+    def register_producer(self, group: str) -> None:
+        """Make the client a member of a producer group, from the next heartbeat on.
+
+        Raises:
+            LifecycleError: this client is a member already.
+        """
+        with self._lock:
+            if group in self._producers:
+                raise LifecycleError(
+                    f"this client has a producer of group {group!r} already; give the second one"
+                    " another group, or a client of its own"
+                )
+            self._producers.add(group)
+
+    def unregister_consumer(self, group: str) -> None:
+        """Leave a consumer group: brokers with a connection are told. Locks stay.
+
+        A broker that cannot be told is logged; it notices by the end of the connection. Without
+        effect if the client is no member.
+        """
+        with self._lock:
+            known = self._consumers.pop(group, None) is not None
+        if known:
+            self._leave(UnregisterClient(client_id=self._client_id, consumer_group=group))
+
+    def unregister_producer(self, group: str) -> None:
+        """Leave a producer group; as `unregister_consumer`."""
+        with self._lock:
+            known = group in self._producers
+            self._producers.discard(group)
+        if known:
+            self._leave(UnregisterClient(client_id=self._client_id, producer_group=group))
+
+    def heartbeat_now(self) -> None:
+        """Tell all brokers of all known routes, and wait until they were told.
+
+        Routes of subscribed topics are fetched if need be. What fails is logged: one broker's
+        trouble is not the others', and the next round comes.
+        """
+        with self._round:
+            heartbeat = self._snapshot()
+            if not heartbeat.consumers and not heartbeat.producers:
+                return
+            self._round_thread = threading.get_ident()
+            try:
+                self._learn_routes(heartbeat)
+                body = encode_heartbeat(heartbeat)
+                for address in self._routes.broker_addresses():
+                    self._beat(address, body)
+            finally:
+                self._round_thread = None
+
+    def wake(self) -> None:
+        """Send heartbeats soon, from the background. Never blocks."""
+        self._timer.wake()
+
+    def connected(self, connection: Connection) -> None:
+        """Note a new connection, on the thread that opened it: a broker must learn who we are."""
+        mine = threading.get_ident() == self._round_thread  # this heartbeat follows anyway
+        if not mine and connection.address in self._routes.broker_addresses():
+            self.wake()
+
+    def members_changed(self, group: str) -> None:
+        """Pass on a broker's word that the group's members changed."""
+        member = self._consumers.get(group)
+        if member is None:
+            _log.debug("members of a foreign group changed", group=group)
+        else:
+            member.on_members_changed()
+
+    def _snapshot(self) -> Heartbeat:
+        with self._lock:
+            consumers, producers = dict(self._consumers), sorted(self._producers)
+        return Heartbeat(
+            self._client_id,
+            tuple(map(ProducerData, producers)),
+            tuple(
+                ConsumerData(group, member.subscriptions(), consume_from=member.consume_from)
+                for group, member in consumers.items()
+            ),
+        )
+
+    def _learn_routes(self, heartbeat: Heartbeat) -> None:
+        for topic in {s.topic for data in heartbeat.consumers for s in data.subscriptions}:
+            try:
+                self._routes.get(topic)
+            except TopicNotFound as error:
+                if not topic.startswith(_RETRY_TOPIC):  # brokers make that one on a heartbeat
+                    _log.warning("subscribed topic not found", topic=topic, error=str(error))
+            except OrderlyError as error:
+                _log.warning("no route for a subscribed topic", topic=topic, error=str(error))
+
+    def _beat(self, address: str, body: bytes) -> None:
+        try:
+            self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
+        except OrderlyError as error:
+            _log.warning("heartbeat failed", address=address, error=str(error))
+
+    def _leave(self, header: UnregisterClient) -> None:
+        command = request(header.code, to_ext(header))
+        for address in filter(self._calls.connected, self._routes.broker_addresses()):
+            try:
+                self._calls.ask(address, command, "the end of a membership", timeout=_LEAVE_TIMEOUT)
+            except OrderlyError as error:
+                _log.warning("not unregistered", address=address, error=str(error))
+
+
+def _where(consume_from: str) -> ConsumeFromWhere:
+    start = parse_consume_from(consume_from)
+    if isinstance(start, datetime):
+        return ConsumeFromWhere.TIMESTAMP
+    return ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET

@@ -1,0 +1,123 @@
+"""A pull: what is asked of a broker and what its reply means. No I/O here; see `broker`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from orderly.client.replies import failure
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.headers import PullFlag, PullMessage, PullReply, from_ext, to_ext
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.stored_message import decode_messages
+
+MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
+
+
+@dataclass(frozen=True, slots=True)
+class PullQuery:
+    """Messages of a queue from an offset on.
+
+    The subscription travels with each pull, so that another member's heartbeat cannot change
+    what this one gets. A pull never carries an offset commit.
+
+    Args:
+        group: consumer group.
+        queue: which queue.
+        offset: the first wanted.
+        max_messages: the broker itself stops at 32 messages or 256 KiB.
+        subscription: the broker filters by hashes of its tags; compare the tags again.
+        suspend: seconds the broker may hold the request until a message comes; 0: answer now.
+        broker_id: the replica to ask, as the previous reply suggested; 0 is the master.
+    """
+
+    group: str
+    queue: MessageQueue
+    offset: int
+    max_messages: int
+    subscription: Subscription
+    suspend: float = MAX_SUSPEND
+    broker_id: int = 0
+
+
+class PullStatus(Enum):
+    """What became of a pull (PullStatus in Java)."""
+
+    FOUND = "found"
+    NO_NEW = "no new message"
+    NO_MATCH = "no message matched"
+    OFFSET_ILLEGAL = "offset illegal"
+
+
+_STATUS: dict[int, PullStatus] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCH,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+PULL_ANSWERS = frozenset(_STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """A pull's reply.
+
+    Attributes:
+        status: FOUND, NO_NEW (the queue ends before `offset`), NO_MATCH (pull on at once), or
+            OFFSET_ILLEGAL (below the oldest or beyond the newest message).
+        messages: in the order of their offsets; may have gaps where messages were filtered.
+        next_offset: where to pull next; with OFFSET_ILLEGAL the one the broker takes for right.
+        min_offset, max_offset: where the queue began and ended when the broker replied.
+        suggested_broker_id: the replica the broker would rather have asked next.
+    """
+
+    status: PullStatus
+    messages: list[ReceivedMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+
+
+def pull_command(query: PullQuery) -> RemotingCommand:
+    """Write the request for `query`."""
+    flags = PullFlag.SUBSCRIPTION
+    if query.suspend > 0:
+        flags |= PullFlag.SUSPEND
+    header = PullMessage(
+        consumer_group=query.group,
+        topic=query.queue.topic,
+        queue_id=query.queue.queue_id,
+        queue_offset=query.offset,
+        max_msg_nums=query.max_messages,
+        sys_flag=int(flags),
+        suspend_timeout_millis=round(query.suspend * 1000),
+        subscription=query.subscription.expression,
+        sub_version=query.subscription.version,
+        expression_type=query.subscription.expression_type,
+    )
+    return request(header.code, to_ext(header))
+
+
+def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "") -> PullResult:
+    """Read the reply to `query`, sent by the broker at `address`.
+
+    Raises:
+        BrokerError: it says no.
+        ProtocolError: header or messages break the format; the offset must not move on.
+    """
+    status = _STATUS.get(reply.code)
+    if status is None:
+        raise failure(reply, address, f"messages of {query.queue} for group {query.group!r}")
+    header = from_ext(PullReply, reply.ext)
+    found = status is PullStatus.FOUND
+    return PullResult(
+        status,
+        decode_messages(reply.body, query.queue.broker_name) if found else [],
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+    )

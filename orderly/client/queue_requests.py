@@ -1,0 +1,112 @@
+"""Requests about a queue, sent to a broker that has it, by the routes this client knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from orderly.client.calls import ONLY_SUCCESS, Calls
+from orderly.client.routes import Routes, address_in
+from orderly.errors import OrderlyError
+from orderly.model import MessageQueue, TopicRoute
+from orderly.protocol.frame import RemotingCommand
+
+R = TypeVar("R")
+
+
+class QueueRequests:
+    """`Calls` by queue instead of by address. Thread-safe.
+
+    A failure that makes the route suspect has it fetched again in the background.
+    """
+
+    def __init__(self, calls: Calls, routes: Routes) -> None:
+        self._calls = calls
+        self._routes = routes
+
+    def ask(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        what: str,
+        *,
+        timeout: float | None = None,
+        accept: Collection[int] = ONLY_SUCCESS,
+        replica: int | None = None,
+    ) -> RemotingCommand:
+        """Ask the broker of `queue`; arguments and errors as `Calls.ask`.
+
+        Args:
+            queue: its topic's route says where its broker is.
+            command, what, timeout, accept: see `Calls.ask`.
+            replica: the broker id to prefer where a slave will do, too; None: only the master.
+
+        Raises:
+            RouteError: the broker is not in the route, or has no fitting address.
+        """
+        with self._suspecting(queue.topic):
+            address = _address(self._routes.get(queue.topic), queue, replica)
+            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+
+    def submit(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        read: Callable[[RemotingCommand, str], R],
+        on_result: Callable[[R | OrderlyError], None],
+        *,
+        timeout: float,
+        may_connect: bool,
+        replica: int | None = None,
+    ) -> bool:
+        """Send to the broker of `queue` and return; arguments and errors as `Calls.submit`.
+
+        Args:
+            queue: its topic's route says where its broker is.
+            command, read, on_result, timeout: see `Calls.submit`.
+            may_connect: False on threads that must not block: neither is a route fetched.
+            replica: as for `ask`.
+
+        Returns:
+            False if it would have had to connect or to ask a name server, and must not.
+        """
+        topic = queue.topic
+
+        def heard(result: R | OrderlyError) -> None:
+            if isinstance(result, OrderlyError):
+                self._note(topic, result)
+            on_result(result)
+
+        with self._suspecting(topic):
+            route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
+            if route is None:
+                return False
+            return self._calls.submit(
+                _address(route, queue, replica),
+                command,
+                read,
+                heard,
+                timeout=timeout,
+                may_connect=may_connect,
+            )
+
+    @contextmanager
+    def _suspecting(self, topic: str) -> Iterator[None]:
+        """Have the topic's route fetched again after a failure that says it may be wrong."""
+        try:
+            yield
+        except OrderlyError as error:
+            self._note(topic, error)
+            raise
+
+    def _note(self, topic: str, error: OrderlyError) -> None:
+        if error.refresh_route:
+            self._routes.suspect(topic)
+
+
+def _address(route: TopicRoute, queue: MessageQueue, replica: int | None) -> str:
+    """The master's address; with a `replica` preferred, any that is there will do."""
+    if replica is None:
+        return address_in(route, queue.broker_name)
+    return address_in(route, queue.broker_name, master=False, broker_id=replica)

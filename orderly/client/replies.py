@@ -1,0 +1,87 @@
+"""Replies that say no: response codes to errors that tell what to do.
+
+Only the code counts: successful replies carry remarks too, and broken ones the text of a Java
+exception.
+"""
+
+from __future__ import annotations
+
+from orderly.errors import (
+    BrokerBusy,
+    BrokerError,
+    BrokerUnavailable,
+    GroupNotFound,
+    NoPermission,
+    OffsetNotFound,
+    TopicNotFound,
+)
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import RemotingCommand
+
+_SHOWN_REMARK = 200  # characters; the whole text is in BrokerError.remark
+
+_MEANING: dict[int, tuple[type[BrokerError], str]] = {
+    ResponseCode.SYSTEM_ERROR: (BrokerError, "it failed inside; its own log says why"),
+    ResponseCode.SYSTEM_BUSY: (BrokerBusy, "it is busy and did not execute it; try again later"),
+    ResponseCode.FLOW_CONTROL: (BrokerBusy, "flow control, not executed; try again later"),
+    ResponseCode.SERVICE_NOT_AVAILABLE: (
+        BrokerUnavailable,
+        "it is out of service and did not execute it; try again when it is back",
+    ),
+    ResponseCode.GO_AWAY: (
+        BrokerUnavailable,
+        "it is shutting down and did not execute it; connect again and repeat it",
+    ),
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: (
+        BrokerError,
+        "it does not know this request; check that the address is the main port of a server of"
+        " the right kind and release",
+    ),
+    ResponseCode.MESSAGE_ILLEGAL: (
+        BrokerError,
+        "the message is refused; check its size and properties",
+    ),
+    ResponseCode.NO_PERMISSION: (
+        NoPermission,
+        "not permitted; check the permissions of broker and topic, and the access rules",
+    ),
+    ResponseCode.TOPIC_NOT_EXIST: (
+        TopicNotFound,
+        "the topic is unknown there; check its name or create it (orderly topic create)",
+    ),
+    ResponseCode.QUERY_NOT_FOUND: (OffsetNotFound, "nothing is stored"),
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: (
+        BrokerError,
+        "the tag expression is refused; write '*' or 'A || B'",
+    ),
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: (
+        GroupNotFound,
+        "the consumer group is unknown there; check its name, or create it where groups are not"
+        " created automatically",
+    ),
+    ResponseCode.INVALID_PARAMETER: (BrokerError, "a parameter is refused; the text says which"),
+    ResponseCode.CONSUMER_NOT_ONLINE: (BrokerError, "no member of the consumer group is online"),
+}
+_UNKNOWN = (BrokerError, "it was refused")
+
+
+def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
+    """Return the error for a reply whose code says no.
+
+    Args:
+        reply: the reply.
+        address: who sent it.
+        what: what was asked, with topic and group: "the route of topic 'orders'".
+    """
+    kind, advice = _MEANING.get(reply.code, _UNKNOWN)
+    remark = reply.remark or ""
+    said = f": {remark[:_SHOWN_REMARK]}" if remark else ""
+    text = f"{address} was asked for {what}: {advice} ({_code_text(reply.code)}{said})"
+    return kind(text, code=reply.code, remark=remark, address=address)
+
+
+def _code_text(code: int) -> str:
+    try:
+        return f"code {code}, {ResponseCode(code).name}"
+    except ValueError:
+        return f"code {code}"

@@ -1,0 +1,183 @@
+"""The routes this client knows, kept fresh.
+
+A route is fetched once and refreshed every 30 s, and soon after a failure that makes it suspect.
+A refresh that fails keeps the old route: a name server's trouble must not stop what works.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from orderly.errors import OrderlyError, RouteError
+from orderly.log import get_logger
+from orderly.model import BrokerData, MessageQueue, TopicRoute
+from orderly.remoting.periodic import Periodic
+from orderly.remoting.single_flight import SingleFlight
+
+_log = get_logger("orderly.client")
+_SUSPECT_AFTER = 1.0  # seconds a fetched route is trusted whatever fails: many calls fail at once
+
+
+class Routes:
+    """Routes by topic. Thread-safe.
+
+    Args:
+        fetch: asks the name servers for a topic's route; blocks.
+        interval: seconds between refreshes of all known routes.
+    """
+
+    def __init__(self, fetch: Callable[[str], TopicRoute], interval: float) -> None:
+        self._fetch = fetch
+        self._interval = interval
+        self._fetching = SingleFlight[TopicRoute]()
+        self._lock = threading.Lock()
+        self._routes: dict[str, TopicRoute] = {}
+        self._fetched_at: dict[str, float] = {}
+        self._suspects: set[str] = set()
+        self._all_due = time.monotonic() + interval
+        self._refresher = Periodic("routes", interval, self._round, first_after=interval)
+
+    def start(self) -> None:
+        """Begin to refresh in the background."""
+        self._refresher.start()
+
+    def close(self) -> None:
+        """End refreshing. Idempotent."""
+        self._refresher.stop(timeout=5.0)
+
+    def get(self, topic: str) -> TopicRoute:
+        """The topic's route, from memory or from a name server.
+
+        Raises:
+            TopicNotFound: no name server knows the topic.
+            NameServerUnavailable: none answered.
+        """
+        return self._routes.get(topic) or self.refresh(topic)
+
+    def cached(self, topic: str) -> TopicRoute | None:
+        """The topic's route if it is known here. Never blocks."""
+        return self._routes.get(topic)
+
+    def refresh(self, topic: str) -> TopicRoute:
+        """Fetch the topic's route now. The known one stays if that fails.
+
+        Raises:
+            TopicNotFound: no name server knows the topic (any more).
+            NameServerUnavailable: none answered.
+        """
+        return self._fetching.do(topic, lambda: self._renew(topic))
+
+    def forget(self, topic: str) -> None:
+        """Drop the topic's route, so that it is no longer refreshed."""
+        with self._lock:
+            self._routes.pop(topic, None)
+            self._fetched_at.pop(topic, None)
+            self._suspects.discard(topic)
+
+    def suspect(self, topic: str) -> None:
+        """Have the topic's route fetched again in the background, soon. Never blocks."""
+        with self._lock:
+            fetched_at = self._fetched_at.get(topic)
+            if fetched_at is None or time.monotonic() - fetched_at < _SUSPECT_AFTER:
+                return
+            self._suspects.add(topic)
+        self._refresher.wake()
+
+    def address(self, queue: MessageQueue, *, master: bool = True) -> str:
+        """The address to ask about a queue; fetches the route if it is not known.
+
+        Args:
+            queue: names topic and broker.
+            master: only the master will do; else a slave is given while the master is down.
+
+        Raises:
+            RouteError: the route has no such broker, or no fitting address of it.
+            TopicNotFound, NameServerUnavailable: the route is not known and not to be had.
+        """
+        return address_in(self.get(queue.topic), queue.broker_name, master=master)
+
+    def broker_addresses(self) -> tuple[str, ...]:
+        """All masters and slaves of all known routes, sorted."""
+        with self._lock:
+            routes = list(self._routes.values())
+        return tuple(
+            sorted({a for r in routes for b in r.brokers for a in b.addresses.values() if a})
+        )
+
+    def _renew(self, topic: str) -> TopicRoute:
+        route = self._fetch(topic)
+        with self._lock:
+            before = self._routes.get(topic)
+            self._routes[topic] = route
+            self._fetched_at[topic] = time.monotonic()
+            self._suspects.discard(topic)
+        if before is not None and before != route:
+            _log.info("route changed", topic=topic, before=_shape(before), after=_shape(route))
+        return route
+
+    def _round(self) -> None:
+        for topic in self._due(time.monotonic()):
+            try:
+                self.refresh(topic)
+            except OrderlyError as error:
+                _log.warning(
+                    "route not refreshed; the old one stays", topic=topic, error=str(error)
+                )
+
+    def _due(self, now: float) -> list[str]:
+        with self._lock:
+            if now < self._all_due:
+                topics = sorted(self._suspects)
+            else:
+                topics = sorted(self._routes)
+                self._all_due = now + self._interval
+            self._suspects.clear()
+            return topics
+
+
+def address_in(
+    route: TopicRoute, broker_name: str, *, master: bool = True, broker_id: int = 0
+) -> str:
+    """The address of a broker of `route`.
+
+    Args:
+        route: of the topic in question.
+        broker_name: one of its brokers.
+        master: only the master will do.
+        broker_id: the replica preferred where any will do (a pull's reply suggests one).
+
+    Raises:
+        RouteError: no such broker, or no fitting address.
+    """
+    broker = route.broker(broker_name)
+    if broker is None:
+        known = ", ".join(sorted(b.broker_name for b in route.brokers)) or "none"
+        raise RouteError(
+            f"topic {route.topic!r} has no broker {broker_name!r} (it has: {known}); use a queue"
+            " of the topic's present route"
+        )
+    address = broker.master if master else _any_address(broker, broker_id)
+    if not address:
+        raise RouteError(
+            f"broker {broker_name!r} of topic {route.topic!r} has no"
+            f" {'master' if master else 'address'} at the name server; wait until it is back"
+        )
+    return address
+
+
+def _any_address(broker: BrokerData, broker_id: int) -> str | None:
+    """The preferred replica, else the master, else the first slave."""
+    addresses = broker.addresses
+    return addresses.get(broker_id) or next((addresses[n] for n in sorted(addresses)), None)
+
+
+def _shape(route: TopicRoute) -> str:
+    """A route in a line, for the log: what decides where keys go, and who serves them."""
+    masters = {b.broker_name: b.master for b in route.brokers}
+    return "; ".join(
+        f"{q.broker_name}@{masters.get(q.broker_name)}:"
+        f" read {q.read_queues} write {q.write_queues} perm {int(q.permission)}"
+        for q in sorted(route.queues, key=lambda q: q.broker_name)
+    )

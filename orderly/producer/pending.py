@@ -1,0 +1,126 @@
+"""A message on its way: checked, its properties written, its body compressed, with its future."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from orderly.errors import InvalidMessage
+from orderly.model import Message, SendResult
+from orderly.ordering.batch import Entry
+from orderly.protocol import properties as names
+from orderly.protocol.compression import Compression, compress_zlib
+from orderly.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+
+_COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
+_BROKERS_SHARE = 256  # bytes of properties the broker may add: region, trace, the cluster's name
+_BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
+
+
+@dataclass(slots=True, eq=False)
+class PendingSend(Entry):
+    """One message in an outbox.
+
+    `properties` is the text sent; `body` is compressed if `sys_flag` says so.
+    """
+
+    body: bytes = b""
+    properties: str = ""
+    message_id: str = ""
+    future: Future[SendResult] = field(default_factory=Future)
+    claimed: bool = False
+
+    def claim(self) -> bool:
+        """Make the future uncancellable; False if it was cancelled before."""
+        if not self.claimed:
+            self.claimed = self.future.set_running_or_notify_cancel()
+        return self.claimed
+
+
+def check_message(message: Message, max_body: int) -> None:
+    """Check what the broker would refuse, drop or cut, apart from the properties' characters.
+
+    Raises:
+        InvalidMessage: naming the field.
+    """
+    body, key = message.body, message.sharding_key
+    if not isinstance(body, bytes) or not body:
+        raise InvalidMessage(
+            f"the body must be bytes, at least one; not {type(body).__name__}"
+            f" of length {len(body) if isinstance(body, bytes | str) else '?'}"
+        )
+    if len(body) > max_body:
+        raise InvalidMessage(
+            f"the body has {len(body)} bytes, at most {max_body} are allowed"
+            " (ProducerConfig.max_message_size, and maxMessageSize of the broker)"
+        )
+    if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
+        raise InvalidMessage(f"the sharding key must be a str or an int, not {key!r}")
+    _check_tags_and_keys(message)
+    reserved = names.RESERVED.intersection(message.properties) if message.properties else ()
+    if reserved:
+        raise InvalidMessage(
+            f"RocketMQ uses the property names {sorted(reserved)} itself; choose others"
+            " (tags, keys and sharding_key are fields of Message)"
+        )
+
+
+def _check_tags_and_keys(message: Message) -> None:
+    tags, keys = message.tags, message.keys
+    if tags is not None and (not isinstance(tags, str) or "||" in tags or tags != tags.strip()):
+        raise InvalidMessage(
+            f"tags must be one tag, without '||' and spaces around it, not {tags!r}:"
+            " consumers could not select it"
+        )
+    if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
+        raise InvalidMessage(f"keys must be a tuple of str, not {keys!r}")
+    if any(not key or key.split() != [key] for key in keys):
+        raise InvalidMessage(f"a key in {keys!r} is empty or holds a space, which separates keys")
+
+
+def properties_text(message: Message, message_id: str) -> str:
+    """Write all properties of a message, the user's and ours.
+
+    Raises:
+        InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32511 bytes
+            (the broker adds its own and refuses more than 32767).
+    """
+    found = dict(message.properties)
+    if message.sharding_key is not None:
+        found[names.SHARDING_KEY] = str(message.sharding_key)
+    if message.tags is not None:
+        found[names.TAGS] = message.tags
+    if message.keys:
+        found[names.KEYS] = " ".join(message.keys)
+    found[names.UNIQ_KEY] = message_id
+    found[names.WAIT] = "true"
+    text = encode_properties(found)
+    size = _utf8_size(text)
+    if size > MAX_PROPERTIES_BYTES - _BROKERS_SHARE:
+        raise InvalidMessage(
+            f"the properties take {size} bytes, at most {MAX_PROPERTIES_BYTES - _BROKERS_SHARE}"
+            " are allowed; put large values into the body"
+        )
+    return text
+
+
+def batch_size(body: bytes, properties: str) -> int:
+    """Bytes the message takes in a batch."""
+    return _BATCH_OVERHEAD + len(body) + _utf8_size(properties)
+
+
+def compressed(body: bytes, above: int) -> tuple[bytes, int]:
+    """Compress a body longer than `above` bytes (0: never), if that makes it shorter.
+
+    Returns:
+        The body to send and its flags.
+    """
+    if above and len(body) > above:
+        smaller = compress_zlib(body)
+        if len(smaller) < len(body):
+            return smaller, _COMPRESSED
+    return body, 0
+
+
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -1,0 +1,257 @@
+"""The public producer: life cycle and the ways to send. What happens then is in `dispatch`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import Self
+from weakref import WeakKeyDictionary
+
+from orderly.client import Client
+from orderly.config import ProducerConfig, check_group
+from orderly.errors import ConfigError, LifecycleError
+from orderly.log import get_logger
+from orderly.model import Message, MessageQueue, SendResult
+from orderly.producer.completion import refuse_in_callback
+from orderly.producer.dispatch import Dispatch
+from orderly.selectors.choice import KEYLESS_LANE, Selector
+from orderly.selectors.keyed import hash_mod
+
+
+class OrderlyProducer:
+    """Sends messages so that those of one sharding key are stored in the order they were sent.
+
+    Thread-safe. The order is that of the calls: two threads that send the same key at the same
+    moment have none. Each queue has one request in flight; what gathers meanwhile goes out as a
+    batch. A failed attempt is repeated, to the same queue. When a message fails for good, later
+    ones of its key fail with PrecedingSendFailed until `resume` is called or
+    `ProducerConfig.hold_failed_key` seconds pass; other keys go on. A message whose attempt timed
+    out may be stored twice, but never behind a later one of its key.
+
+    Messages without a sharding key (and without `arg`) are spread over the queues and have no
+    order, unless the selector is `single_queue` or one of your own.
+
+        with OrderlyProducer(namesrv="localhost:9876") as producer:
+            producer.send(Message("orders", b"created", sharding_key="order-1001"))
+
+    Args:
+        group: the producer group, for the broker's statistics.
+        namesrv: "host:port;host:port" of the name servers; not together with `client`.
+        config: settings.
+        client: a client to share; it is started if need be and not closed by the producer.
+        selector: which queue a message goes to, unless a call says otherwise.
+
+    Raises:
+        ConfigError: a group or layout that cannot be, or both `namesrv` and `client`.
+    """
+
+    def __init__(
+        self,
+        group: str = "orderly-producer",
+        *,
+        namesrv: str = "",
+        config: ProducerConfig | None = None,
+        client: Client | None = None,
+        selector: Selector = hash_mod,
+    ) -> None:
+        if client is not None and namesrv:
+            raise ConfigError("pass namesrv or client, not both: a client has its name servers")
+        self.group = check_group(group)
+        self.config = config or ProducerConfig()
+        self._log = get_logger("orderly.producer", group=group)
+        self._owns_client = client is None
+        self._client = client or Client(namesrv=namesrv)
+        self._dispatch = Dispatch(self._client, group, self.config, selector, self._log)
+        self._lifecycle = threading.Lock()
+        self._started = False
+        self._closed = False
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._turns = WeakKeyDictionary()
+
+    def start(self) -> Self:
+        """Make it ready to send. Connections are opened when they are needed.
+
+        Raises:
+            LifecycleError: started or closed before, or the client has a producer of this group.
+        """
+        with self._lifecycle:
+            if self._started or self._closed:
+                raise LifecycleError("a producer is started once; make a new one")
+            self._client.start()
+            self._client.heartbeat.register_producer(self.group)
+            self._started = True
+        return self
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Send what is pending, then end. Idempotent.
+
+        Args:
+            timeout: seconds to wait for pending messages; those left fail with SendFailed, and
+                one of them may be stored all the same.
+
+        Raises:
+            LifecycleError: called in a future's callback.
+        """
+        refuse_in_callback("close")
+        with self._lifecycle:
+            was_started, was_closed = self._started, self._closed
+            self._closed = True
+        if was_closed:
+            return
+        if was_started:
+            self._dispatch.room.wait_empty(timeout)
+        self._dispatch.close()
+        if was_started:
+            self._client.heartbeat.unregister_producer(self.group)
+        if self._owns_client:
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        message: Message,
+        *,
+        selector: Selector | None = None,
+        arg: object = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait until it is stored. Arguments as `submit`.
+
+        Returns:
+            Where it is stored. A status other than "SEND_OK" means stored with weaker durability.
+
+        Raises:
+            SendFailed: it was not acknowledged; `__cause__` says why. PrecedingSendFailed: it was
+                not sent because an earlier message of its key failed.
+            LifecycleError: called in a future's callback, or the producer does not run.
+            OrderlyError: as `submit`.
+        """
+        refuse_in_callback("send")
+        return self.submit(message, selector=selector, arg=arg, timeout=timeout).result()
+
+    def submit(
+        self,
+        message: Message,
+        *,
+        selector: Selector | None = None,
+        arg: object = None,
+        timeout: float | None = None,
+    ) -> Future[SendResult]:
+        """Send a message without waiting for the answer.
+
+        Waits while `ProducerConfig.max_pending` messages are on their way, and the first time a
+        topic is used for its route. An exception raised here means that the message was not taken
+        over, and holds nothing back; what fails later fails the future, and holds the key.
+
+        Args:
+            message: what to send.
+            selector: which queue; None: the producer's selector.
+            arg: what the selector goes by; None: the message's sharding key.
+            timeout: seconds, waiting and retries included, after which no further attempt begins;
+                None: `ProducerConfig.delivery_timeout`. A message that shares a batch with more
+                patient ones may be told up to one `send_timeout` later.
+
+        Returns:
+            A future with the SendResult or a SendFailed. Cancelling it withdraws the message if
+            it is not in flight yet. Its callbacks run on the library's threads: keep them short;
+            `submit` is allowed there (and does not wait for room), `send`, `flush` and `close`
+            are not.
+
+        Raises:
+            ConfigError: (InvalidMessage) the message, its key, or the selector's answer.
+            TopicNotFound: the topic does not exist.
+            LayoutChanged: the topic's queues are not the pinned ones.
+            RouteError, NameServerUnavailable: no queue to be had at the moment.
+            LifecycleError: the producer does not run.
+        """
+        return self._running().accept(message, selector, arg, timeout, wait=True)
+
+    async def asend(
+        self,
+        message: Message,
+        *,
+        selector: Selector | None = None,
+        arg: object = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the message's time, not the coroutine's
+    ) -> SendResult:
+        """`send` for coroutines, on any running event loop; never blocks it.
+
+        Tasks of one loop that send the same key keep the order in which they called. `max_pending`
+        does not hold them back: the number of tasks that wait here is the bound. Cancelling the
+        task withdraws the message if it is not in flight yet. Arguments and errors as `send`.
+        """
+        dispatch = self._running()
+        async with self._turn():  # fair, so nobody overtakes a task that waits for a route
+            _, lane = dispatch.plan(message, selector, arg)
+            ordered = lane is not None
+            if not dispatch.topics.ready(message.topic, ordered=ordered):
+                await asyncio.to_thread(dispatch.topics.queues, message.topic, ordered=ordered)
+            future = dispatch.accept(message, selector, arg, timeout, wait=False)
+        return await asyncio.wrap_future(future)
+
+    def send_oneway(self, message: Message) -> None:
+        """Send a message and never hear of it again: it may be lost, and it has no order.
+
+        Raises:
+            ConfigError: the message has a sharding key: without an answer there is no order. To
+                send in order without waiting, call `submit` and ignore the future.
+            OrderlyError: it did not go out; as `submit`, and RemotingError.
+        """
+        if message.sharding_key is not None:
+            raise ConfigError(
+                "send_oneway cannot keep the order of a sharding key, because nobody hears of a"
+                " failure; call submit() and ignore the future instead"
+            )
+        self._running().oneway(message)
+
+    def resume(self, key: str | int | None = None, topic: str | None = None) -> None:
+        """Let later messages of a key through again after one of them failed.
+
+        Call it when the failed message is dealt with: sent again, or given up.
+
+        Args:
+            key: the sharding key, or the `arg` it was sent with. None: the messages that keep
+                their order without a key (`single_queue`, or a selector of your own).
+            topic: only there; None: in all topics.
+        """
+        self._running().resume(KEYLESS_LANE if key is None else str(key), topic)
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until no message is pending.
+
+        Args:
+            timeout: seconds; None: as long as it takes.
+
+        Returns:
+            False if the time was over before.
+
+        Raises:
+            LifecycleError: called in a future's callback, or the producer does not run.
+        """
+        refuse_in_callback("flush")
+        return self._running().room.wait_empty(timeout)
+
+    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues that selectors get, in counting order; pins the layout as a send does.
+
+        Raises:
+            OrderlyError: as `submit`.
+        """
+        return self._running().topics.queues(topic, ordered=True)
+
+    def _running(self) -> Dispatch:
+        if self._started and not self._closed:
+            return self._dispatch
+        state = "is closed; make a new one" if self._closed else "is not started; call start()"
+        raise LifecycleError(f"the producer {state} (or use it in a with statement)")
+
+    def _turn(self) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        with self._lifecycle:
+            return self._turns.setdefault(loop, asyncio.Lock())

@@ -1,0 +1,198 @@
+"""Sends what one queue's outbox gives out, and tells it what became of it.
+
+The outbox decides under this object's lock; sending, and telling futures, happens outside it. No
+thread here sleeps: whoever brings news (a submit, a reply, a timer) takes the next batch along.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from orderly.client import Client
+from orderly.client.sending import Stored
+from orderly.errors import LifecycleError, OrderlyError, RequestTimeout
+from orderly.model import MessageQueue
+from orderly.ordering.batch import Batch, OutboxRules
+from orderly.ordering.outbox import Failed, Outbox
+from orderly.producer.commands import results_of, send_command, verdict_on
+from orderly.producer.completion import fail, succeed
+from orderly.producer.pending import PendingSend
+
+_SHORTEST_ATTEMPT = 0.05  # seconds; a retry that begins late still gets a chance of an answer
+
+
+class QueueSender:
+    """The sending side of one queue. Thread-safe.
+
+    Args:
+        client: sends the requests and keeps the timers.
+        executor: runs what may block (connecting, asking for a route).
+        queue: where to.
+        group: the producer group.
+        rules: of the outbox.
+        send_timeout: seconds an attempt may take.
+        log: for events; bound to the group.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        executor: Executor,
+        queue: MessageQueue,
+        *,
+        group: str,
+        rules: OutboxRules,
+        send_timeout: float,
+        log: Any,
+    ) -> None:
+        self.queue = queue
+        self._client = client
+        self._executor = executor
+        self._group = group
+        self._send_timeout = send_timeout
+        self._log = log.bind(topic=queue.topic, broker=queue.broker_name, queue_id=queue.queue_id)
+        self._lock = threading.Lock()
+        self._outbox: Outbox[PendingSend] = Outbox(queue, rules)
+        self._wake_at = math.inf  # when the earliest timer fires that was not yet heard of
+        self._closed: OrderlyError | None = None
+
+    def add(self, entry: PendingSend) -> None:
+        """Send a message behind all others of the queue. Never blocks."""
+        with self._lock:
+            if self._closed is not None:
+                failed = self._outbox.turn_away(entry, self._closed, time.monotonic())
+            else:
+                failed = self._outbox.submit(entry, time.monotonic())
+        fail(failed)
+        self._pump()
+
+    def turn_away(self, entry: PendingSend, cause: Exception) -> None:
+        """Fail a message that found no room; its key is held as after any failed send."""
+        with self._lock:
+            failed = self._outbox.turn_away(entry, cause, time.monotonic())
+        fail(failed)
+
+    def resume(self, lane: str) -> None:
+        """Let further messages of a lane through."""
+        with self._lock:
+            self._outbox.resume(lane)
+
+    def close(self, cause: OrderlyError) -> None:
+        """Fail what is not stored yet, and whatever comes later. Idempotent."""
+        with self._lock:
+            self._closed = cause
+            failed = self._outbox.give_up(cause)
+        fail(failed)
+
+    def _pump(self) -> None:
+        """Send the next batch, if one may be sent; go on while they fail on the spot."""
+        while (batch := self._next()) is not None:
+            try:
+                error = self._transmit(batch, may_connect=False)
+            except BaseException:
+                # KeyboardInterrupt in a user's thread. How far the batch got is unknown, and it
+                # must not stay in flight for ever: others wait behind it.
+                self._refuse(batch, RequestTimeout("interrupted while sending"), sent=True)
+                self._executor.submit(self._pump)
+                raise
+            if error is None:
+                return
+            self._refuse(batch, error, sent=False)
+
+    def _next(self) -> Batch[PendingSend] | None:
+        now = time.monotonic()
+        with self._lock:
+            failed = self._outbox.expire(now)
+            batch = self._outbox.take(now, PendingSend.claim)
+            broken = self._plan_wake(now)
+        self._report(failed)
+        fail(failed)
+        if broken is not None:
+            self.close(broken)
+        return batch
+
+    def _transmit(self, batch: Batch[PendingSend], *, may_connect: bool) -> OrderlyError | None:
+        """Send a batch, now or from another thread; an error means that it did not go out."""
+        left = batch.deadline - time.monotonic()
+        timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
+        try:
+            command = send_command(self._group, self.queue, batch.entries, time.time())
+            under_way = self._client.brokers.send(
+                self.queue,
+                command,
+                timeout,
+                partial(self._answered, batch),
+                may_connect=may_connect,
+            )
+            if not under_way:
+                self._executor.submit(self._connect_and_send, batch)
+        except OrderlyError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the batch must come back
+            unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
+            unexpected.__cause__ = error
+            return unexpected
+        return None
+
+    def _connect_and_send(self, batch: Batch[PendingSend]) -> None:
+        """Send a batch from a thread that may wait for a connection."""
+        error = self._transmit(batch, may_connect=True)
+        if error is not None:
+            self._refuse(batch, error, sent=False)
+            self._pump()
+
+    def _answered(self, batch: Batch[PendingSend], outcome: Stored | OrderlyError) -> None:
+        """Take in the answer to a batch; runs on a reader thread or a timer's."""
+        if isinstance(outcome, OrderlyError):
+            self._refuse(batch, outcome, sent=True)
+            self._pump()
+            return
+        with self._lock:
+            in_time = self._outbox.stored(batch)
+        self._pump()  # first, so that the queue is not idle while callbacks run
+        if in_time:
+            succeed(results_of(self.queue, batch.entries, outcome))
+
+    def _refuse(self, batch: Batch[PendingSend], error: OrderlyError, *, sent: bool) -> None:
+        verdict = verdict_on(error, batch, sent=sent)
+        with self._lock:
+            failed = self._outbox.refused(batch, verdict, error, time.monotonic())
+        if not failed:
+            self._log.info(
+                "send attempt failed",
+                messages=len(batch.entries),
+                attempt=batch.attempt,
+                verdict=verdict.value,
+                error=str(error),
+            )
+        self._report(failed)
+        fail(failed)
+
+    def _report(self, failed: list[Failed[PendingSend]]) -> None:
+        if failed:
+            entry, error = failed[0]
+            self._log.warning(
+                "send failed", messages=len(failed), key=entry.lane or None, error=str(error)
+            )
+
+    def _plan_wake(self, now: float) -> LifecycleError | None:
+        """Have a timer call when the outbox wants to be looked at; one too many does no harm."""
+        wake_at = self._outbox.wake_at()
+        if wake_at is None or wake_at >= self._wake_at:
+            return None
+        try:
+            self._client.schedule.after(wake_at - now, self._wake)
+        except LifecycleError as error:  # the client was closed before this producer
+            return error
+        self._wake_at = wake_at
+        return None
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._wake_at = math.inf
+        self._pump()

@@ -1,0 +1,274 @@
+"""One TCP connection to a broker or a name server: requests out, replies and requests in.
+
+A reader thread decodes frames, completes calls and hands the peer's own requests on. It never
+connects and never waits. Time-outs are swept by the `Schedule` given. When to connect again is
+`pool.Connections`' business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from orderly.errors import ConnectionLost, LifecycleError, OrderlyError, RemotingError
+from orderly.log import get_logger
+from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame
+from orderly.remoting.dial import open_socket
+from orderly.remoting.failures import connection_lost, request_name, request_timed_out
+from orderly.remoting.pending import OnReply, PendingCall, PendingCalls
+from orderly.remoting.schedule import Schedule
+from orderly.remoting.writer import FrameWriter
+
+_log = get_logger("orderly.remoting")
+_ID_MASK = 0x7FFFFFFF  # request ids are Java ints
+_READ_SIZE = 64 * 1024
+_WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
+
+
+class Connection:
+    """An open connection; it is not reopened once lost.
+
+    Thread-safe. Every request completes exactly once: with its reply, or with a RemotingError
+    after the time-out, the loss of the connection or `close`. A reply that comes later is
+    dropped.
+
+    Args:
+        address: "host:port".
+        timeouts: sweeps expired requests; must outlive the connection.
+        connect_timeout: seconds.
+        max_frame: bytes; a longer frame from the peer ends the connection.
+        on_request: gets the peer's own requests, on the reader thread: must not block.
+        on_close: called once, on the reader thread, before pending calls are told of the loss.
+
+    Raises:
+        ConnectFailed: the connection could not be opened.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeouts: Schedule,
+        connect_timeout: float,
+        max_frame: int,
+        on_request: Callable[[Connection, RemotingCommand], None],
+        on_close: Callable[[Connection], None],
+    ) -> None:
+        self.address = address
+        self._on_request = on_request
+        self._on_close = on_close
+        self._ids = itertools.count(1)
+        self._pending = PendingCalls(timeouts, self._expire)
+        self._end = threading.Lock()
+        self._cause: BaseException | None = None
+        self._socket = open_socket(
+            address, connect_timeout=connect_timeout, write_timeout=_WRITE_TIMEOUT
+        )
+        self._writer = FrameWriter(self._socket, f"orderly-write-{address}", self._abort)
+        self._decoder = FrameDecoder(max_frame)
+        self._reader = threading.Thread(
+            target=self._read, name=f"orderly-read-{address}", daemon=True
+        )
+        self._reader.start()
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.address} {'open' if self.alive else 'lost'}>"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection was open when last looked at."""
+        return self._cause is None
+
+    def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
+        """Send a request and wait for its reply, whatever the reply's code is.
+
+        An interruption (KeyboardInterrupt) gives the request up; the connection stays usable.
+
+        Args:
+            command: its request id is set here.
+            timeout: seconds.
+
+        Raises:
+            ConnectionLost: see `submit`.
+            RequestTimeout: no reply in time.
+            ProtocolError: the command is too large for a frame; nothing was sent.
+            LifecycleError: called on this connection's reader thread, which would have to
+                wait for itself.
+        """
+        if threading.get_ident() == self._reader.ident:
+            raise LifecycleError(f"call() from a callback of {self.address}; use submit()")
+        outcomes: list[RemotingCommand | RemotingError] = []
+        done = threading.Lock()
+        done.acquire()
+
+        def on_reply(outcome: RemotingCommand | RemotingError) -> None:
+            outcomes.append(outcome)
+            done.release()
+
+        call = PendingCall(command.code, timeout, time.monotonic() + timeout, on_reply)
+        request_id = self._send(command, call)
+        try:
+            if not done.acquire(timeout=max(timeout, 0.0)):
+                self._give_up(request_id)
+                done.acquire()  # completed: above, or at this moment by the reader
+        except BaseException:
+            self._pending.claim(request_id)
+            raise
+        return _reply_or_raise(outcomes[0])
+
+    def submit(self, command: RemotingCommand, timeout: float, on_reply: OnReply) -> None:
+        """Send a request; `on_reply` gets the reply or a RemotingError, exactly once.
+
+        Args:
+            command: its request id is set here.
+            timeout: seconds.
+            on_reply: runs on the reader thread (a time-out: on the thread of `timeouts`) and
+                must not block. An exception of it is logged.
+
+        Raises:
+            ConnectionLost: the request did not go out and the peer cannot have executed it;
+                `on_reply` is not called. A loss after that goes to `on_reply`.
+            ProtocolError: the command is too large for a frame; nothing was sent.
+        """
+        self._send(
+            command, PendingCall(command.code, timeout, time.monotonic() + timeout, on_reply)
+        )
+
+    def send_oneway(self, command: RemotingCommand) -> None:
+        """Send a request that gets no reply, not even an error.
+
+        Raises:
+            ConnectionLost: it did not go out.
+        """
+        self._write(encode_frame(command), command.code)
+
+    def reply(self, command: RemotingCommand) -> None:
+        """Answer a request of the peer.
+
+        Raises:
+            ConnectionLost: the answer did not go out.
+        """
+        self._write(encode_frame(command), command.code)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close the connection; pending calls fail with ConnectionLost. Idempotent.
+
+        Args:
+            timeout: seconds to wait for a callback that runs on the reader thread.
+        """
+        self._abort(LifecycleError("closed by this client"))
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout)
+
+    def _send(self, command: RemotingCommand, call: PendingCall) -> int:
+        request_id = command.request_id = next(self._ids) & _ID_MASK
+        frame = encode_frame(command)
+        if not self._pending.add(request_id, call):
+            raise self._lost(call.code)
+        try:
+            self._write(frame, call.code)
+        except ConnectionLost:
+            if self._pending.claim(request_id) is not None:
+                raise
+            # else the reader saw the loss first and told on_reply: once is enough
+        except BaseException:
+            self._pending.claim(request_id)
+            raise
+        return request_id
+
+    def _write(self, frame: bytes, code: int) -> None:
+        if self._cause is not None:
+            raise self._lost(code)
+        try:
+            self._writer.write(frame)
+        except OSError as error:
+            raise self._lost(code) from error
+
+    def _abort(self, cause: BaseException) -> None:
+        """Remember why the connection ends (the first cause counts) and wake the reader."""
+        with self._end:
+            if self._cause is not None:
+                return
+            self._cause = cause
+        with contextlib.suppress(OSError):  # it may be gone already; then the reader wakes anyway
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _read(self) -> None:
+        try:
+            while data := self._socket.recv(_READ_SIZE):
+                for command in self._decoder.receive(data):
+                    self._dispatch(command)
+            self._abort(ConnectionResetError("closed by the peer"))
+        except Exception as error:  # noqa: BLE001 - whatever ends the reader ends the connection
+            self._abort(error)
+        finally:
+            self._finish()
+
+    def _dispatch(self, command: RemotingCommand) -> None:
+        if command.is_response:
+            call = self._pending.claim(command.request_id)
+            if call is None:
+                _log.debug("late reply dropped", address=self.address, request=command.request_id)
+            else:
+                self._complete(call, command)
+            return
+        try:
+            self._on_request(self, command)
+        except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
+            self._log_failure("request handler failed", command.code, error)
+
+    def _complete(self, call: PendingCall, outcome: RemotingCommand | RemotingError) -> None:
+        try:
+            call.on_reply(outcome)
+        except Exception as error:  # noqa: BLE001 - a callback's failure must not end the reader
+            self._log_failure("reply callback failed", call.code, error)
+
+    def _give_up(self, request_id: int) -> None:
+        call = self._pending.claim(request_id)
+        if call is not None:
+            self._expire(call)
+
+    def _expire(self, call: PendingCall) -> None:
+        self._complete(call, request_timed_out(self.address, call.code, call.timeout))
+
+    def _finish(self) -> None:
+        """The reader's last act: nobody may get this connection, then nobody waits on it."""
+        calls = self._pending.close()
+        self._log_end()
+        try:
+            self._on_close(self)
+        finally:
+            self._socket.close()
+            for call in calls:
+                self._complete(call, self._lost(call.code))
+
+    def _log_end(self) -> None:
+        fields = {"address": self.address, "cause": str(self._cause)}
+        if isinstance(self._cause, LifecycleError):
+            _log.debug("connection closed", **fields)
+        elif isinstance(self._cause, OSError):
+            _log.info("connection lost", **fields)
+        else:
+            _log.error("connection given up", **fields, exc_info=self._cause)
+
+    def _log_failure(self, event: str, code: int, error: Exception) -> None:
+        _log.error(
+            event,
+            address=self.address,
+            request=request_name(code),
+            error=repr(error),
+            exc_info=True,
+        )
+
+    def _lost(self, code: int) -> ConnectionLost:
+        return connection_lost(self.address, code, self._cause)
+
+
+def _reply_or_raise(outcome: RemotingCommand | RemotingError) -> RemotingCommand:
+    if isinstance(outcome, OrderlyError):
+        raise outcome
+    return outcome

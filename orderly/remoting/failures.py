@@ -1,0 +1,38 @@
+"""The errors of requests that got no reply: who was asked, for what, and what happened."""
+
+from __future__ import annotations
+
+from orderly.errors import ConnectionLost, ProtocolError, RequestTimeout
+from orderly.protocol.codes import RequestCode
+
+
+def connection_lost(address: str, code: int, cause: BaseException | None) -> ConnectionLost:
+    """The error of one request that a connection's end left unanswered.
+
+    A fresh one for each request: raised in several threads, one error would mix their tracebacks.
+    """
+    garbled = isinstance(cause, ProtocolError)
+    reason = f"it sent bytes that break the protocol ({cause})" if garbled else str(cause)
+    error = ConnectionLost(
+        f"the connection to {address} was lost with {request_name(code)} unanswered: {reason}",
+        address,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def request_timed_out(address: str, code: int, timeout: float) -> RequestTimeout:
+    """The error of a request that waited `timeout` seconds for its reply."""
+    return RequestTimeout(
+        f"{address} did not answer {request_name(code)} within {timeout:g} s;"
+        " it may still execute the request",
+        address,
+    )
+
+
+def request_name(code: int) -> str:
+    """Return the code with its name, if it has one here."""
+    try:
+        return f"{RequestCode(code).name} ({code})"
+    except ValueError:
+        return f"request {code}"

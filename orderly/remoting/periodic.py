@@ -1,0 +1,107 @@
+"""A daemon thread that runs one function again and again.
+
+The rebalancer, the lock renewal, the offset saver, the heartbeat and the route refresh each are
+one `Periodic`. What has to happen once, later, belongs to `schedule.Schedule`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from orderly.errors import LifecycleError
+from orderly.log import get_logger
+
+_log = get_logger("orderly.remoting")
+
+
+class Periodic:
+    """Runs `work()` every `interval` seconds, and at once after `wake()`.
+
+    Thread-safe. A run begins `interval` seconds after the previous one began, or directly after
+    it when it took longer; two runs never overlap. An exception of `work` is logged and the loop
+    goes on.
+
+    Args:
+        name: the thread is called "orderly-<name>".
+        interval: seconds between the beginnings of two runs.
+        work: called without arguments on the thread.
+        first_after: seconds from `start` to the first run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        interval: float,
+        work: Callable[[], object],
+        *,
+        first_after: float = 0.0,
+    ) -> None:
+        self.name = name
+        self._interval = interval
+        self._work = work
+        self._first_after = first_after
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            LifecycleError: started before, or stopped.
+        """
+        with self._lock:
+            if self._thread is not None or self._stopping:
+                raise LifecycleError(f"{self.name} was started before; make a new one")
+            self._thread = threading.Thread(
+                target=self._loop, name=f"orderly-{self.name}", daemon=True
+            )
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Run `work` as soon as possible.
+
+        Several calls before the run begins make one run. A call while `work` runs makes one more
+        run after it, so that nothing that changed meanwhile is overlooked.
+        """
+        self._wake.set()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """End the thread after the run in progress. Idempotent.
+
+        Called by `work` itself it only asks for the end: a thread cannot wait for itself.
+
+        Args:
+            timeout: seconds to wait for the run in progress; None waits for as long as it takes.
+
+        Returns:
+            Whether the thread has ended (True if it was never started).
+        """
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+        self._wake.set()
+        if thread is None:
+            return True
+        if thread is not threading.current_thread():
+            thread.join(timeout)
+        return not thread.is_alive()
+
+    def _loop(self) -> None:
+        due = time.monotonic() + self._first_after
+        while True:
+            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.clear()
+            if self._stopping:
+                return
+            due = time.monotonic() + self._interval
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - a background loop outlives its worst round
+            _log.error("periodic work failed", work=self.name, error=repr(error), exc_info=True)

@@ -1,0 +1,112 @@
+"""One connection per address, opened when first needed and again after a loss.
+
+Membership of a consumer group is per socket at the broker, so a second connection to the same
+address would list a client twice: this is the only place that opens connections.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from orderly.errors import LifecycleError
+from orderly.protocol.frame import RemotingCommand
+from orderly.remoting.connection import Connection
+from orderly.remoting.schedule import Schedule
+from orderly.remoting.single_flight import SingleFlight
+
+
+class Connections:
+    """The connections of one client. Thread-safe.
+
+    Args:
+        connect_timeout: seconds.
+        max_frame: bytes; see `Connection`.
+        on_request: gets the peers' requests, on reader threads: must not block.
+        on_open: called after a connection was opened, on the thread that asked for it.
+        on_loss: called after a connection was lost (not by `close`), on its reader thread:
+            must not block.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float,
+        max_frame: int,
+        on_request: Callable[[Connection, RemotingCommand], None],
+        on_open: Callable[[Connection], None],
+        on_loss: Callable[[Connection], None],
+    ) -> None:
+        self._connect_timeout = connect_timeout
+        self._max_frame = max_frame
+        self._on_request = on_request
+        self._on_open = on_open
+        self._on_loss = on_loss
+        self._timeouts = Schedule("timeouts")
+        self._opening = SingleFlight[Connection]()
+        self._lock = threading.Lock()
+        self._open: dict[str, Connection] = {}
+        self._closed = False
+
+    def connected(self, address: str) -> Connection | None:
+        """The open connection to `address`, or None. Never connects, never waits."""
+        connection = self._open.get(address)
+        return connection if connection is not None and connection.alive else None
+
+    def get(self, address: str) -> Connection:
+        """The open connection to `address`; opens it if there is none.
+
+        Of many callers one connects; the others wait for it and share its failure. Blocks for
+        the connect time-out at most, so reader threads use `connected`.
+
+        Raises:
+            ConnectFailed: names the address and what to check.
+            LifecycleError: after `close`.
+        """
+        return self.connected(address) or self._opening.do(address, lambda: self._connect(address))
+
+    def close(self) -> None:
+        """Close all connections and refuse new ones. Idempotent."""
+        with self._lock:
+            self._closed = True
+            connections = list(self._open.values())
+        for connection in connections:
+            connection.close()
+        self._timeouts.close()
+
+    def _connect(self, address: str) -> Connection:
+        self._check_open()
+        connection = self.connected(address)
+        if connection is not None:  # opened since the caller looked
+            return connection
+        connection = Connection(
+            address,
+            timeouts=self._timeouts,
+            connect_timeout=self._connect_timeout,
+            max_frame=self._max_frame,
+            on_request=self._on_request,
+            on_close=self._forget,
+        )
+        self._admit(connection)
+        self._on_open(connection)
+        return connection
+
+    def _admit(self, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._open[connection.address] = connection
+                return
+        connection.close()
+        self._check_open()
+
+    def _forget(self, connection: Connection) -> None:
+        with self._lock:
+            if self._open.get(connection.address) is connection:
+                del self._open[connection.address]
+            closed = self._closed
+        if not closed:
+            self._on_loss(connection)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LifecycleError("the client is closed; make a new one")

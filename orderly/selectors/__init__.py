@@ -1,0 +1,35 @@
+"""Which queue a message goes to. Pure: values in, a queue out.
+
+A selector is any callable `(queues, message, arg) -> queue`; `queues` is the topic's list in the
+order every producer counts it (see `layout`), `arg` is the message's sharding key unless the
+sender passed something else.
+"""
+
+from orderly.protocol.java_string import java_string_hash
+from orderly.selectors.choice import Selector, choose, lane_of
+from orderly.selectors.keyed import hash_mod, numeric_mod
+from orderly.selectors.layout import Layout, check_layout, layout_of, parse_layout, queues_of
+from orderly.selectors.unkeyed import (
+    RandomQueue,
+    RoundRobin,
+    SingleQueue,
+    single_queue,
+)
+
+__all__ = [
+    "Layout",
+    "RandomQueue",
+    "RoundRobin",
+    "Selector",
+    "SingleQueue",
+    "check_layout",
+    "choose",
+    "hash_mod",
+    "java_string_hash",
+    "lane_of",
+    "layout_of",
+    "numeric_mod",
+    "parse_layout",
+    "queues_of",
+    "single_queue",
+]

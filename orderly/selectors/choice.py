@@ -1,0 +1,64 @@
+"""What the producer asks of a selector: a checked queue, and the lane in it that keeps order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from orderly.errors import ConfigError
+from orderly.model import Message, MessageQueue
+from orderly.selectors.keyed import hash_mod, numeric_mod
+from orderly.selectors.unkeyed import RandomQueue, RoundRobin, SingleQueue
+
+Selector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue]
+
+KEYLESS_LANE = ""  # no key is empty, so this lane is nobody else's
+
+
+def choose(
+    selector: Selector, queues: Sequence[MessageQueue], message: Message, arg: object
+) -> MessageQueue:
+    """Ask `selector` for a queue and check the answer.
+
+    Args:
+        selector: one of this package, or the user's.
+        queues: at least one.
+        message: the message to place.
+        arg: None: the message's sharding key.
+
+    Raises:
+        ConfigError: the selector refused `arg`, or returned something that is not in `queues`.
+    """
+    chosen = selector(queues, message, message.sharding_key if arg is None else arg)
+    for queue in queues:  # selectors return an element; comparing identities is the fast way
+        if queue is chosen:
+            return queue
+    if chosen in queues:
+        return chosen
+    raise ConfigError(
+        f"the selector returned {chosen!r}, which is not one of the {len(queues)} queues of"
+        f" {message.topic} it was given"
+    )
+
+
+def lane_of(selector: Selector, message: Message, arg: object) -> str | None:
+    """Name the lane whose messages must keep their order within a queue; None: there is none.
+
+    A key is its own lane, and so is an `arg` in place of a key. Under SingleQueue, and for
+    keyless messages of a user's selector, all messages of the queue are one lane.
+
+    Raises:
+        ConfigError: a key with a selector that keeps no order.
+    """
+    if isinstance(selector, SingleQueue):
+        return KEYLESS_LANE
+    key = message.sharding_key if message.sharding_key is not None else arg
+    if isinstance(selector, RoundRobin | RandomQueue):
+        if message.sharding_key is not None:
+            raise ConfigError(
+                f"{type(selector).__name__} keeps no order, but the message has the sharding key"
+                f" {message.sharding_key!r}: use hash_mod, or leave the key out"
+            )
+        return None
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        return str(key)
+    return None if selector in (hash_mod, numeric_mod) else KEYLESS_LANE

@@ -1,0 +1,98 @@
+"""The list of queues that selectors count, and the pin that keeps it from changing unseen.
+
+A key's queue is a number modulo the length of this list: one queue more or less moves keys, and
+a moved key overtakes its own earlier messages. Source: topicRouteData2TopicPublishInfo of Java's
+MQClientInstance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from orderly.errors import ConfigError, LayoutChanged, RouteError
+from orderly.model import MessageQueue, TopicRoute
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Brokers and how many queues each has, in counting order. `str()` gives the pin's text."""
+
+    brokers: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return ";".join(f"{name}:{count}" for name, count in self.brokers)
+
+
+def parse_layout(text: str) -> Layout:
+    """Read "broker-a:8;broker-b:8".
+
+    Raises:
+        ConfigError: empty, a broker twice, or a count that is not a number from 1 up.
+    """
+    parts = [part.strip() for part in text.split(";") if part.strip()]
+    brokers = tuple(_broker(part, text) for part in parts)
+    if not brokers or len({name for name, _ in brokers}) != len(brokers):
+        raise ConfigError(f"the layout {text!r} must name each broker once, as in 'broker-a:8'")
+    return Layout(brokers)
+
+
+def _broker(part: str, text: str) -> tuple[str, int]:
+    name, _, count = part.rpartition(":")
+    if not name or not count.isdecimal() or int(count) < 1:
+        raise ConfigError(f"{part!r} in the layout {text!r} is not 'broker-name:queues'")
+    return name, int(count)
+
+
+def layout_of(route: TopicRoute) -> Layout:
+    """The layout that a route tells.
+
+    The name server's order configuration wins: in its own order, brokers that are down included.
+    Without one: the writable queues of brokers with a master, sorted.
+
+    Raises:
+        RouteError: no queue to write to, or an order configuration that cannot be read.
+    """
+    if route.order_conf:
+        try:
+            return parse_layout(route.order_conf)
+        except ConfigError as error:
+            raise RouteError(
+                f"the name server's order configuration of {route.topic} is broken: {error};"
+                " correct it with RocketMQ's `mqadmin updateOrderConf`"
+            ) from error
+    names = groupby(queue.broker_name for queue in route.write_queues())
+    layout = Layout(tuple((name, len(list(same))) for name, same in names))
+    if not layout.brokers:
+        raise RouteError(
+            f"no queue of {route.topic} can be written to: none of its brokers has both a live"
+            " master and write permission; start the broker or grant the permission"
+        )
+    return layout
+
+
+def queues_of(layout: Layout, topic: str) -> tuple[MessageQueue, ...]:
+    """The queues of `topic` in counting order."""
+    return tuple(
+        MessageQueue(topic, name, queue_id)
+        for name, count in layout.brokers
+        for queue_id in range(count)
+    )
+
+
+def check_layout(pin: Layout, route: TopicRoute) -> None:
+    """Refuse a route whose layout is not the pinned one.
+
+    Raises:
+        LayoutChanged: the text holds both layouts.
+        RouteError: as `layout_of`.
+    """
+    found = layout_of(route)
+    if found != pin:
+        raise LayoutChanged(
+            f"the queues of {route.topic} are {found} but this producer is pinned to {pin}:"
+            " sending now would move keys to other queues and break their order. If a broker is"
+            " down, wait until it is back; if the queues were changed on purpose, stop all"
+            " producers of the topic, let the consumers catch up, then start them with"
+            f" layout='{found}' (layout='loose' follows every change, as Java does)"
+        )

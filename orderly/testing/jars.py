@@ -1,0 +1,156 @@
+"""The broker's jars: downloaded once per user, checked against a committed list of SHA-256 sums.
+
+Each file is written under a temporary name and renamed only when it is whole and its sum is
+right, so an interrupted download leaves nothing that is used, and two processes may download side
+by side.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from orderly.errors import EmbeddedBrokerError
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+_THREADS = 8
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes present so far, bytes in all); from several threads, one at a time."""
+
+
+class JarsUnavailable(EmbeddedBrokerError):
+    """A jar could not be downloaded, stored, or is not the one in the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One line of the list: path in a Maven repository, size in bytes, SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name; unique in the list."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+def listed_jars() -> tuple[Jar, ...]:
+    """Return the committed list."""
+    text = resources.files("orderly.testing").joinpath("jars.txt").read_text()
+    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(Jar(path, int(size), digest) for path, size, digest in rows)
+
+
+def cache_folder() -> Path:
+    """Where the jars are kept: ORDERLY_CACHE, or the user's cache folder."""
+    if os.environ.get("ORDERLY_CACHE"):
+        return Path(os.environ["ORDERLY_CACHE"])
+    return Path(str(_pooch().os_cache("orderly")))
+
+
+def fetch_jars(
+    folder: Path | None = None,
+    *,
+    jars: Iterable[Jar] | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Return the paths of all jars, downloading those that are not there.
+
+    Args:
+        folder: where they are kept; default: `cache_folder()`/jars.
+        jars: default: the committed list.
+        progress: see Progress.
+
+    Raises:
+        JarsUnavailable: no network, no space, a wrong sum. What is whole by then is kept.
+    """
+    folder = folder or cache_folder() / "jars"
+    wanted = tuple(listed_jars() if jars is None else jars)
+    count = _Count(sum(jar.size for jar in wanted), progress)
+    _make(folder)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="orderly-jars") as pool:
+        pending = [pool.submit(_fetch, jar, folder, count) for jar in wanted]
+        try:
+            return [future.result() for future in pending]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Count:
+    """Adds up what is present and tells the caller."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._present = 0
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self._present += size
+            if self._progress is not None:
+                self._progress(self._present, self._total)
+
+
+def _fetch(jar: Jar, folder: Path, count: _Count) -> Path:
+    target = folder / jar.name
+    # The sum was checked when the file was renamed into place; the size tells a damaged disk.
+    if not (target.is_file() and target.stat().st_size == jar.size):
+        _download(jar, target)
+    count.add(jar.size)
+    return target
+
+
+def _download(jar: Jar, target: Path) -> None:
+    base = os.environ.get("ORDERLY_MAVEN_URL", MAVEN_CENTRAL).rstrip("/")
+    url = f"{base}/{jar.path}"
+    target.unlink(missing_ok=True)
+    try:
+        _pooch().retrieve(url, f"sha256:{jar.sha256}", fname=jar.name, path=target.parent)
+    except OSError as error:
+        raise JarsUnavailable(_why(error, url, target.parent)) from error
+    except ValueError as error:  # pooch: the sum differs
+        raise JarsUnavailable(
+            f"{url} is not the file in the list (its SHA-256 differs): the repository in"
+            " ORDERLY_MAVEN_URL, or a proxy on the way, serves something else; nothing was kept"
+        ) from error
+
+
+def _why(error: OSError, url: str, folder: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space left in {folder}: the broker's jars take about 100 MB; set ORDERLY_CACHE"
+    if isinstance(error, PermissionError):
+        return f"{folder} cannot be written: set ORDERLY_CACHE to a folder of yours"
+    return (
+        f"{url} could not be downloaded ({error}): check the network and proxy settings, or set"
+        " ORDERLY_MAVEN_URL to a Maven repository you can reach"
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JarsUnavailable(_why(error, "", folder)) from error
+
+
+def _pooch() -> Any:
+    try:
+        import pooch  # noqa: PLC0415 - optional: extra `embedded`
+    except ImportError as error:
+        raise JarsUnavailable(
+            "the embedded broker needs an extra: pip install 'rocketmq-orderly[embedded]'"
+        ) from error
+    pooch.get_logger().setLevel("ERROR")
+    return pooch

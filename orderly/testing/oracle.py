@@ -1,0 +1,193 @@
+"""The order oracle: judges what was delivered from records alone, knowing nothing of the library.
+
+Per key, first deliveries strictly rise in the order of sending and none is skipped. Per queue, a
+delivery goes at most one message forward; it may go back (a failed message at once, others after a
+handover), but never below what was committed, and then goes on without a gap. No two handlers
+work on one queue at a time. Pure, and linear in the number of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+_EXAMPLES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message whose send was acknowledged; records of one key in the order of sending."""
+
+    key: Hashable
+    id: Hashable
+    queue: Hashable
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One call of a handler; records of one queue in the order in which the calls began.
+
+    `success` is whether the handler said that it is done. `started` and `ended` are seconds on one
+    clock; left at 0 they are not judged.
+    """
+
+    key: Hashable
+    id: Hashable
+    queue: Hashable
+    offset: int
+    success: bool = True
+    started: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The broker acknowledged a committed offset: nothing below it may come again."""
+
+    queue: Hashable
+    offset: int
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the records say. `ok` is the answer; the rest is why.
+
+    Attributes:
+        sent, delivered, keys, queues: how many there were.
+        duplicates: deliveries of a message beyond its first (at least once allows them).
+        log_duplicates: messages stored twice by a retried send; not an error of the consumer.
+        lost: acknowledged sends that no handler finished.
+        disorder: first deliveries of a key out of the order of sending.
+        skipped: steps over messages of a queue that were not delivered, or had failed.
+        rewound: repeats from below the committed offset.
+        overlaps: two handlers on one queue at the same time.
+        unknown: deliveries of messages that nobody sent.
+        examples: the first violations in words.
+    """
+
+    sent: int = 0
+    delivered: int = 0
+    keys: int = 0
+    queues: int = 0
+    duplicates: int = 0
+    log_duplicates: int = 0
+    lost: int = 0
+    disorder: int = 0
+    skipped: int = 0
+    rewound: int = 0
+    overlaps: int = 0
+    unknown: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was lost and no order was broken; duplicates are allowed."""
+        faults = (self.lost, self.disorder, self.skipped, self.rewound, self.overlaps, self.unknown)
+        return not any(faults)
+
+    def note(self, fault: str, text: str) -> None:
+        """Count a violation and keep the first ones in words."""
+        setattr(self, fault, getattr(self, fault) + 1)
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(f"{fault}: {text}")
+
+
+def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verdict:
+    """Judge a whole run.
+
+    Args:
+        sent: every acknowledged send; the queues were consumed from their first message on.
+        events: every delivery and, where known, every acknowledged commit, in order.
+    """
+    sent, events = list(sent), list(events)
+    delivered = [event for event in events if isinstance(event, Delivered)]
+    verdict = Verdict(
+        sent=len(sent),
+        delivered=len(delivered),
+        keys=len({record.key for record in sent}),
+        queues=len({record.queue for record in sent}),
+    )
+    _judge_messages(verdict, sent, delivered)
+    _judge_keys(verdict, sent, delivered)
+    _judge_queues(verdict, sent, events)
+    return verdict
+
+
+def _judge_messages(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) -> None:
+    known = {record.id for record in sent}
+    finished = {record.id for record in delivered if record.success}
+    places = {(record.id, record.queue, record.offset) for record in delivered}
+    ids = {record.id for record in delivered}
+    verdict.duplicates = len(delivered) - len(places)
+    verdict.log_duplicates = len(places) - len(ids)
+    for record in sent:
+        if record.id not in finished:
+            verdict.note("lost", f"{record.id!r} of key {record.key!r} was never finished")
+    for unknown in ids - known:
+        verdict.note("unknown", f"{unknown!r} was delivered, but its send is not on record")
+
+
+def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) -> None:
+    """First deliveries of a key must be its 1st, 2nd, 3rd … message sent."""
+    number: dict[Hashable, int] = {}
+    count: dict[Hashable, int] = {}
+    for record in sent:
+        number[record.id] = count[record.key] = count.get(record.key, -1) + 1
+    reached: dict[Hashable, int] = {}
+    seen: set[Hashable] = set()
+    for event in delivered:
+        if event.id in seen or event.id not in number:
+            continue
+        seen.add(event.id)
+        expected = reached.get(event.key, -1) + 1
+        if number[event.id] != expected:
+            verdict.note(
+                "disorder",
+                f"key {event.key!r}: its message {number[event.id]} ({event.id!r}) came when"
+                f" message {expected} was due",
+            )
+        reached[event.key] = max(number[event.id], reached.get(event.key, -1))
+
+
+@dataclass(slots=True)
+class _Queue:
+    """One queue's log, and how far its deliveries have got."""
+
+    position: dict[int, int]
+    committed: int = -1
+    at: int = -1
+    failed: bool = False
+    busy_until: float = 0.0
+
+
+def _judge_queues(verdict: Verdict, sent: list[Sent], events: list[Delivered | Committed]) -> None:
+    logs: dict[Hashable, set[int]] = {}
+    stored: list[Sent | Delivered] = [*sent, *(e for e in events if isinstance(e, Delivered))]
+    for record in stored:
+        logs.setdefault(record.queue, set()).add(record.offset)
+    queues = {
+        name: _Queue({offset: i for i, offset in enumerate(sorted(offsets))})
+        for name, offsets in logs.items()
+    }
+    for event in events:
+        queue = queues.setdefault(event.queue, _Queue({}))
+        if isinstance(event, Committed):
+            queue.committed = event.offset
+        else:
+            _step(verdict, queue, event)
+
+
+def _step(verdict: Verdict, queue: _Queue, event: Delivered) -> None:
+    where = f"queue {event.queue!r}, offset {event.offset}"
+    position = queue.position[event.offset]
+    furthest = queue.at if queue.failed else queue.at + 1
+    if position > furthest:
+        passed = "a failed message" if queue.failed else f"{position - furthest} messages"
+        verdict.note("skipped", f"{where} came after {passed} had been passed over")
+    if event.offset < queue.committed:
+        verdict.note("rewound", f"{where} came again, below the committed {queue.committed}")
+    if event.ended and event.started < queue.busy_until:
+        verdict.note("overlaps", f"{where} began while another handler had the queue")
+    queue.at, queue.failed = position, not event.success
+    queue.busy_until = max(queue.busy_until, event.ended)

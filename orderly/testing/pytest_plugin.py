@@ -1,0 +1,93 @@
+"""pytest plugin: a RocketMQ broker and fresh topics for tests. Registered as `orderly`.
+
+`--broker` chooses what the tests run on. Imports are inside the fixtures, because pytest loads this
+file in every run of every project that has `orderly` installed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from orderly.testing.embedded import EmbeddedBroker
+
+_NOT_YET = {
+    "container": "the container broker does not exist yet; use --broker=embedded or HOST:PORT",
+    "fake": "the fake broker does not exist yet; use --broker=embedded or HOST:PORT",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--broker`."""
+    parser.getgroup("orderly").addoption(
+        "--broker",
+        default=os.environ.get("ORDERLY_TEST_BROKER", "embedded"),
+        metavar="WHERE",
+        help="what tests run on: embedded (default; a local RocketMQ 5.5.0), the HOST:PORT of a"
+        " name server, container or fake",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what the tests run on."""
+    return f"orderly: broker={config.getoption('--broker')}"
+
+
+@pytest.fixture(scope="session")
+def orderly_broker(pytestconfig: pytest.Config) -> Iterator[EmbeddedBroker]:
+    """The embedded broker of this session (`orderly.testing.EmbeddedBroker`).
+
+    Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
+    """
+    where = pytestconfig.getoption("--broker")
+    if where in _NOT_YET:
+        pytest.fail(_NOT_YET[where], pytrace=False)
+    if where != "embedded":
+        pytest.skip(f"needs a broker it may stop; --broker={where} is not ours")
+    from orderly.errors import EmbeddedBrokerError  # noqa: PLC0415
+    from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
+
+    try:
+        broker = EmbeddedBroker().start()
+    except EmbeddedBrokerError as error:
+        _missing(error)
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> str:
+    """Address of a name server ("host:port") with a real broker behind it."""
+    where = pytestconfig.getoption("--broker")
+    if ":" in where:
+        return str(where)
+    return str(request.getfixturevalue("orderly_broker").namesrv)
+
+
+@pytest.fixture(scope="session")
+def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
+    """A function that creates a fresh topic: `orderly_topic(queues=8) -> name`."""
+    from orderly.client import Client  # noqa: PLC0415
+
+    numbers = itertools.count(1)
+    with Client(namesrv=orderly_namesrv) as client:
+
+        def create(queues: int = 8) -> str:
+            name = f"test-{time.time_ns():x}-{next(numbers)}"
+            client.admin.create_topic(name, queues)
+            return name
+
+        yield create
+
+
+def _missing(error: Exception) -> NoReturn:
+    """No broker: a skip on a laptop, a failure where one is required."""
+    if os.environ.get("ORDERLY_REQUIRE_BROKER") or os.environ.get("CI"):
+        pytest.fail(f"no broker: {error}", pytrace=False)
+    pytest.skip(f"no broker: {error}")

@@ -1,0 +1,109 @@
+"""The files and flags a local name server and broker are started with.
+
+Chosen so that both fit into 1 GiB of memory and start in seconds; nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+NAME_SERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
+BROKER = "org.apache.rocketmq.broker.BrokerStartup"
+
+_OPENED = ("java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch")
+_EXPORTED = ("java.base/jdk.internal.ref", "java.base/sun.nio.ch")
+_COMMON_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # halves the start; a test broker never reaches the second level
+    "--enable-native-access=ALL-UNNAMED",
+    *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED),
+    *(f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTED),
+)
+_HEAP = {
+    NAME_SERVER: ("-Xms32m", "-Xmx96m", "-XX:MaxDirectMemorySize=64m"),
+    BROKER: ("-Xms96m", "-Xmx320m", "-XX:MaxDirectMemorySize=256m"),
+}
+
+LOGBACK = """\
+<configuration>
+  <statusListener class="org.apache.rocketmq.logging.ch.qos.logback.core.status.NopStatusListener"/>
+  <appender name="FILE" class="org.apache.rocketmq.logging.ch.qos.logback.core.FileAppender">
+    <file>${orderly.log}</file>
+    <encoder><pattern>%d{"yyyy-MM-dd'T'HH:mm:ss.SSSXXX"} %level %logger - %msg%n</pattern></encoder>
+  </appender>
+  <logger name="RocketmqStats" level="WARN"/>
+  <logger name="RocketmqWaterMark" level="WARN"/>
+  <root level="INFO"><appender-ref ref="FILE"/></root>
+</configuration>
+"""
+
+
+def java_command(
+    java: Path, main: str, jars: Sequence[Path], directory: Path, options: Sequence[str]
+) -> list[str]:
+    """Return the command line of one of the two servers.
+
+    Args:
+        java: the runtime.
+        main: NAME_SERVER or BROKER.
+        jars: the class path.
+        directory: the instance's own; logs and settings are in it, and so is "home".
+        options: further JVM options; they come last, so they win.
+    """
+    role = "namesrv" if main == NAME_SERVER else "broker"
+    class_path = ":".join(map(str, (directory / "conf", *jars)))
+    return [
+        str(java),
+        *_HEAP[main],
+        *_COMMON_FLAGS,
+        f"-Duser.home={directory}",  # RocketMQ writes below the home directory
+        f"-Dorderly.log={directory / f'{role}.log'}",
+        *options,
+        "-cp",
+        class_path,
+        main,
+        "-c",
+        str(directory / "conf" / f"{role}.conf"),
+    ]
+
+
+def name_server_properties(directory: Path, port: int) -> dict[str, str]:
+    """Return the name server's settings."""
+    return {
+        "listenPort": str(port),
+        "bindAddress": "127.0.0.1",
+        "kvConfigPath": str(directory / "kvConfig.json"),
+        "configStorePath": str(directory / "namesrv.properties"),
+    }
+
+
+def broker_properties(
+    directory: Path, broker_name: str, port: int, namesrv: str, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the broker's settings; `extra` wins."""
+    store = directory / "store"
+    return {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": broker_name,
+        "brokerId": "0",
+        "namesrvAddr": namesrv,
+        "bindAddress": "127.0.0.1",
+        "brokerIP1": "127.0.0.1",
+        "brokerIP2": "127.0.0.1",
+        "listenPort": str(port),
+        "haListenPort": str(port + 1),
+        "storePathRootDir": str(store),
+        "storePathCommitLog": str(store / "commitlog"),
+        "mappedFileSizeCommitLog": str(32 * 1024 * 1024),
+        "mappedFileSizeConsumeQueue": str(20 * 30_000),
+        "timerWheelEnable": "false",  # delayed messages of arbitrary time: 60 MB and a second
+        "diskMaxUsedSpaceRatio": "99",  # a laptop's disk may be nearly full
+        "autoCreateTopicEnable": "false",  # a topic made by accident has arbitrary queues
+    } | dict(extra)
+
+
+def as_text(properties: Mapping[str, str]) -> str:
+    """Write settings as a Java properties file."""
+    escaped = {k: v.replace("\\", "\\\\") for k, v in properties.items()}
+    return "".join(f"{name}={value}\n" for name, value in escaped.items())

@@ -1,0 +1,17 @@
+"""What all tests of the project share."""
+
+import pytest
+import structlog
+from hypothesis import settings
+
+# Shared, noisy machines: an example that takes long once is no failure.
+settings.register_profile("orderly", deadline=None)
+settings.load_profile("orderly")
+
+
+@pytest.fixture(autouse=True)
+def _library_defaults():
+    """Each test starts with logging as a program has it that configures nothing."""
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()

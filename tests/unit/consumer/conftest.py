@@ -1,0 +1,114 @@
+"""A cluster in memory for the consumer's loops: what they ask of a Client, and nothing more."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.session import Session
+from orderly.errors import OrderlyError
+from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.protocol.heartbeat import Subscription
+
+ME, OTHER = "me@1", "other@2"
+
+
+class Cluster:
+    """One broker's locks, offsets and members. `fail[name] = error` makes a call raise."""
+
+    def __init__(self):
+        self.members = [ME]
+        self.queues = 4
+        self.locks = {}
+        self.offsets = {}
+        self.fail = {}
+        self.calls = []
+        self.heartbeats = 0
+
+    def _note(self, name, *args):
+        self.calls.append((name, *args))
+        error = self.fail.get(name) or self.fail.get((name, *args[:1]))
+        if error is not None:
+            raise error
+
+    def lock_queues(self, group, broker_name, queues):
+        self._note("lock", broker_name)
+        for queue in queues:
+            self.locks.setdefault(queue, ME)
+        return frozenset(queue for queue in queues if self.locks[queue] == ME)
+
+    def unlock_queues(self, group, broker_name, queues):
+        self._note("unlock", *queues)
+        for queue in queues:
+            if self.locks.get(queue) == ME:
+                del self.locks[queue]
+
+    def query_offset(self, group, queue):
+        self._note("query", queue)
+        return self.offsets.get(queue)
+
+    def update_offset(self, group, queue, offset):
+        self._note("save", queue)
+        self.offsets[queue] = offset
+
+    def min_offset(self, queue):
+        self._note("min", queue)
+        return 0
+
+    def max_offset(self, queue):
+        self._note("max", queue)
+        return 10
+
+    def consumer_ids(self, group, topic):
+        self._note("members", topic)
+        return tuple(self.members)
+
+    def route(self, topic):
+        self._note("route", topic)
+        queues = QueueData("broker-a", self.queues, self.queues, Permission.READ | Permission.WRITE)
+        broker = BrokerData("broker-a", "c", {0: "127.0.0.1:1"})
+        return TopicRoute(topic, (queues,), (broker,))
+
+    def heartbeat_now(self):
+        self.heartbeats += 1
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+def session(cluster):
+    client = SimpleNamespace(
+        client_id=ME,
+        brokers=cluster,
+        routes=SimpleNamespace(get=cluster.route),
+        heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
+    )
+    session = Session("group", client, ConsumerConfig(consume_from="first"), "first")
+    session.subscriptions = {"orders": Subscription("orders")}
+    return session
+
+
+@pytest.fixture
+def pulling():
+    return []
+
+
+@pytest.fixture
+def again():
+    return []
+
+
+@pytest.fixture
+def rebalancer(session, pulling, again):
+    start = lambda held: pulling.append(held.queue.queue_id)
+    return Rebalancer(session, OffsetSaver(session), start, again.append)
+
+
+@pytest.fixture
+def failure():
+    return OrderlyError("made by the test")

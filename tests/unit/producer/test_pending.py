@@ -1,0 +1,116 @@
+"""Checks before anything is queued: what the broker would refuse, drop or cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.errors import ConfigError, InvalidMessage
+from orderly.model import Message
+from orderly.producer.pending import batch_size, check_message, compressed, properties_text
+from orderly.protocol.compression import decompress
+from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.properties import RESERVED, decode_properties
+
+
+def check(**fields) -> None:
+    message = Message("T", **{"body": b"x", **fields})
+    check_message(message, 100)
+    properties_text(message, "0" * 32)
+
+
+def test_an_ordinary_message_passes():
+    check(sharding_key="k", tags="paid", keys=("a", "b"), properties={"名": "値 \U0001f680"})
+
+
+@pytest.mark.parametrize("body", [b"", "text", None, bytearray(b"x"), memoryview(b"x"), 7])
+def test_a_body_must_be_bytes_and_not_empty(body):
+    with pytest.raises(InvalidMessage, match="body must be bytes"):
+        check(body=body)
+
+
+def test_a_body_of_the_limit_passes_and_one_byte_more_does_not():
+    check(body=b"x" * 100)
+    with pytest.raises(InvalidMessage, match="101 bytes"):
+        check(body=b"x" * 101)
+
+
+@pytest.mark.parametrize("key", ["", "a\x01", "\x02", "\ud800", True, False, 1.5, b"k", ("k",)])
+def test_a_key_that_the_broker_would_drop_or_split_is_refused(key):
+    with pytest.raises(InvalidMessage):
+        check(sharding_key=key)
+
+
+@pytest.mark.parametrize(
+    "key", ["k", " ", "订单", "\U0001f680", "polygenelubricants", 0, -7, 2**70]
+)
+def test_any_other_str_or_int_is_a_key(key):
+    check(sharding_key=key)
+
+
+@pytest.mark.parametrize("tags", ["", "a||b", " a", "a ", "a\x01", 7])
+def test_tags_that_no_consumer_could_select_are_refused(tags):
+    with pytest.raises(InvalidMessage):
+        check(tags=tags)
+
+
+@pytest.mark.parametrize("keys", ["word", ("a b",), ("",), ("a", 7), ("a\x02",), ("a\n",)])
+def test_index_keys_must_be_words(keys):
+    with pytest.raises(InvalidMessage):
+        check(keys=keys)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_the_names_of_rocketmq_are_refused(name):
+    with pytest.raises(InvalidMessage, match="RocketMQ uses the property names"):
+        check(properties={name: "x"})
+
+
+@pytest.mark.parametrize(
+    "properties", [{"": "x"}, {"a": ""}, {"a\x01": "b"}, {"a": "b\x02"}, {"a": "\udfff"}, {"a": 7}]
+)
+def test_properties_that_the_broker_would_drop_or_split_are_refused(properties):
+    with pytest.raises(InvalidMessage):
+        check(properties=properties)
+
+
+def test_properties_leave_the_broker_room_for_its_own():
+    ours = len(properties_text(Message("T", b"x", properties={"a": "漢"}), "0" * 32).encode()) - 3
+    check(properties={"a": "x" * (32511 - ours)})
+    check(properties={"a": "漢" * ((32511 - ours) // 3)})
+    for too_long in ("x" * (32512 - ours), "漢" * ((32511 - ours) // 3 + 1), "x" * 40_000):
+        with pytest.raises(InvalidMessage, match="bytes"):
+            check(properties={"a": too_long})
+
+
+def test_a_refused_message_is_a_config_error_for_those_who_catch_that():
+    with pytest.raises(ConfigError):
+        check(body=b"")
+
+
+PROPERTIES = st.dictionaries(
+    st.text("abcédef漢", min_size=1),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1),
+)
+
+
+@given(PROPERTIES, st.text("key漢字", min_size=1), st.binary(min_size=1))
+def test_properties_come_back_and_the_size_is_what_a_batch_takes(properties, key, body):
+    text = properties_text(Message("T", body, sharding_key=key, properties=properties), "ID")
+    assert decode_properties(text.encode()) == {
+        **properties,
+        "__SHARDINGKEY": key,
+        "UNIQ_KEY": "ID",
+        "WAIT": "true",
+    }
+    assert batch_size(body, text) == len(encode_batch([(body, text, 0)]))
+
+
+@given(st.binary(max_size=200), st.integers(0, 100))
+def test_compression_loses_nothing_and_never_makes_a_body_longer(body, above):
+    sent, flags = compressed(body, above)
+    assert len(sent) <= len(body)
+    assert flags in (0, 0x301)
+    assert (decompress(flags >> 8, sent, 1000) if flags else sent) == body
+    assert flags == 0 or len(body) > above > 0

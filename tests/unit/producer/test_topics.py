@@ -1,0 +1,125 @@
+"""Pinned layouts: a key never moves unseen."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from orderly.config import ProducerConfig
+from orderly.errors import LayoutChanged, RouteError
+from orderly.model import Message, MessageQueue
+
+KEYED = Message("T", b"x", sharding_key="k")
+KEYLESS = Message("T", b"x")
+
+
+@pytest.fixture
+def change_route(client, routes_of):
+    def change(**arguments):
+        client.table["T"] = routes_of("T", **arguments)
+        client.routes.refresh("T")
+
+    return change
+
+
+@pytest.fixture(autouse=True)
+def record(caplog):
+    caplog.set_level(logging.INFO, "orderly.producer")
+
+
+def test_the_first_route_pins_the_layout_with_one_warning_that_names_it(start, caplog):
+    producer = start()
+    producer.send(KEYED)
+    producer.send(KEYED)
+    pinned = [r for r in caplog.records if "layout pinned" in r.getMessage()]
+    assert len(pinned) == 1
+    assert "layout='a:4'" in pinned[0].getMessage()
+    assert pinned[0].levelno == logging.WARNING
+
+
+def test_another_layout_is_refused_before_anything_is_sent(start, broker, change_route):
+    producer = start()
+    producer.send(KEYED)
+    change_route(a=8)
+    for _ in range(2):
+        with pytest.raises(LayoutChanged, match="a:8 but this producer is pinned to a:4"):
+            producer.send(KEYED)
+    assert len(broker.stored) == 1
+
+
+def test_a_layout_that_is_back_is_accepted_at_once(start, broker, client, change_route, routes_of):
+    producer = start()
+    producer.send(KEYED)
+    change_route(a=8)
+    client.table["T"] = routes_of("T", a=4)  # the cached route is still the other one
+    producer.send(KEYED)
+    assert len(broker.stored) == 2
+
+
+def test_a_new_broker_is_a_change(start, change_route):
+    producer = start()
+    producer.send(KEYED)
+    change_route(a=4, b=4)
+    with pytest.raises(LayoutChanged):
+        producer.send(KEYED)
+
+
+def test_a_configured_pin_holds_from_the_first_message_and_warns_nobody(start, broker, caplog):
+    assert start(group="one", config=ProducerConfig(layout="a:4")).send(KEYED)
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    with pytest.raises(LayoutChanged, match="pinned to a:8"):
+        start(group="two", config=ProducerConfig(layout="a:8")).send(KEYED)
+    assert len(broker.stored) == 1
+
+
+def test_the_order_configuration_is_a_pin_with_its_own_order(start, change_route, caplog):
+    change_route(a=1, b=1, order_conf="b:1;a:1")
+    producer = start()
+    assert producer.queues("T") == (MessageQueue("T", "b", 0), MessageQueue("T", "a", 0))
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    change_route(a=1, b=1, order_conf="a:1;b:1")
+    with pytest.raises(LayoutChanged):
+        producer.send(KEYED)
+
+
+def test_loose_follows_changes_and_logs_them(start, change_route, caplog):
+    producer = start(config=ProducerConfig(layout="loose"))
+    producer.send(KEYED)
+    change_route(a=8)
+    assert len(producer.queues("T")) == 8
+    changes = [r.getMessage() for r in caplog.records if "layout changed" in r.getMessage()]
+    assert len(changes) == 1
+    assert "before='a:4'" in changes[0]
+
+
+def test_keyless_messages_follow_the_route_and_pin_nothing(start, broker, change_route, caplog):
+    producer = start()
+    producer.send(KEYLESS)
+    change_route(a=8)
+    for _ in range(8):
+        producer.send(KEYLESS)
+    assert len(broker.logs) == 8
+    assert "layout" not in caplog.text
+
+
+def test_no_writable_queue_is_an_error_that_heals(start, broker, client, routes_of):
+    client.table["T"] = routes_of("T")
+    producer = start()
+    with pytest.raises(RouteError, match="no queue of T"):
+        producer.send(KEYED)
+    client.table["T"] = routes_of("T", a=4)
+    client.routes.refresh("T")
+    producer.send(KEYED)
+    assert len(broker.stored) == 1
+
+
+def test_a_refused_topic_does_not_flood_the_name_server(start, client, change_route):
+    producer = start()
+    producer.send(KEYED)
+    change_route(a=8)
+    client.asked.clear()
+    for _ in range(20):
+        with pytest.raises(LayoutChanged):
+            producer.send(KEYED)
+    assert len(client.asked) <= 3

@@ -1,0 +1,479 @@
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from orderly.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    LifecycleError,
+    ProtocolError,
+    RemotingError,
+    RequestTimeout,
+)
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import Serializer, encode_frame, reply_to, request
+from orderly.remoting import connection as connection_module
+from orderly.remoting.connection import Connection
+
+SOON = 5.0
+LONG = 30.0  # a time-out that must not be what ends the test
+
+
+def ask(name="x", **fields):
+    return request(RequestCode.GET_MAX_OFFSET, {"name": name}, **fields)
+
+
+def name_of(command):
+    return command.ext["name"]
+
+
+# --- replies find their calls ------------------------------------------------------------------
+
+
+def test_call_returns_the_reply_whatever_its_code(server, connect, in_thread):
+    connection = connect()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.answer(peer.read(), code=22, remark="none", ext={"a": "b"}, body=b"body")
+    reply = answer.result(SOON)
+    assert (reply.code, reply.remark, reply.ext, reply.body) == (22, "none", {"a": "b"}, b"body")
+
+
+def test_a_reply_that_comes_byte_by_byte_is_put_together(server, connect, in_thread):
+    connection = connect()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    for byte in encode_frame(reply_to(peer.read(), body=b"abc")):
+        peer.sock.sendall(bytes([byte]))
+    assert answer.result(SOON).body == b"abc"
+
+
+def test_a_reply_in_the_binary_serialisation_is_understood(server, connect, in_thread):
+    connection = connect()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.sock.sendall(encode_frame(reply_to(peer.read(), body=b"bin"), Serializer.ROCKETMQ))
+    assert answer.result(SOON).body == b"bin"
+
+
+def test_replies_out_of_order_reach_their_own_calls(server, connect, in_thread):
+    connection = connect()
+    answers = {n: in_thread(connection.call, ask(n), LONG) for n in "abcd"}
+    peer = server.accept()
+    requests = [peer.read() for _ in answers]
+    peer.send(*(reply_to(r, remark=name_of(r)) for r in reversed(requests)))
+    assert {n: a.result(SOON).remark for n, a in answers.items()} == {n: n for n in "abcd"}
+
+
+def test_request_ids_in_flight_are_unique(server, connect):
+    connection = connect()
+    for _ in range(50):
+        connection.submit(ask(), LONG, lambda _: None)
+    peer = server.accept()
+    assert len({peer.read().request_id for _ in range(50)}) == 50
+
+
+def test_a_request_of_the_peer_with_the_same_id_is_not_taken_for_the_reply(
+    server, connect, in_thread, inbox
+):
+    requests = inbox()
+    connection = connect(on_request=lambda _, command: requests(command))
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    asked = peer.read()
+    own = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"})
+    own.request_id = asked.request_id
+    peer.send(own)
+    assert requests.wait()[0].ext == {"consumerGroup": "g"}
+    assert not answer.done()
+    connection.reply(reply_to(requests.items[0], 3, remark="no"))
+    refusal = peer.read()
+    assert refusal.is_response
+    assert (refusal.request_id, refusal.code) == (own.request_id, 3)
+    peer.answer(asked, remark="mine")
+    assert answer.result(SOON).remark == "mine"
+
+
+def test_a_oneway_request_goes_out_and_nobody_waits(server, connect):
+    connection = connect()
+    connection.send_oneway(ask(oneway=True))
+    assert server.accept().read().is_oneway
+
+
+# --- time-outs ---------------------------------------------------------------------------------
+
+
+def test_call_times_out_with_the_address_and_the_request_named(server, connect):
+    connection = connect()
+    server.accept()
+    with pytest.raises(RequestTimeout, match=rf"{connection.address}.*GET_MAX_OFFSET.*0\.01 s"):
+        connection.call(ask(), 0.01)
+    assert connection.alive
+
+
+def test_a_submitted_request_times_out_on_its_callback(server, connect, inbox):
+    connection = connect()
+    outcomes = inbox()
+    connection.submit(ask(), 0.01, outcomes)
+    assert isinstance(outcomes.wait()[0], RequestTimeout)
+
+
+def test_a_later_request_with_a_shorter_time_out_expires_first(server, connect, inbox):
+    connection = connect()
+    outcomes = inbox()
+    connection.submit(ask(), LONG, lambda _: None)
+    connection.submit(ask(), 0.2, lambda _: outcomes("longer"))
+    connection.submit(ask(), 0.01, lambda _: outcomes("shorter"))
+    assert outcomes.wait(2) == ["shorter", "longer"]
+
+
+def test_a_late_reply_is_dropped_and_the_connection_goes_on(server, connect, in_thread):
+    connection = connect()
+    peer = server.accept()
+    with pytest.raises(RequestTimeout):
+        connection.call(ask("late"), 0.01)
+    late = peer.read()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer.answer(late, remark="late")
+    peer.answer(peer.read(), remark="in time")
+    assert answer.result(SOON).remark == "in time"
+
+
+def test_slow_accept_is_covered_by_the_request_time_out(server, connect, in_thread):
+    connection = connect()  # the kernel completed it; nobody accepted yet
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.answer(peer.read())
+    assert answer.result(SOON).code == 0
+
+
+# --- the end of a connection -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+def test_all_pending_requests_fail_when_the_peer_cuts(server, connect, in_thread, inbox, end):
+    closed, outcomes = inbox(), inbox()
+    connection = connect(on_close=closed)
+    waiting = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.read()
+    connection.submit(ask(), LONG, outcomes)
+    peer.read()
+    getattr(peer, end)()
+    with pytest.raises(ConnectionLost, match=connection.address):
+        waiting.result(SOON)
+    assert isinstance(outcomes.wait()[0], ConnectionLost)
+    assert closed.wait() == [connection]
+    assert not connection.alive
+
+
+def test_a_lost_connection_is_reported_gone_before_its_requests_fail(server, connect, inbox):
+    events = inbox()
+    connection = connect(on_close=lambda _: events("closed"))
+    connection.submit(ask(), LONG, lambda _: events("failed"))
+    server.accept().close()
+    assert events.wait(2) == ["closed", "failed"]
+
+
+def test_a_request_on_a_lost_connection_raises_and_calls_nobody(server, connect, inbox):
+    closed = inbox()
+    connection = connect(on_close=closed)
+    server.accept().close()
+    closed.wait()
+    outcomes = []
+    with pytest.raises(ConnectionLost):
+        connection.submit(ask(), LONG, outcomes.append)
+    with pytest.raises(ConnectionLost):
+        connection.call(ask(), LONG)
+    with pytest.raises(ConnectionLost):
+        connection.send_oneway(ask())
+    connection.close()
+    assert outcomes == []
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x00\x00\x00\x02\x00\x00",  # a frame shorter than its own header length
+        b"\x00\x00\x00\x08\x00\x00\x00\x04oops",  # a header that is no JSON
+        b"\x00\x00\x00\x08\x07\x00\x00\x04oops",  # an unknown serialiser
+    ],
+)
+def test_bytes_that_break_the_format_end_the_connection(
+    server, connect, in_thread, caplog, garbage
+):
+    connection = connect()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.read()
+    peer.sock.sendall(garbage)
+    with pytest.raises(ConnectionLost, match="break the protocol") as raised:
+        answer.result(SOON)
+    assert isinstance(raised.value.__cause__, ProtocolError)
+    assert peer.at_end()
+    assert "connection given up" in caplog.text
+
+
+def test_a_frame_over_the_limit_ends_the_connection(server, connect, in_thread):
+    connection = connect(max_frame=64 * 1024)
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.read()
+    peer.sock.sendall((64 * 1024 + 1).to_bytes(4, "big"))
+    with pytest.raises(ConnectionLost) as raised:
+        answer.result(SOON)
+    assert isinstance(raised.value.__cause__, ProtocolError)
+
+
+def test_close_fails_pending_requests_and_is_idempotent(server, connect, in_thread, inbox):
+    closed = inbox()
+    connection = connect(on_close=closed)
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    peer.read()
+    connection.close()
+    connection.close()
+    with pytest.raises(ConnectionLost, match="closed by this client"):
+        answer.result(SOON)
+    assert peer.at_end()
+    assert closed.items == [connection]
+
+
+def test_close_ends_the_reader_thread(server, connect):
+    connection = connect()
+    name = f"orderly-read-{connection.address}"
+    assert [t.daemon for t in threading.enumerate() if t.name == name] == [True]
+    connection.close()
+    assert [t for t in threading.enumerate() if t.name == name] == []
+
+
+def test_a_callback_may_close_the_connection(server, connect, inbox):
+    connection = connect()
+    done = inbox()
+
+    def close_it(_):
+        connection.close()
+        done("closed")
+
+    connection.submit(ask(), LONG, close_it)
+    peer = server.accept()
+    peer.answer(peer.read())
+    done.wait()
+    assert peer.at_end()
+
+
+# --- other people's failures -------------------------------------------------------------------
+
+
+def test_a_raising_callback_is_logged_and_kills_nothing(server, connect, in_thread, caplog):
+    connection = connect()
+    connection.submit(ask(), LONG, lambda _: 1 / 0)
+    peer = server.accept()
+    peer.answer(peer.read())
+    answer = in_thread(connection.call, ask(), LONG)
+    peer.answer(peer.read())
+    assert answer.result(SOON).code == 0
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_raising_request_handler_is_logged_and_kills_nothing(server, connect, in_thread, caplog):
+    connection = connect(on_request=lambda *_: 1 / 0)
+    peer = server.accept()
+    peer.send(request(RequestCode.GET_CONSUMER_RUNNING_INFO))
+    answer = in_thread(connection.call, ask(), LONG)
+    peer.answer(peer.read())
+    assert answer.result(SOON).code == 0
+    assert "GET_CONSUMER_RUNNING_INFO" in caplog.text
+
+
+def test_call_from_a_callback_is_refused_instead_of_waiting_for_itself(server, connect, inbox):
+    connection = connect()
+    outcomes = inbox()
+
+    def nested(_):
+        try:
+            connection.call(ask(), LONG)
+        except LifecycleError as error:
+            outcomes(error)
+
+    connection.submit(ask(), LONG, nested)
+    peer = server.accept()
+    peer.answer(peer.read())
+    assert "submit" in str(outcomes.wait()[0])
+
+
+def waits_in_call(thread):
+    return sys._current_frames()[thread.ident].f_code.co_name == "call"
+
+
+@pytest.mark.parametrize("moment", ["while it sends", "while it waits"])
+def test_an_interrupted_call_leaves_the_connection_usable(server, connect, in_thread, moment):
+    connection = connect()
+    peer = server.accept()
+    main = threading.main_thread()
+
+    def interrupt():
+        asked = peer.read()
+        while moment == "while it waits" and not waits_in_call(main):
+            pass
+        signal.pthread_kill(main.ident, signal.SIGINT)
+        return asked
+
+    interrupted = in_thread(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        connection.call(ask("interrupted"), LONG)
+    answer = in_thread(connection.call, ask("next"), LONG)
+    peer.answer(interrupted.result(SOON), remark="too late")
+    peer.answer(peer.read(), remark="next")
+    assert answer.result(SOON).remark == "next"
+
+
+# --- exactly one completion --------------------------------------------------------------------
+
+
+class Tally:
+    """Counts how often each request was completed, by callback or by a raise."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.lock = threading.Lock()
+        self.counts = {}
+        self.kinds = set()
+        self.replied = threading.Event()
+
+    def submit(self, number, timeout):
+        try:
+            self.connection.submit(ask(str(number)), timeout, lambda o: self.note(number, o))
+        except RemotingError as error:
+            self.note(number, error)
+
+    def call(self, number, timeout):
+        try:
+            self.note(number, self.connection.call(ask(str(number)), timeout))
+        except RemotingError as error:
+            self.note(number, error)
+
+    def note(self, number, outcome):
+        with self.lock:
+            self.counts[number] = self.counts.get(number, 0) + 1
+            self.kinds.add(type(outcome).__name__)
+        if not isinstance(outcome, RemotingError):
+            self.replied.set()
+
+
+@pytest.mark.parametrize("way", ["submit", "call"])
+@pytest.mark.parametrize("end", ["peer", "close"])
+def test_each_request_completes_exactly_once_whatever_races(server, connect, in_thread, way, end):
+    chance = random.Random(1)
+    connection = connect()
+    peer = server.accept()
+    tally = Tally(connection)
+
+    def answer_all():
+        try:
+            while True:
+                asked = peer.read()
+                time.sleep(chance.choice((0, 0, 0.0005)))  # hits time-outs from both sides
+                peer.answer(asked)
+        except (AssertionError, OSError):
+            return
+
+    def requests(first):
+        for number in range(first, first + 100):
+            getattr(tally, way)(number, chance.choice((0.0, 0.0005, 0.002, LONG)))
+
+    answering = in_thread(answer_all)
+    senders = [in_thread(requests, first) for first in range(0, 400, 100)]
+    assert tally.replied.wait(SOON)
+    if end == "peer":
+        peer.sock.shutdown(socket.SHUT_RDWR)
+    else:
+        connection.close()
+    for sender in senders:
+        sender.result(SOON)
+    connection.close()
+    answering.result(SOON)
+    assert tally.counts == dict.fromkeys(range(400), 1)
+    assert {"RemotingCommand", "ConnectionLost"} <= tally.kinds
+
+
+# --- a peer that does not read -----------------------------------------------------------------
+
+
+def test_a_slow_peer_blocks_no_sender_and_gets_all_frames_in_order(server, connect):
+    connection = connect()
+    peer = server.accept()
+    body = os.urandom(1024 * 1024)
+    for number in range(24):  # far more than the kernel's buffers hold
+        connection.submit(ask(str(number), body=body), LONG, lambda _: None)
+    writer = f"orderly-write-{connection.address}"
+    congested = [t for t in threading.enumerate() if t.name == writer]
+    assert len(congested) == 1
+    received = [peer.read() for _ in range(24)]
+    assert [int(name_of(r)) for r in received] == list(range(24))
+    assert all(r.body == body for r in received)
+    congested[0].join(SOON)
+    assert not congested[0].is_alive()
+    connection.submit(ask("after"), LONG, lambda _: None)
+    assert name_of(peer.read()) == "after"
+
+
+def test_a_peer_that_never_reads_is_given_up(server, connect, inbox, monkeypatch):
+    monkeypatch.setattr(connection_module, "_WRITE_TIMEOUT", 0.05)
+    connection = connect()
+    server.accept()
+    outcomes = inbox()
+    for _ in range(24):
+        connection.submit(ask(body=bytes(1024 * 1024)), LONG, outcomes)
+    assert {type(o) for o in outcomes.wait(24)} == {ConnectionLost}
+
+
+# --- opening -----------------------------------------------------------------------------------
+
+
+def dial(address, timeouts, connect_timeout=1.0):
+    return Connection(
+        address,
+        timeouts=timeouts,
+        connect_timeout=connect_timeout,
+        max_frame=2**20,
+        on_request=lambda *_: None,
+        on_close=lambda _: None,
+    )
+
+
+def test_nothing_listens(server, timeouts):
+    server.stop_listening()
+    with pytest.raises(ConnectFailed, match=f"nothing listens at {server.address}"):
+        dial(server.address, timeouts)
+
+
+def test_a_name_that_does_not_resolve(timeouts, monkeypatch):
+    def unresolvable(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unresolvable)
+    with pytest.raises(ConnectFailed, match=r"'nowhere' of nowhere:1.*DNS"):
+        dial("nowhere:1", timeouts)
+
+
+def test_no_answer_hints_at_the_address_the_broker_announces(timeouts, monkeypatch):
+    def silent(*_):
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(ConnectFailed, match=r"10\.0\.0\.1:1 within 0\.2 s.*brokerIP1"):
+        dial("10.0.0.1:1", timeouts, 0.2)
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x"])
+def test_an_address_that_is_none(timeouts, address):
+    with pytest.raises(ConnectFailed, match="host:port"):
+        dial(address, timeouts)

@@ -1,0 +1,105 @@
+import threading
+
+import pytest
+
+from orderly.errors import ConnectFailed, ConnectionLost, LifecycleError
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.remoting.connection import Connection
+from orderly.remoting.pool import Connections
+
+SOON = 5.0
+LONG = 30.0
+
+
+@pytest.fixture
+def pool(inbox):
+    opened, lost, requests = inbox(), inbox(), inbox()
+    pool = Connections(
+        connect_timeout=2.0,
+        max_frame=2**24,
+        on_request=lambda connection, command: requests((connection, command)),
+        on_open=opened,
+        on_loss=lost,
+    )
+    pool.opened, pool.lost, pool.requests = opened, lost, requests
+    yield pool
+    pool.close()
+
+
+def test_one_connection_however_many_ask_at_once(pool, server, in_thread):
+    gate = threading.Barrier(16)
+
+    def get():
+        gate.wait(SOON)
+        return pool.get(server.address)
+
+    connections = [f.result(SOON) for f in [in_thread(get) for _ in range(16)]]
+    assert len(set(connections)) == 1
+    assert pool.get(server.address) is connections[0]
+    assert pool.opened.items == [connections[0]]
+    assert server.pending_connections() == 1
+
+
+def test_connected_never_connects(pool, server):
+    assert pool.connected(server.address) is None
+    assert server.pending_connections() == 0
+    connection = pool.get(server.address)
+    assert pool.connected(server.address) is connection
+
+
+def test_a_lost_connection_is_reported_and_replaced_at_the_next_use(pool, server):
+    first = pool.get(server.address)
+    server.accept().close()
+    assert pool.lost.wait() == [first]
+    assert pool.connected(server.address) is None
+    second = pool.get(server.address)
+    assert second is not first
+    assert second.alive
+    assert pool.opened.items == [first, second]
+
+
+def test_a_failure_to_connect_reaches_the_caller_and_the_next_try_connects(pool, server):
+    address = server.address
+    server.stop_listening()
+    with pytest.raises(ConnectFailed, match=address):
+        pool.get(address)
+    with pytest.raises(ConnectFailed):
+        pool.get(address)
+    assert pool.opened.items == []
+
+
+def test_requests_of_the_peer_come_with_their_connection(pool, server):
+    connection = pool.get(server.address)
+    server.accept().send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
+    ((source, command),) = pool.requests.wait()
+    assert source is connection
+    assert command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+def test_close_closes_all_reports_no_loss_and_refuses_more(pool, server, in_thread):
+    connection = pool.get(server.address)
+    peer = server.accept()
+    answer = in_thread(connection.call, request(RequestCode.GET_MAX_OFFSET), LONG)
+    peer.read()
+    pool.close()
+    pool.close()
+    with pytest.raises(ConnectionLost):
+        answer.result(SOON)
+    assert peer.at_end()
+    assert pool.lost.items == []
+    assert pool.connected(server.address) is None
+    with pytest.raises(LifecycleError, match="closed"):
+        pool.get(server.address)
+
+
+def test_a_connection_opened_while_the_pool_closes_is_closed_again(pool, server, monkeypatch):
+    def close_meanwhile(*args, **kwargs):
+        connection = Connection(*args, **kwargs)
+        pool.close()
+        return connection
+
+    monkeypatch.setattr("orderly.remoting.pool.Connection", close_meanwhile)
+    with pytest.raises(LifecycleError):
+        pool.get(server.address)
+    assert server.accept().at_end()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from orderly.errors import ConfigError
+from orderly.model import Message, MessageQueue
+from orderly.selectors import (
+    RandomQueue,
+    RoundRobin,
+    SingleQueue,
+    choose,
+    hash_mod,
+    lane_of,
+    numeric_mod,
+    single_queue,
+)
+
+KEYED = Message("T", b"x", sharding_key="order-1")
+KEYLESS = Message("T", b"x")
+QUEUES = tuple(MessageQueue("T", "broker-a", number) for number in range(4))
+
+
+def users_selector(queues, message, arg):
+    return queues[-1]
+
+
+def test_the_argument_defaults_to_the_sharding_key():
+    assert choose(hash_mod, QUEUES, KEYED, None) is hash_mod(QUEUES, KEYED, "order-1")
+
+
+def test_an_argument_wins_over_the_sharding_key():
+    assert choose(hash_mod, QUEUES, KEYED, "a") is QUEUES[1]
+
+
+def test_a_users_selector_gets_what_java_would_give_it():
+    seen = []
+
+    def selector(queues, message, arg):
+        seen.append((queues, message, arg))
+        return queues[2]
+
+    assert choose(selector, QUEUES, KEYED, 42) is QUEUES[2]
+    assert seen == [(QUEUES, KEYED, 42)]
+
+
+def test_an_equal_queue_that_is_another_object_is_accepted():
+    copy = MessageQueue("T", "broker-a", 1)
+    assert choose(lambda *_: copy, QUEUES, KEYED, None) == QUEUES[1]
+
+
+@pytest.mark.parametrize("answer", [MessageQueue("T", "broker-a", 4), None, 0, "broker-a"])
+def test_a_queue_outside_the_list_is_refused(answer):
+    with pytest.raises(ConfigError, match="not one of the 4 queues"):
+        choose(lambda *_: answer, QUEUES, KEYED, None)
+
+
+def test_what_a_users_selector_raises_comes_through():
+    def selector(queues, message, arg):
+        raise KeyError(arg)
+
+    with pytest.raises(KeyError):
+        choose(selector, QUEUES, KEYED, None)
+
+
+@pytest.mark.parametrize(
+    ("selector", "message", "arg", "lane"),
+    [
+        (hash_mod, KEYED, None, "order-1"),
+        (hash_mod, KEYED, "other", "order-1"),
+        (hash_mod, KEYLESS, "order-2", "order-2"),
+        (hash_mod, KEYLESS, None, None),
+        (numeric_mod, Message("T", b"x", sharding_key=7), None, "7"),
+        (numeric_mod, KEYLESS, 8, "8"),
+        (single_queue, KEYED, None, ""),
+        (SingleQueue(3), KEYLESS, None, ""),
+        (users_selector, KEYED, None, "order-1"),
+        (users_selector, KEYLESS, None, ""),
+        (users_selector, KEYLESS, ("tenant", 4), ""),
+        (RoundRobin(), KEYLESS, None, None),
+        (RandomQueue(lambda _: 0), KEYLESS, None, None),
+    ],
+)
+def test_messages_that_must_not_overtake_each_other_share_a_lane(selector, message, arg, lane):
+    assert lane_of(selector, message, arg) == lane
+
+
+@pytest.mark.parametrize("selector", [RoundRobin(), RandomQueue(lambda _: 0)])
+def test_a_key_with_a_selector_that_keeps_no_order_is_refused(selector):
+    with pytest.raises(ConfigError, match="keeps no order"):
+        lane_of(selector, KEYED, None)

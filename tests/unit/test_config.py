@@ -1,0 +1,154 @@
+"""Settings are checked when they are made; what is missing yet says so."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.config import (
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    check_group,
+    check_topic,
+    parse_addresses,
+    parse_consume_from,
+)
+from orderly.errors import ConfigError, NotAvailableYet
+
+legal = st.text("%|abcXYZ019_-", min_size=1, max_size=120)
+
+
+@given(legal)
+def test_legal_names_pass_unchanged(name):
+    assert check_topic(name) == check_group(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ü", "a/b", "a.b", "a\n", None, 3, b"x", "a\x00"])
+def test_illegal_names_are_refused(name):
+    for check in (check_topic, check_group):
+        with pytest.raises(ConfigError):
+            check(name)
+
+
+def test_names_have_the_brokers_limits():
+    check_topic("t" * 127)
+    check_group("g" * 120)
+    with pytest.raises(ConfigError, match="127"):
+        check_topic("t" * 128)
+    with pytest.raises(ConfigError, match="120"):
+        check_group("g" * 121)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("host:1", ("host:1",)),
+        ("host", ("host:9876",)),
+        ("a:1;b:2", ("a:1", "b:2")),
+        (" a:1 , b ", ("a:1", "b:9876")),
+    ],
+)
+def test_name_servers(text, addresses):
+    assert parse_addresses(text) == addresses
+    assert ClientConfig(namesrv=text).addresses == addresses
+
+
+@pytest.mark.parametrize("text", ["", " ; ", ":1", "h:", "h:0", "h:65536", "h:x", "h:-1"])
+def test_bad_name_servers(text, monkeypatch):
+    monkeypatch.delenv("ORDERLY_NAMESRV", raising=False)
+    with pytest.raises(ConfigError):
+        ClientConfig(namesrv=text)
+
+
+def test_the_environment_fills_in_and_explicit_values_win():
+    env = {"ORDERLY_NAMESRV": "env:1", "ORDERLY_REQUEST_TIMEOUT": "7.5"}
+    config = ClientConfig.from_env(env)
+    assert (config.namesrv, config.request_timeout) == ("env:1", 7.5)
+    assert ClientConfig.from_env(env, namesrv="mine:2").namesrv == "mine:2"
+
+
+def test_an_unreadable_variable_is_named():
+    with pytest.raises(ConfigError, match="ORDERLY_BATCH_SIZE"):
+        ConsumerConfig.from_env({"ORDERLY_BATCH_SIZE": "many"})
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("first", "first"),
+        ("LAST", "last"),
+        ("CONSUME_FROM_FIRST_OFFSET", "first"),
+        ("CONSUME_FROM_LAST_OFFSET", "last"),
+        ("CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "last"),
+        ("CONSUME_FROM_MIN_OFFSET", "last"),
+        ("CONSUME_FROM_MAX_OFFSET", "last"),
+        ("2013-01-01T05:00:00+00:00", datetime(2013, 1, 1, 5, tzinfo=UTC)),
+        ("2013-01-01T05:00:00Z", datetime(2013, 1, 1, 5, tzinfo=UTC)),
+        ("2013-01-01T07:00:00+02:00", datetime(2013, 1, 1, 5, tzinfo=UTC)),
+    ],
+)
+def test_start_positions(text, start):
+    assert parse_consume_from(text) == start
+
+
+def test_javas_time_is_local():
+    local = datetime(2013, 1, 1, 5, 30, 15).astimezone()
+    assert parse_consume_from("20130101053015") == local
+
+
+@pytest.mark.parametrize("text", ["", "middle", "2013-13-01", "20131301000000", "1356998400"])
+def test_bad_start_positions(text):
+    with pytest.raises(ConfigError, match="ISO 8601"):
+        ConsumerConfig(consume_from=text)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"batch_size": 0},
+        {"batch_size": 1025},
+        {"suspend": 0.009},
+        {"suspend": 31},
+        {"min_workers": 3, "max_workers": 2},
+        {"lock_interval": 30},
+        {"pull_retry": 0},
+        {"order": "random"},
+        {"model": "multicast"},
+        {"pull_threshold": 0},
+        {"pull_threshold_bytes": 0},
+    ],
+    ids=str,
+)
+def test_bad_consumer_settings(setting):
+    with pytest.raises(ConfigError):
+        ConsumerConfig(**setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"order": "key"}, {"model": "broadcasting"}, {"max_reconsume_times": 16}],
+    ids=str,
+)
+def test_nothing_that_is_missing_is_silently_ignored(setting):
+    with pytest.raises(NotAvailableYet, match="not available yet"):
+        ConsumerConfig(**setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"send_timeout": 0},
+        {"retries": -1},
+        {"max_message_size": 0},
+        {"max_message_size": 16 * 1024 * 1024},
+        {"batch_messages": 0},
+        {"max_pending": 0},
+        {"hold_failed_key": -1},
+    ],
+    ids=str,
+)
+def test_bad_producer_settings(setting):
+    with pytest.raises(ConfigError):
+        ProducerConfig(**setting)
