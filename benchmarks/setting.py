@@ -55,12 +55,17 @@ def main(measure, description):
     parser.add_argument("--namesrv", default="", help="measure there instead of on a local broker")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        namesrv = arguments.namesrv or stack.enter_context(EmbeddedBroker()).namesrv
+        namesrv = arguments.namesrv or stack.enter_context(_broker()).namesrv
         client = stack.enter_context(Client(namesrv=namesrv))
         setting = Setting(namesrv, client, arguments.count, arguments.size, arguments.rounds)
         rates, ratios = measure(setting)
     report = _report(setting, rates, ratios)
     print(json.dumps(report) if arguments.json else _as_text(report))
+
+
+def _broker():
+    # The embedded broker starts with the fast-starting compiler only; a long run wants both.
+    return EmbeddedBroker(java_options=["-XX:TieredStopAtLevel=4", "-Xmx1g"])
 
 
 def _report(setting, rates, ratios):

@@ -73,12 +73,12 @@ def _numeric_columns(table: Table) -> list[bool]:
 
 
 def _draw(table: Table) -> None:
-    from rich import box  # noqa: PLC0415  only to draw
-    from rich import table as rich_table
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  only to draw
     from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as Drawn  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    drawn = rich_table.Table(title=table.title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    drawn = Drawn(title=table.title or None, title_justify="left", box=SIMPLE_HEAD)
     for heading, number in zip(table.headings, _numeric_columns(table), strict=True):
         drawn.add_column(Text(heading), justify="right" if number else "left")
     for row in table.rows:

@@ -176,7 +176,9 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
     assert not (tmp_path / "broker.json").exists()
 
 
-def test_a_process_id_that_belongs_to_another_program_counts_as_not_running(orderly_command, tmp_path):
+def test_a_process_id_that_belongs_to_another_program_counts_as_not_running(
+    orderly_command, tmp_path
+):
     (tmp_path / "broker.json").write_text(
         '{"pid": 1, "birth": "another", "namesrv": "", "broker": "", "directory": "",'
         ' "started_at": ""}'

@@ -8,7 +8,6 @@ import threading
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 
-
 printing = threading.Lock()
 
 

@@ -129,6 +129,7 @@ def judge_run(
     sent: SendLog,
     consumed: ConsumeLog,
     failing: FailingMessage,
+    *,
     backlog: Totals,
     seconds: float,
 ) -> Report:

@@ -98,7 +98,8 @@ class PlainScreen:
         """A numbered heading and a short paragraph."""
         self._steps += 1
         self._write(f"\n{self._steps}. {title}")
-        self._write(textwrap.indent(textwrap.fill(explanation, 84), "   "))
+        text = textwrap.fill(explanation, 84, break_on_hyphens=False)
+        self._write(textwrap.indent(text, "   "))
 
     def fact(self, text: str) -> None:
         """A line."""

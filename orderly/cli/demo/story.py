@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from orderly.cli.demo.consuming import ConsumeLog, Duo
-from orderly.cli.demo.flights import FlightEvent, load_events
+from orderly.cli.demo.flights import FlightEvent, RowCounts, load_events
 from orderly.cli.demo.report import Report, judge_run
 from orderly.cli.demo.screen import Screen
 from orderly.cli.demo.sending import SendLog, send_events
@@ -57,13 +57,12 @@ def tell(plan: Plan, screen: Screen) -> Report:
             screen.fact(f"using {namesrv}")
         client = stack.enter_context(closing(Client(namesrv=namesrv)))
         topic, route = _create_topic(client, plan.queues, screen)
-        with screen.busy("reading the flights"):
-            events, rows = loading.result()
-        sent = _send(namesrv, route, events, rows.text(), screen)
+        events, sent = _send(namesrv, route, loading, screen)
         failing = _failing(events, plan.seed)
         consumed = _consume(client, namesrv, topic, failing, screen)
         backlog = totals(collect(client, topic, topic))
-        report = judge_run(events, sent, consumed, failing, backlog, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        report = judge_run(events, sent, consumed, failing, backlog=backlog, seconds=seconds)
     _conclude(report, screen, topic if plan.namesrv else None)
     return report
 
@@ -121,15 +120,20 @@ def _route(client: Client, topic: str) -> TopicRoute:
 
 
 def _send(
-    namesrv: str, route: TopicRoute, events: Sequence[FlightEvent], rows: str, screen: Screen
-) -> SendLog:
+    namesrv: str,
+    route: TopicRoute,
+    loading: Future[tuple[list[FlightEvent], RowCounts]],
+    screen: Screen,
+) -> tuple[list[FlightEvent], SendLog]:
     screen.step(
         "Send",
         "Every departure and every arrival of 2013's flights from New York is one message, in"
         " order of time. Its sharding key is the aircraft's tail number: the key's hash picks"
         " the queue, so all events of one aircraft are in one queue, in the order they were sent.",
     )
-    screen.fact(rows)
+    with screen.busy("reading the flights"):
+        events, rows = loading.result()
+    screen.fact(rows.text())
     config = ProducerConfig(layout=str(layout_of(route)))
     with (
         OrderlyProducer(namesrv=namesrv, config=config) as producer,
@@ -143,7 +147,7 @@ def _send(
         f"sent {len(sent.stored):,} events of {aircraft:,} aircraft in {sent.seconds:.1f} s"
         f" ({sent.rate:,.0f}/s)"
     )
-    return sent
+    return events, sent
 
 
 def _failing(events: Sequence[FlightEvent], seed: int) -> FailingMessage:

@@ -105,7 +105,9 @@ def again():
 
 @pytest.fixture
 def rebalancer(session, pulling, again):
-    start = lambda held: pulling.append(held.queue.queue_id)
+    def start(held):
+        pulling.append(held.queue.queue_id)
+
     return Rebalancer(session, OffsetSaver(session), start, again.append)
 
 
