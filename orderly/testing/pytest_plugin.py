@@ -34,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a `--broker` that means nothing, before any test runs."""
+    where = config.getoption("--broker")
+    if where != "embedded" and where not in _NOT_YET and ":" not in where:
+        raise pytest.UsageError(
+            f"--broker={where}: choose embedded, HOST:PORT (of a name server), container or fake"
+        )
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what the tests run on."""
     return f"orderly: broker={config.getoption('--broker')}"

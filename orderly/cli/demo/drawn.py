@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -77,7 +76,7 @@ class DrawnScreen:
     @contextmanager
     def busy(self, text: str) -> Iterator[None]:
         """A spinner; it disappears at the end."""
-        with self._console.status(Text(text, style="dim")):
+        with self._console.status(Text(text, style="dim"), spinner_style="dim"):
             yield
 
     @contextmanager
@@ -86,10 +85,10 @@ class DrawnScreen:
         counts: tuple[ProgressColumn, ...] = (
             (DownloadColumn(binary_units=True), TransferSpeedColumn())
             if unit == "bytes"
-            else (MofNCompleteColumn(), _Rate())
+            else (TextColumn("{task.completed:,} of {task.total:,}"), _Rate())
         )
         progress = Progress(
-            TextColumn(" " * (INDENT - 1) + "{task.description}"),
+            TextColumn(" " * INDENT + "{task.description}"),
             BarColumn(30),
             *counts,
             TimeRemainingColumn(elapsed_when_finished=True),
@@ -141,7 +140,7 @@ def _board(lanes: Sequence[Lane]) -> Group:
         style = OWNER_STYLES.get(lane.owner, "dim")
         left = lane.total - lane.done
         bar = ProgressBar(max(lane.total, 1), left, width=40, complete_style=style)
-        state = "waits for the failing message" if lane.waiting else ""
+        state = "waits" if lane.waiting else ""
         owner = f"consumer {lane.owner}" if lane.owner else "nobody yet"
         grid.add_row(
             Text(f"queue {lane.queue_id}"),

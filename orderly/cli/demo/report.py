@@ -48,13 +48,13 @@ class Report:
         verdict = self.verdict
         if self.exit_code == 0:
             return (
-                f"in order: all {verdict.sent:,} events of {verdict.keys:,} aircraft were handled"
+                f"In order: all {verdict.sent:,} events of {verdict.keys:,} aircraft were handled"
                 " in the order in which they were sent; none was lost"
             )
         if self.exit_code == NOT_MEASURED:
-            return "not measured: the brokers did not say what is left in every queue"
+            return "Not measured: the brokers did not say what is left in every queue"
         return (
-            f"not in order or not complete: {verdict.disorder + verdict.skipped:,} out of order,"
+            f"Not in order or not complete: {verdict.disorder + verdict.skipped:,} out of order,"
             f" {verdict.lost:,} lost, {len(self.sent.failed):,} not sent,"
             f" {self.backlog.backlog or 0:,} left at the broker"
         )

@@ -155,7 +155,7 @@ class PlainScreen:
 
     def verdict(self, ok: bool, text: str) -> None:
         """The last word, in one line."""
-        self._write(f"\n{'OK' if ok else 'BAD'}: {text}")
+        self._write(f"\n{'OK' if ok else 'BAD'} - {text}")
 
     def _write(self, text: str) -> None:
         print(text, file=self._stream, flush=True)

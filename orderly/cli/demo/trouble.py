@@ -68,8 +68,9 @@ class FailingMessage:
         count = len(self.attempts)
         if count > len(FAILURES):
             return f"attempt {count}: success; queue {self._queue_id} goes on"
-        how = "the handler raised" if FAILURES[count - 1] == "raise" else "the handler suspended"
-        return f"attempt {count} at {self.name}: {how}; queue {self._queue_id} waits, others go on"
+        did = "raised" if FAILURES[count - 1] == "raise" else "suspended"
+        what = f"{self.name}: the handler {did}" if count == 1 else f"the handler {did} again"
+        return f"attempt {count}, {what}; queue {self._queue_id} waits"
 
     def story(self) -> str:
         """The whole of it, for the table."""
@@ -117,6 +118,6 @@ class TakeOver:
         if self.seconds is None:
             return f"consumer B left; its {len(self.queues)} queues had nothing left to take over"
         return (
-            f"consumer A took over {len(self.queues)} queues from B; the last of them went on"
-            f" {self.seconds:.2f} s after B began to close"
+            f"consumer A took over {len(self.queues)} queues from B in {self.seconds:.2f} s"
+            " (close to first message)"
         )

@@ -1,0 +1,62 @@
+"""The plugin as another project sees it: nothing to configure, and clear words when it cannot."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+A_TEST = """
+def test_uses_a_broker(orderly_namesrv):
+    assert orderly_namesrv == "127.0.0.1:9876"
+"""
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(A_TEST)
+
+    def run(*arguments, **env):
+        inherited = {
+            k: v for k, v in os.environ.items() if k not in ("CI", "ORDERLY_REQUIRE_BROKER")
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments],
+            cwd=tmp_path, env=inherited | env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_an_address_is_used_as_it_is(run_pytest):
+    code, text = run_pytest("--broker=127.0.0.1:9876")
+    assert (code, "1 passed" in text) == (0, True), text
+    assert "orderly: broker=127.0.0.1:9876" in text
+
+
+@pytest.mark.parametrize("where", ["container", "fake"])
+def test_what_does_not_exist_yet_says_so(run_pytest, where):
+    code, text = run_pytest(f"--broker={where}")
+    assert code == 1
+    assert f"the {where} broker does not exist yet" in text
+
+
+def test_a_word_that_is_no_broker_is_refused(run_pytest):
+    code, text = run_pytest("--broker=nonsense")
+    assert code != 0
+    assert "nonsense" in text
+
+
+def test_without_a_possible_broker_it_is_skipped_and_says_why(run_pytest, tmp_path):
+    code, text = run_pytest(ORDERLY_CACHE=str(tmp_path), ORDERLY_MAVEN_URL="http://127.0.0.1:1")
+    assert (code, "1 skipped" in text) == (0, True), text
+    assert "ORDERLY_MAVEN_URL" in text
+
+
+@pytest.mark.parametrize("variable", ["CI", "ORDERLY_REQUIRE_BROKER"])
+def test_where_a_broker_is_required_a_missing_one_is_a_failure(run_pytest, tmp_path, variable):
+    code, text = run_pytest(
+        ORDERLY_CACHE=str(tmp_path), ORDERLY_MAVEN_URL="http://127.0.0.1:1", **{variable: "1"}
+    )
+    assert (code, "1 error" in text) == (1, True), text
