@@ -33,7 +33,7 @@ format: $(READY)  ## Format and mend what ruff can mend
 bench: $(READY)  ## Measure sending and consuming against the raw-socket floor
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lock: $(READY)  ## Renew requirements.lock (pinned versions with hashes)
+lock: | $(VENV)  ## Renew requirements.lock (pinned versions with hashes)
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --quiet --output-file requirements.lock
@@ -43,6 +43,10 @@ jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (need
 
 clean:  ## Remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+
+$(VENV):
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv
 
 # Exactly the locked packages, checked against their hashes; then this checkout, editable.
 $(READY): requirements.lock pyproject.toml
