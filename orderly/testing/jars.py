@@ -32,7 +32,7 @@ class JarsUnavailable(EmbeddedBrokerError):
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One line of the list: path in a Maven repository, size in bytes, SHA-256 in hex."""
+    """One line of the list: SHA-256 in hex, size in bytes, path in a Maven repository."""
 
     path: str
     size: int
@@ -48,7 +48,7 @@ def listed_jars() -> tuple[Jar, ...]:
     """Return the committed list."""
     text = resources.files("orderly.testing").joinpath("jars.txt").read_text()
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    return tuple(Jar(path, int(size), digest) for path, size, digest in rows)
+    return tuple(Jar(path, int(size), digest) for digest, size, path in rows)
 
 
 def cache_folder() -> Path:

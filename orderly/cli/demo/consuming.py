@@ -86,7 +86,10 @@ class Duo:
         topic = next(iter(self.ends)).topic
         try:
             for consumer in self._consumers.values():
-                consumer.subscribe(topic).start()
+                consumer.start()
+            # Both are members before there is anything to share: each takes its half at once.
+            for consumer in self._consumers.values():
+                consumer.subscribe(topic)
         except BaseException:
             self.close()
             raise
