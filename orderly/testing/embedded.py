@@ -24,6 +24,7 @@ from orderly.testing.ports import free_port, is_free
 from orderly.testing.server import ServerProcess
 
 START_TIMEOUT = 90.0
+_PORT_ATTEMPTS = 3  # somebody may take a free port before the broker does
 _POLL = 0.1
 
 
@@ -66,7 +67,8 @@ class EmbeddedBroker:
         self.broker_name = broker_name
         self._keep = directory is not None
         self._directory = directory
-        self._ports = (namesrv_port, broker_port)
+        self._wanted = (namesrv_port, broker_port)
+        self._ports = self._wanted
         self._extra = dict(broker_properties or {})
         self._java_options = tuple(java_options)
         self._progress = progress
@@ -118,15 +120,22 @@ class EmbeddedBroker:
         java = find_java()
         jars = fetch_jars(progress=self._progress)
         atexit.register(self.stop)
-        try:
-            self._prepare(java, jars)
-            self._name_server = self._launch("namesrv")
-            self._broker = self._launch("broker")
-            self._wait_ready()
-        except BaseException:
-            self.stop()
-            raise
+        for attempts_left in reversed(range(_PORT_ATTEMPTS)):
+            try:
+                self._start(java, jars)
+            except BaseException as error:
+                self.stop()
+                if not (attempts_left and 0 in self._wanted and _is_port_taken(error)):
+                    raise
+            else:
+                break
         return self
+
+    def _start(self, java: Path, jars: Sequence[Path]) -> None:
+        self._prepare(java, jars)
+        self._name_server = self._launch("namesrv")
+        self._broker = self._launch("broker")
+        self._wait_ready()
 
     def stop(self) -> None:
         """End both servers and wait until they are gone. Idempotent.
@@ -187,8 +196,8 @@ class EmbeddedBroker:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="orderly-broker-"))
         self._ports = (
-            _port("name server", self._ports[0]),
-            _port("broker", self._ports[1], -2, 1),
+            _port("name server", self._wanted[0]),
+            _port("broker", self._wanted[1], -2, 1),
         )
         conf = self.directory / "conf"
         conf.mkdir(parents=True, exist_ok=True)
@@ -248,6 +257,10 @@ class EmbeddedBroker:
         if self._broker is None:
             raise LifecycleError("the embedded broker is not started")
         return self._broker
+
+
+def _is_port_taken(error: BaseException) -> bool:
+    return isinstance(error, BrokerStartFailed) and "Address already in use" in str(error)
 
 
 def _port(name: str, wanted: int, *neighbours: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 
 from orderly.errors import EmbeddedBrokerError
 
 _ATTEMPTS = 200
+_LOWEST, _HIGHEST = 10_240, 32_000  # below where systems take ports for outgoing connections
 
 
 def free_port(*neighbours: int) -> int:
@@ -16,7 +18,7 @@ def free_port(*neighbours: int) -> int:
     A broker listens at P, at P-2 (its "VIP" port) and at P+1 (replication).
     """
     for _ in range(_ATTEMPTS):
-        port = _any_port()
+        port = _LOWEST + secrets.randbelow(_HIGHEST - _LOWEST)
         if all(is_free(port + distance) for distance in (0, *neighbours)):
             return port
     raise EmbeddedBrokerError("no free ports on 127.0.0.1; end some programs and try again")
@@ -33,9 +35,3 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _any_port() -> int:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
