@@ -20,7 +20,7 @@ from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.worker import Worker
-from orderly.errors import ConfigError, LifecycleError, OrderlyError
+from orderly.errors import ConfigError, LifecycleError, NotAvailableYet, OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.start import RETRY_PREFIX
@@ -125,6 +125,7 @@ class OrderlyConsumer:
         Raises:
             ConfigError: a bad topic name or tag expression.
             TopicNotFound: running, and no name server knows the topic.
+            NotAvailableYet: running, and the topic is subscribed with other tags.
             LifecycleError: after close.
         """
         check_topic(topic)
@@ -133,9 +134,18 @@ class OrderlyConsumer:
             if self.state is State.RUNNING:
                 self._client.routes.get(topic)
             subscription = Subscription.from_expression(topic, tags, _version())
+            self._refuse_other_tags(subscription)
             self._session.subscriptions = {**self._session.subscriptions, topic: subscription}
             self._announce()
         return self
+
+    def _refuse_other_tags(self, new: Subscription) -> None:
+        known = self._session.subscriptions.get(new.topic)
+        if self.state is State.RUNNING and known and known.expression != new.expression:
+            raise NotAvailableYet(
+                f"changing the tags of {new.topic!r} while running is not available yet; close"
+                " this consumer and start one with the new tags"
+            )
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once."""

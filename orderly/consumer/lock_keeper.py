@@ -27,8 +27,9 @@ class LockKeeper:
 
     def _keeps(self, held: Held) -> bool:
         with held.lock:
+            known = held.owned.dropped is Drop.LOST
             kept = held.owned.keeps_lock(now())
-        if not kept:
+        if not kept and not known:
             self._announce_loss(held, "not renewed in time")
         return kept
 

@@ -22,6 +22,7 @@ from orderly.ordering.rebalance import Plan, by_broker, my_share, plan
 from orderly.ordering.start import RETRY_PREFIX
 
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
+_ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
 
 
 class Rebalancer:
@@ -46,6 +47,7 @@ class Rebalancer:
         self._start_pulling = start_pulling
         self._again = again
         self._idle_reported: set[str] = set()
+        self._unlisted = 0
 
     def round(self) -> None:
         """Do one round; asks for another one soon if something is left to do."""
@@ -78,8 +80,9 @@ class Rebalancer:
         members = session.client.brokers.consumer_ids(session.group, topic)
         share = my_share(session.client.client_id, queues, members, averagely)
         if share is None:
-            session.log.info("not among the group's members yet", subscribed=topic, members=members)
+            self._report_unlisted(topic, members)
             return False
+        self._unlisted = 0
         self._report_idle(topic, share, members)
         changes = self._plan(topic, share)
         for held in self._session.held():
@@ -171,6 +174,17 @@ class Rebalancer:
             return  # the broker makes the retry topic with the group's first heartbeat
         self._session.log.warning(
             "rebalance failed; the assignment stays", subscribed=topic, error=str(error)
+        )
+
+    def _report_unlisted(self, topic: str, members: Iterable[str]) -> None:
+        """The broker drops the heartbeats of a group it may not create, without saying so."""
+        self._unlisted += 1
+        log = self._session.log
+        tell = log.warning if self._unlisted == _ROUNDS_TO_JOIN else log.info
+        tell(
+            "not among the group's members; if this stays, create the group at the broker",
+            subscribed=topic,
+            members=tuple(members),
         )
 
     def _report_idle(

@@ -85,7 +85,10 @@ class OwnedQueue:
         return self.handling_since is None
 
     def keeps_lock(self, now: float) -> bool:
-        """True if the lock is ours to renew: also while a dropped queue's handler still runs."""
+        """True if the lock is ours: also while a dropped queue's handler still runs.
+
+        A lease that was not renewed in time is lost, whoever notices first.
+        """
         if not self.lease.valid(now):
             self.drop(Drop.LOST)
         return self.dropped is not Drop.LOST
@@ -102,7 +105,7 @@ class OwnedQueue:
     def _gate(self, now: float) -> Gate:
         if self.dropped is not None:
             return Gate.DROPPED
-        if not self.lease.valid(now):
+        if not self.keeps_lock(now):
             return Gate.NOT_LOCKED
         if self._pulling:
             return Gate.BUSY
@@ -172,8 +175,7 @@ class OwnedQueue:
 
     def take(self, limit: int, now: float) -> list[ReceivedMessage]:
         """Next batch for the handler, only under a valid lease; an empty list ends the run."""
-        if self.dropped is None and not self.lease.valid(now):
-            self.drop(Drop.LOST)
+        self.keeps_lock(now)
         batch = self.messages.take(limit) if self.dropped is None else []
         self._running = bool(batch)
         self.handling_since = now if batch else None
@@ -188,9 +190,7 @@ class OwnedQueue:
         a lost lock or a reset it does not: the offset is no longer ours to move.
         """
         self.handling_since = None
-        if self.dropped is None and not self.lease.valid(now):
-            self.drop(Drop.LOST)
-        if self.dropped in (Drop.LOST, Drop.OFFSET_ILLEGAL):
+        if not self.keeps_lock(now) or self.dropped is Drop.OFFSET_ILLEGAL:
             return
         if disposition is Disposition.COMMIT:
             committed = self.messages.commit()

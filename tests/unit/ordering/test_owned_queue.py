@@ -133,6 +133,12 @@ def test_the_pull_gate_says_why_it_is_closed():
     assert queue.pull_gate(0) is Gate.DROPPED
 
 
+def test_a_pull_that_finds_the_lease_expired_gives_the_queue_up():
+    queue = owned()
+    assert queue.pull_gate(TRUST) is Gate.NOT_LOCKED
+    assert queue.dropped is Drop.LOST
+
+
 class OwnedQueueMachine(RuleBasedStateMachine):
     """Random histories: pulls, handler results, drops, renewals, time.
 
