@@ -1,11 +1,19 @@
-"""Ordered messages on Apache RocketMQ: the public names."""
+"""Ordered messages on Apache RocketMQ: the public names.
 
-from orderly.client import Client
-from orderly.config import ClientConfig, ConsumerConfig, ProducerConfig
-from orderly.consumer import ConsumeContext, ConsumeResult, OrderlyConsumer
-from orderly.errors import OrderlyError
-from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
-from orderly.producer import OrderlyProducer
+They are imported when they are first used, so that a command or a program that needs one part does
+not pay for the others.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+    from orderly.config import ClientConfig, ConsumerConfig, ProducerConfig
+    from orderly.consumer import ConsumeContext, ConsumeResult, OrderlyConsumer
+    from orderly.errors import OrderlyError
+    from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
+    from orderly.producer import OrderlyProducer
 
 __version__ = "0.1.0"
 
@@ -25,3 +33,24 @@ __all__ = [
     "SendResult",
     "__version__",
 ]
+
+_HOMES = {
+    "orderly.client": ("Client",),
+    "orderly.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
+    "orderly.consumer": ("ConsumeContext", "ConsumeResult", "OrderlyConsumer"),
+    "orderly.errors": ("OrderlyError",),
+    "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
+    "orderly.producer": ("OrderlyProducer",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'orderly' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

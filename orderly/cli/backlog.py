@@ -25,6 +25,7 @@ from orderly.monitoring.backlog import (
     Thresholds,
     Verdict,
     judge,
+    queues_text,
     totals,
 )
 
@@ -74,8 +75,10 @@ def ls(ctx: click.Context, group: str | None, topic: str | None, output: str) ->
         online = {name: _online(client, name) for name in sorted({row.group for row in rows})}
     if output == "json":
         print_json(_listing(rows, online, measured))
-    else:
+    elif rows:
         _print_listing(rows, online)
+    else:
+        click.echo("no group has committed an offset", err=True)
     return int(Verdict.UNKNOWN if _any_unread(rows) else Verdict.OK)
 
 
@@ -232,7 +235,7 @@ def check_line(group: str, topic: str | None, thresholds: Thresholds, judgement:
     """One line as the Monitoring Plugins guidelines want it: verdict, text, performance data."""
     total = judgement.totals
     name = f"{group}/{topic}" if topic else group
-    measured = f"backlog {_known(total.backlog)} messages in {total.queues} queues"
+    measured = f"backlog {_known(total.backlog)} messages in {queues_text(total.queues)}"
     text = "; ".join(judgement.reasons) or measured
     if judgement.verdict is not Verdict.OK and total.worst and total.worst.backlog:
         text += f" (most: {total.worst.queue} with {total.worst.backlog})"

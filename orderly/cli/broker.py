@@ -35,7 +35,7 @@ def broker() -> None:
 def start(
     directory: Path | None, port: int, properties: tuple[str, ...], foreground: bool, output: str
 ) -> None:
-    """Start it and wait until it answers. The first start downloads about 95 MB."""
+    """Start it and wait until it answers. The first start downloads about 85 MB."""
     from orderly.testing import daemon  # noqa: PLC0415  the other commands need none of it
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
     from orderly.testing.jars import fetch_jars  # noqa: PLC0415

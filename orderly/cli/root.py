@@ -96,36 +96,29 @@ def run(args: Sequence[str]) -> int:
     try:
         code = root.main(list(args), prog_name="orderly", standalone_mode=False, obj=settings)
         sys.stdout.flush()
-    except click.ClickException as error:
-        return _usage(error)
-    except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted")
     except BrokenPipeError:
         return _reader_gone()
-    except OrderlyError as error:
-        _trace(settings)
-        return _fail(str(error))
-    except Exception as error:  # noqa: BLE001  the last place that can tell the user
-        _trace(settings)
-        hint = "" if settings.debug else "; --debug shows where"
-        return _fail(f"unexpected {type(error).__name__}: {error} (this is a bug{hint})")
+    except SystemExit:  # click ends shell completion so, and a write to a reader that has left
+        return 0
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to tell the user
+        if settings.debug:
+            traceback.print_exc()
+        click.echo(f"error: {printable(_told(error, debug=settings.debug))}", err=True)
+        return NOT_MEASURED
     return code if isinstance(code, int) else 0
 
 
-def _fail(text: str) -> int:
-    click.echo(f"error: {printable(text)}", err=True)
-    return NOT_MEASURED
-
-
-def _usage(error: click.ClickException) -> int:
-    context = getattr(error, "ctx", None)
-    hint = f" (see: {context.command_path} --help)" if context else ""
-    return _fail(f"{error.format_message()}{hint}")
-
-
-def _trace(settings: Settings) -> None:
-    if settings.debug:
-        traceback.print_exc()
+def _told(error: BaseException, *, debug: bool) -> str:
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        hint = f" (see: {context.command_path} --help)" if context else ""
+        return error.format_message() + hint
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OrderlyError):
+        return str(error)
+    hint = "" if debug else "; --debug shows where"
+    return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"
 
 
 def _reader_gone() -> int:

@@ -8,17 +8,28 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.config import check_topic
+from orderly.config import ProducerConfig, check_topic
 from orderly.model import Message, SendResult
+from orderly.selectors.layout import layout_of
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+    from orderly.producer import OrderlyProducer
 
 IN_FLIGHT = 1000  # results awaited at most, so that a failure is told soon
+EXAMPLES = """\b
+Examples:
+  orderly send orders "created" --key order-17 --tag status
+  seq 1000 | orderly send orders --lines --key order-17
+"""
 
 
-@click.command()
+@click.command(epilog=EXAMPLES)
 @click.argument("topic")
 @click.argument("body", required=False)
 @click.option("--key", "-k", help="Sharding key: messages of one key stay in order.")
@@ -49,13 +60,9 @@ def send(
     count: int,
     output: str,
 ) -> None:
-    r"""Send BODY (`-` or nothing: standard input) to TOPIC.
+    """Send BODY (`-` or nothing: standard input) to TOPIC.
 
     Prints for each message where the broker stored it: topic, broker, queue, offset, message id.
-
-    \b
-    orderly send orders "created" --key order-17 --tag status
-    seq 1000 | orderly send orders --lines --key order-17
     """
     check_topic(topic)
     source = _bodies(body, file, lines=lines)
@@ -65,12 +72,17 @@ def send(
         for text in source
         for _ in range(count)
     )
-    config = settings_of(ctx).client_config()
-    from orderly.producer import OrderlyProducer  # noqa: PLC0415  `--help` needs no sockets
-
-    with OrderlyProducer(namesrv=config.namesrv) as producer:
+    with settings_of(ctx).client() as client, _producer(client, topic) as producer:
         for result in in_order(producer.submit(message) for message in messages):
             click.echo(_shown(result, output))
+
+
+def _producer(client: Client, topic: str) -> OrderlyProducer:
+    """A producer pinned to the topic's present queues: a change while it sends is refused."""
+    from orderly.producer import OrderlyProducer  # noqa: PLC0415  `--help` needs no sockets
+
+    pin = str(layout_of(client.routes.get(topic)))
+    return OrderlyProducer(client=client, config=ProducerConfig(layout=pin))
 
 
 def in_order(futures: Iterable[Future[SendResult]]) -> Iterator[SendResult]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
 
 from orderly.client.calls import Calls
 from orderly.client.pulling import (
@@ -38,7 +37,6 @@ from orderly.protocol.headers import (
     to_ext,
 )
 
-R = TypeVar("R")
 OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 
 LOCK_TIMEOUT = 1.0  # seconds, as in Java

@@ -5,7 +5,6 @@ Producers, consumers and the command line are built on it; several of them may s
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import socket
@@ -27,8 +26,6 @@ from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
 from orderly.remoting.pool import Connections
 from orderly.remoting.schedule import Schedule
-
-_REJOIN_AFTER = 1.0  # seconds from the loss of a connection to the heartbeat on a new one
 
 
 class Client:
@@ -70,7 +67,7 @@ class Client:
         self.routes = Routes(self.name_servers.route, self.config.route_interval)
         self.brokers = BrokerCalls(calls, self.routes, self.client_id)
         interval = self.config.heartbeat_interval
-        self.heartbeat = Heartbeats(calls, self.routes, self.client_id, interval)
+        self.heartbeat = Heartbeats(calls, self.routes, self.schedule, self.client_id, interval)
         self.admin = Admin(calls, self.name_servers, self.routes)
         self._lifecycle = threading.Lock()
         self._started = False
@@ -121,9 +118,7 @@ class Client:
         self.heartbeat.connected(connection)
 
     def _on_loss(self, connection: Connection) -> None:
-        del connection  # whichever it was: heartbeats go to all brokers
-        with contextlib.suppress(LifecycleError):  # lost while closing: nobody wants to come back
-            self.schedule.after(_REJOIN_AFTER, self.heartbeat.wake)
+        self.heartbeat.disconnected(connection)
 
 
 def _settings(config: ClientConfig | None, namesrv: str) -> ClientConfig:

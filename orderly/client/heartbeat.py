@@ -1,12 +1,13 @@
 """Membership: which groups this client belongs to, and the heartbeats that keep it a member.
 
 A broker knows members by socket, so heartbeats go out on the one connection per broker that
-everything else uses. They are repeated every 30 s, at once when a connection is new, and a second
-after one was lost.
+everything else uses. They are repeated every 30 s, at once when a connection is new, and soon
+after one was lost or a heartbeat failed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,9 +31,12 @@ from orderly.protocol.heartbeat import (
 )
 from orderly.remoting.connection import Connection
 from orderly.remoting.periodic import Periodic
+from orderly.remoting.schedule import Schedule
 
 _log = get_logger("orderly.client")
 _RETRY_TOPIC = "%RETRY%"
+_REJOIN_AFTER = 1.0  # seconds from the loss of a connection to the heartbeat on a new one
+_RETRY_AFTER = 3.0  # seconds; a broker that boots accepts connections before it answers
 _LEAVE_TIMEOUT = 1.0  # seconds; a broker that hangs must not hold up a close for long
 
 
@@ -49,20 +53,27 @@ class Heartbeats:
     """The groups of one client. Thread-safe.
 
     Args:
-        calls, routes: of the client.
+        calls, routes, schedule: of the client.
         client_id: sent with each heartbeat; unique among all clients of the cluster.
         interval: seconds between heartbeats; a broker forgets a silent member after 120.
     """
 
-    def __init__(self, calls: Calls, routes: Routes, client_id: str, interval: float) -> None:
+    def __init__(
+        self, calls: Calls, routes: Routes, schedule: Schedule, client_id: str, interval: float
+    ) -> None:
         self._calls = calls
         self._routes = routes
+        self._schedule = schedule
         self._client_id = client_id
         self._lock = threading.Lock()
         self._consumers: dict[str, _Member] = {}
         self._producers: set[str] = set()
+        # Held while brokers are told anything: a heartbeat that overtook the end of a membership
+        # would bring it back for two minutes.
         self._round = threading.Lock()
         self._round_thread: int | None = None
+        self._failing: set[str] = set()
+        self._planned = False
         self._timer = Periodic("heartbeat", interval, self.heartbeat_now, first_after=interval)
 
     def start(self) -> None:
@@ -128,18 +139,20 @@ class Heartbeats:
         A broker that cannot be told is logged; it notices by the end of the connection. Without
         effect if the client is no member.
         """
-        with self._lock:
-            known = self._consumers.pop(group, None) is not None
-        if known:
-            self._leave(UnregisterClient(client_id=self._client_id, consumer_group=group))
+        with self._round:
+            with self._lock:
+                known = self._consumers.pop(group, None) is not None
+            if known:
+                self._leave(UnregisterClient(client_id=self._client_id, consumer_group=group))
 
     def unregister_producer(self, group: str) -> None:
         """Leave a producer group; as `unregister_consumer`."""
-        with self._lock:
-            known = group in self._producers
-            self._producers.discard(group)
-        if known:
-            self._leave(UnregisterClient(client_id=self._client_id, producer_group=group))
+        with self._round:
+            with self._lock:
+                known = group in self._producers
+                self._producers.discard(group)
+            if known:
+                self._leave(UnregisterClient(client_id=self._client_id, producer_group=group))
 
     def heartbeat_now(self) -> None:
         """Tell all brokers of all known routes, and wait until they were told.
@@ -160,15 +173,16 @@ class Heartbeats:
             finally:
                 self._round_thread = None
 
-    def wake(self) -> None:
-        """Send heartbeats soon, from the background. Never blocks."""
-        self._timer.wake()
-
     def connected(self, connection: Connection) -> None:
         """Note a new connection, on the thread that opened it: a broker must learn who we are."""
         mine = threading.get_ident() == self._round_thread  # this heartbeat follows anyway
         if not mine and connection.address in self._routes.broker_addresses():
-            self.wake()
+            self._timer.wake()
+
+    def disconnected(self, connection: Connection) -> None:
+        """Note the loss of a connection: that broker has forgotten us. Never blocks."""
+        if connection.address in self._routes.broker_addresses():
+            self._again(_REJOIN_AFTER)
 
     def members_changed(self, group: str) -> None:
         """Pass on a broker's word that the group's members changed."""
@@ -204,7 +218,26 @@ class Heartbeats:
         try:
             self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
         except OrderlyError as error:
-            _log.warning("heartbeat failed", address=address, error=str(error))
+            emit = _log.debug if address in self._failing else _log.warning
+            emit("heartbeat failed", address=address, error=str(error))
+            self._failing.add(address)
+            self._again(_RETRY_AFTER)
+        else:
+            self._failing.discard(address)
+
+    def _again(self, delay: float) -> None:
+        """Have another round in `delay` seconds, unless one is planned already."""
+        with self._lock:
+            if self._planned:
+                return
+            self._planned = True
+        with contextlib.suppress(LifecycleError):  # the client is closing: nobody wants to rejoin
+            self._schedule.after(delay, self._retry)
+
+    def _retry(self) -> None:
+        with self._lock:
+            self._planned = False
+        self._timer.wake()
 
     def _leave(self, header: UnregisterClient) -> None:
         command = request(header.code, to_ext(header))

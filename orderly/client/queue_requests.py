@@ -35,11 +35,14 @@ class QueueRequests:
         accept: Collection[int] = ONLY_SUCCESS,
         replica: int | None = None,
     ) -> RemotingCommand:
-        """Ask the broker of `queue`; arguments and errors as `Calls.ask`.
+        """Ask the broker of `queue`; further errors as `Calls.ask`.
 
         Args:
             queue: its topic's route says where its broker is.
-            command, what, timeout, accept: see `Calls.ask`.
+            command: the request.
+            what: what is asked, for the error's text, with topic and group.
+            timeout: seconds for the reply; None: the client's request time-out.
+            accept: response codes that are answers, not errors.
             replica: the broker id to prefer where a slave will do, too; None: only the master.
 
         Raises:
@@ -60,11 +63,14 @@ class QueueRequests:
         may_connect: bool,
         replica: int | None = None,
     ) -> bool:
-        """Send to the broker of `queue` and return; arguments and errors as `Calls.submit`.
+        """Send to the broker of `queue` and return; errors as `Calls.submit`.
 
         Args:
             queue: its topic's route says where its broker is.
-            command, read, on_result, timeout: see `Calls.submit`.
+            command: the request.
+            read: turns reply and address into the result, or raises OrderlyError.
+            on_result: called exactly once if True is returned; see `Calls.submit`.
+            timeout: seconds for the reply.
             may_connect: False on threads that must not block: neither is a route fetched.
             replica: as for `ask`.
 

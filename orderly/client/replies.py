@@ -34,8 +34,7 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
     ),
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: (
         BrokerError,
-        "it does not know this request; check that the address is the main port of a server of"
-        " the right kind and release",
+        "it does not know this request; is the address the main port of the right kind of server?",
     ),
     ResponseCode.MESSAGE_ILLEGAL: (
         BrokerError,
@@ -56,8 +55,7 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
     ),
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: (
         GroupNotFound,
-        "the consumer group is unknown there; check its name, or create it where groups are not"
-        " created automatically",
+        "the consumer group is unknown there; check its name, or create the group",
     ),
     ResponseCode.INVALID_PARAMETER: (BrokerError, "a parameter is refused; the text says which"),
     ResponseCode.CONSUMER_NOT_ONLINE: (BrokerError, "no member of the consumer group is online"),
@@ -75,7 +73,7 @@ def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
     """
     kind, advice = _MEANING.get(reply.code, _UNKNOWN)
     remark = reply.remark or ""
-    said = f": {remark[:_SHOWN_REMARK]}" if remark else ""
+    said = f": {' '.join(remark.split())[:_SHOWN_REMARK]}" if remark else ""
     text = f"{address} was asked for {what}: {advice} ({_code_text(reply.code)}{said})"
     return kind(text, code=reply.code, remark=remark, address=address)
 

@@ -6,6 +6,7 @@ A refresh that fails keeps the old route: a name server's trouble must not stop 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from orderly.remoting.periodic import Periodic
 from orderly.remoting.single_flight import SingleFlight
 
 _log = get_logger("orderly.client")
-_SUSPECT_AFTER = 1.0  # seconds a fetched route is trusted whatever fails: many calls fail at once
+_SUSPECT_AFTER = 1.0  # seconds between fetches of one suspect route: many calls fail at once
 
 
 class Routes:
@@ -34,7 +35,8 @@ class Routes:
         self._fetching = SingleFlight[TopicRoute]()
         self._lock = threading.Lock()
         self._routes: dict[str, TopicRoute] = {}
-        self._fetched_at: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}
+        self._failing: set[str] = set()
         self._suspects: set[str] = set()
         self._all_due = time.monotonic() + interval
         self._refresher = Periodic("routes", interval, self._round, first_after=interval)
@@ -73,14 +75,15 @@ class Routes:
         """Drop the topic's route, so that it is no longer refreshed."""
         with self._lock:
             self._routes.pop(topic, None)
-            self._fetched_at.pop(topic, None)
+            self._asked_at.pop(topic, None)
             self._suspects.discard(topic)
 
     def suspect(self, topic: str) -> None:
         """Have the topic's route fetched again in the background, soon. Never blocks."""
         with self._lock:
-            fetched_at = self._fetched_at.get(topic)
-            if fetched_at is None or time.monotonic() - fetched_at < _SUSPECT_AFTER:
+            if topic not in self._routes:
+                return  # whoever needs it fetches it
+            if time.monotonic() - self._asked_at.get(topic, -math.inf) < _SUSPECT_AFTER:
                 return
             self._suspects.add(topic)
         self._refresher.wake()
@@ -107,12 +110,13 @@ class Routes:
         )
 
     def _renew(self, topic: str) -> TopicRoute:
+        with self._lock:
+            self._asked_at[topic] = time.monotonic()
+            self._suspects.discard(topic)
         route = self._fetch(topic)
         with self._lock:
             before = self._routes.get(topic)
             self._routes[topic] = route
-            self._fetched_at[topic] = time.monotonic()
-            self._suspects.discard(topic)
         if before is not None and before != route:
             _log.info("route changed", topic=topic, before=_shape(before), after=_shape(route))
         return route
@@ -122,9 +126,15 @@ class Routes:
             try:
                 self.refresh(topic)
             except OrderlyError as error:
-                _log.warning(
-                    "route not refreshed; the old one stays", topic=topic, error=str(error)
-                )
+                self._report(topic, error)
+            else:
+                self._failing.discard(topic)
+
+    def _report(self, topic: str, error: OrderlyError) -> None:
+        """Warn once for each time it begins to fail, not at every attempt."""
+        emit = _log.debug if topic in self._failing else _log.warning
+        self._failing.add(topic)
+        emit("route not refreshed; the old one stays", topic=topic, error=str(error))
 
     def _due(self, now: float) -> list[str]:
         with self._lock:

@@ -166,11 +166,11 @@ def _findings(
         count = _count(rows, QueueState.LOST)
         yield (
             Verdict.CRITICAL,
-            f"LOST {sums.lost} messages deleted before they were consumed in {_queues(count)}",
+            f"LOST {sums.lost} messages deleted before they were consumed in {queues_text(count)}",
         )
     for state, text in _UNMEASURED.items():
         if count := _count(rows, state):
-            yield Verdict.UNKNOWN, f"{state} {_queues(count)} {text}"
+            yield Verdict.UNKNOWN, f"{state} {queues_text(count)} {text}"
 
 
 _UNMEASURED = {
@@ -193,5 +193,6 @@ def _count(rows: Sequence[QueueBacklog], state: QueueState) -> int:
     return sum(row.state is state for row in rows)
 
 
-def _queues(count: int) -> str:
+def queues_text(count: int) -> str:
+    """1 queue, 2 queues."""
     return "1 queue" if count == 1 else f"{count} queues"

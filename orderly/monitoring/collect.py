@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from orderly.client import Client
-from orderly.errors import BrokerError, OrderlyError, RemotingError, RouteError
+from orderly.errors import BrokerError, OrderlyError, RemotingError, RouteError, TopicNotFound
 from orderly.log import get_logger
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog import QueueBacklog
@@ -51,7 +51,7 @@ class _Reading:
         try:
             stats = self._client.admin.consume_stats(self._group, topic)
         except NO_ANSWER as error:
-            if topic is None:
+            if topic is None or isinstance(error, TopicNotFound):
                 raise
             self._warn("consume stats not read; asking queue by queue", error)
             return {}

@@ -36,7 +36,7 @@ class EmbeddedBroker:
     """RocketMQ 5.5.0 on this machine, for tests and trials.
 
     Listens on 127.0.0.1 only, fits into 1 GiB of memory, and ends with this process, however that
-    ends. The jars (95 MB) are downloaded once per user. One thread at a time.
+    ends. The jars (85 MB) are downloaded once per user. One thread at a time.
 
         with EmbeddedBroker() as broker:
             producer = OrderlyProducer(namesrv=broker.namesrv)

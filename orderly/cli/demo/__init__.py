@@ -38,7 +38,7 @@ def demo(
 ) -> int:
     """See ordered messages work, in a minute.
 
-    Starts a RocketMQ broker on this machine (the first time it downloads 94 MiB) unless --namesrv
+    Starts a RocketMQ broker on this machine (the first time it downloads RocketMQ) unless --namesrv
     or ORDERLY_NAMESRV names one, and sends it the flights that left New York in 2013: each
     departure and arrival is a message, the aircraft is the key. Two consumers handle them; one
     leaves half-way and one message fails three times. An independent oracle then checks the

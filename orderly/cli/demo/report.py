@@ -38,6 +38,11 @@ class Report:
         return NOT_MEASURED if self.backlog.unknown else 0
 
     @property
+    def out_of_order(self) -> int:
+        """Deliveries that came before or after their turn."""
+        return self.verdict.disorder + self.verdict.skipped + self.verdict.rewound
+
+    @property
     def redelivered(self) -> int:
         """Repeats beyond those of the message that failed on purpose."""
         planned = max(0, min(len(self.failing.attempts), len(FAILURES) + 1) - 1)
@@ -54,8 +59,9 @@ class Report:
         if self.exit_code == NOT_MEASURED:
             return "Not measured: the brokers did not say what is left in every queue"
         return (
-            f"Not in order or not complete: {verdict.disorder + verdict.skipped:,} out of order,"
-            f" {verdict.lost:,} lost, {len(self.sent.failed):,} not sent,"
+            f"Not in order or not complete: {self.out_of_order:,} out of order,"
+            f" {verdict.overlaps:,} two at once, {verdict.lost:,} lost,"
+            f" {len(self.sent.failed):,} not sent, {verdict.unknown:,} never sent but delivered,"
             f" {self.backlog.backlog or 0:,} left at the broker"
         )
 
@@ -68,7 +74,7 @@ class Report:
             ("sent", f"{self.sent.rate:,.0f}/s in {self.sent.seconds:.1f} s"),
             ("consumed", f"{self.consumed.rate:,.0f}/s in {self.consumed.seconds:.1f} s"),
             ("queues", self._queue_text()),
-            ("out of order", f"{verdict.disorder + verdict.skipped + verdict.rewound:,}"),
+            ("out of order", f"{self.out_of_order:,}"),
             ("two at once", f"{verdict.overlaps:,}"),
             ("lost", f"{verdict.lost:,}"),
             ("duplicates", self._duplicate_text()),
@@ -107,7 +113,7 @@ class Report:
             "not_sent": len(self.sent.failed),
             "delivered": verdict.delivered,
             "lost": verdict.lost,
-            "out_of_order": verdict.disorder + verdict.skipped + verdict.rewound,
+            "out_of_order": self.out_of_order,
             "overlaps": verdict.overlaps,
             "unknown": verdict.unknown,
             "duplicates": self.redelivered,
@@ -135,8 +141,8 @@ def judge_run(
 ) -> Report:
     """Hand the records to the oracle, and put everything together."""
     records = [
-        Sent(events[number].tail, number, result.queue, result.queue_offset)
-        for number, result in sorted(sent.stored.items())
+        Sent(events[number].tail, number, queue, offset)
+        for number, (queue, offset) in sorted(sent.stored.items())
     ]
     delivered = [
         Delivered(d.key, d.number, d.queue, d.offset, d.succeeded, d.started, d.ended)

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
+from orderly.config import MIB
+
 Meter = Callable[[int], None]
 """Called with how much is done so far."""
 
@@ -165,6 +167,6 @@ def progress_text(done: int, total: int, seconds: float, unit: str) -> str:
     """Like "12,000 of 50,000 (6,000/s, 6 s left)"; bytes are shown in MiB."""
     rate = done / seconds if seconds > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate else ""
-    scale = 1024 * 1024 if unit == "bytes" else 1
+    scale = MIB if unit == "bytes" else 1
     name = " MiB" if unit == "bytes" else ""
     return f"{done / scale:,.0f} of {total / scale:,.0f}{name} ({rate / scale:,.0f}{name}/s{left})"

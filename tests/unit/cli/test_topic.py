@@ -1,0 +1,69 @@
+"""`orderly topic`: what is asked for and what is shown."""
+
+import json
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from orderly.cli.root import run
+from orderly.cli.settings import Settings
+from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+
+BOTH = Permission.READ | Permission.WRITE
+ROUTE = TopicRoute(
+    "orders",
+    (QueueData("b", 4, 0, Permission.READ), QueueData("a", 8, 8, BOTH)),
+    (BrokerData("a", "c1", {0: "10.0.0.1:10911"}), BrokerData("b", "c1", {1: "10.0.0.2:10911"})),
+)
+
+
+@pytest.fixture
+def created(monkeypatch):
+    calls = []
+    admin = SimpleNamespace(
+        create_topic=lambda name, queues: calls.append((name, queues)),
+        topics=lambda: ("b", "a"),
+    )
+
+    @contextmanager
+    def client(_):
+        yield SimpleNamespace(admin=admin, routes=SimpleNamespace(get=lambda _: ROUTE))
+
+    monkeypatch.setattr(Settings, "client", client)
+    return calls
+
+
+def test_create(created, capsys):
+    assert run(["topic", "create", "orders", "--queues", "4"]) == 0
+    assert created == [("orders", 4)]
+    assert "orders" in capsys.readouterr().out
+
+
+def test_list(created, capsys):
+    assert run(["topic", "list"]) == 0
+    assert capsys.readouterr().out == "TOPIC\na\nb\n"
+    assert run(["topic", "list", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["a", "b"]
+
+
+def test_route_shows_a_master_that_is_down_as_not_known(created, capsys):
+    assert run(["topic", "route", "orders"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "BROKER  CLUSTER  MASTER          READ QUEUES  WRITE QUEUES  PERMISSION",
+        "a       c1       10.0.0.1:10911            8             8  RW",
+        "b       c1       -                         4             0  R-",
+    ]
+
+
+def test_route_in_json(created, capsys):
+    assert run(["topic", "route", "orders", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["brokers"][1] == {
+        "broker": "b",
+        "cluster": "c1",
+        "master": None,
+        "read_queues": 4,
+        "write_queues": 0,
+        "permission": "R-",
+    }

@@ -1,0 +1,188 @@
+import json
+
+import pytest
+
+from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, TopicNotFound
+from orderly.model import MessageQueue
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import reply_to
+
+CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
+
+
+@pytest.fixture
+def two(new_broker, cluster):
+    """Two masters of one cluster, both with topic "orders"."""
+    brokers = [new_broker(), new_broker()]
+    layout = {f"broker-{n}": {0: b.address} for n, b in zip("ab", brokers, strict=True)}
+    cluster.add("orders", **layout)
+    return brokers
+
+
+def test_a_topic_is_created_on_every_master(client, two):
+    for broker in two:
+        broker.on(CREATE)
+    client.admin.create_topic("fresh", 4)
+    for broker in two:
+        (asked,) = broker.requests(CREATE)
+        assert asked.ext["topic"] == "fresh"
+        assert (asked.ext["readQueueNums"], asked.ext["writeQueueNums"]) == ("4", "4")
+        assert (asked.ext["order"], asked.ext["perm"]) == ("true", "6")
+        assert "attributes" not in asked.ext
+
+
+def test_a_topic_may_be_created_on_one_broker_and_typed(client, two):
+    two[1].on(CREATE)
+    client.admin.create_topic("fresh", 1, broker="broker-b", order=False, fifo=True)
+    (asked,) = two[1].requests(CREATE)
+    assert asked.ext["attributes"] == "+message.type=FIFO"
+    assert asked.ext["order"] == "false"
+    assert two[0].received == []
+
+
+def test_a_created_topics_route_is_asked_for_again(client, two, name_server):
+    for broker in two:
+        broker.on(CREATE)
+    client.routes.get("orders")
+    client.admin.create_topic("orders", 16)
+    client.routes.get("orders")
+    assert len(name_server.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (("bad topic",), {}),
+        (("",), {}),
+        (("x" * 128,), {}),
+        (("t", 0), {}),
+        (("t", 1), {"cluster": "nosuch"}),
+        (("t", 1), {"broker": "nosuch"}),
+    ],
+)
+def test_what_cannot_be_created_is_refused_before_a_broker_is_asked(
+    client, two, arguments, options
+):
+    with pytest.raises(ConfigError):
+        client.admin.create_topic(*arguments, **options)
+    assert two[0].received == two[1].received == []
+
+
+def test_with_several_clusters_one_must_be_named(client, name_server, two):
+    info = {
+        "brokerAddrTable": {
+            "broker-a": {"brokerName": "broker-a", "brokerAddrs": {"0": two[0].address}},
+            "broker-b": {"brokerName": "broker-b", "brokerAddrs": {"0": two[1].address}},
+        },
+        "clusterAddrTable": {"east": ["broker-a"], "west": ["broker-b"]},
+    }
+    name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, body=json.dumps(info).encode())
+    two[1].on(CREATE)
+    with pytest.raises(ConfigError, match="east, west"):
+        client.admin.create_topic("fresh")
+    client.admin.create_topic("fresh", cluster="west")
+    assert two[0].received == []
+    assert len(two[1].requests(CREATE)) == 1
+
+
+# --- merged answers ----------------------------------------------------------------------------
+
+
+def table(broker_name, offsets):
+    """What a broker writes: whole queues as keys."""
+    rows = ",".join(
+        f'{{"brokerName":"{broker_name}","queueId":{queue_id},"topic":"orders"}}:{json.dumps(row)}'
+        for queue_id, row in offsets.items()
+    )
+    return {"body": f'{{"offsetTable":{{{rows}}}}}'.encode()}
+
+
+def test_topic_stats_of_all_masters_are_merged(client, two):
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    two[0].on(code, **table("broker-a", {0: {"minOffset": 1, "maxOffset": 5}}))
+    two[1].on(code, **table("broker-b", {0: {"minOffset": 2, "maxOffset": 7}}))
+    stats = client.admin.topic_stats("orders")
+    assert {str(q): (o.min_offset, o.max_offset) for q, o in stats.items()} == {
+        "orders/broker-a/0": (1, 5),
+        "orders/broker-b/0": (2, 7),
+    }
+
+
+def test_consume_stats_of_all_masters_are_merged(client, two):
+    code = RequestCode.GET_CONSUME_STATS
+    two[0].on(code, **table("broker-a", {0: {"brokerOffset": 9, "consumerOffset": 4}}))
+    two[1].on(code, **table("broker-b", {}))
+    for topic in ("orders", None):
+        stats = client.admin.consume_stats("g", topic)
+        (pair,) = stats.values()
+        assert list(stats) == [MessageQueue("orders", "broker-a", 0)]
+        assert (pair.broker_offset, pair.consumer_offset) == (9, 4)
+    assert two[1].requests(code)[0].ext == {"consumerGroup": "g", "topic": "orders"}
+    assert two[1].requests(code)[1].ext == {"consumerGroup": "g"}
+
+
+def test_a_part_is_never_passed_off_as_the_whole(client, two, cluster):
+    code = RequestCode.GET_CONSUME_STATS
+    two[0].on(code, **table("broker-a", {0: {"brokerOffset": 9, "consumerOffset": 4}}))
+    two[1].on(code, code=1, remark="broken")
+    with pytest.raises(BrokerError, match="broken"):
+        client.admin.consume_stats("g", "orders")
+    two[1].close()
+    with pytest.raises(RemotingError):
+        client.admin.consume_stats("g", "orders")
+    cluster.add("orders", **{"broker-a": {0: two[0].address}, "broker-b": {1: "1.2.3.4:5"}})
+    client.routes.refresh("orders")
+    with pytest.raises(RouteError, match="broker-b"):
+        client.admin.consume_stats("g", "orders")
+
+
+def test_stats_of_an_unknown_topic(client, two):
+    with pytest.raises(TopicNotFound):
+        client.admin.topic_stats("nosuch")
+
+
+def connections(*ids):
+    members = [
+        {"clientId": i, "clientAddr": "127.0.0.1:1", "language": "PYTHON", "version": 513}
+        for i in ids
+    ]
+    return {"body": json.dumps({"connectionSet": members, "messageModel": "CLUSTERING"}).encode()}
+
+
+def test_members_are_listed_once_whatever_broker_they_are_connected_to(client, two):
+    code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+    two[0].on(code, **connections("b", "a"))
+    two[1].on(code, **connections("a", "c"))
+    found = client.admin.consumer_connections("g")
+    assert [c.client_id for c in found.connections] == ["a", "b", "c"]
+    assert found.message_model == "CLUSTERING"
+
+
+def test_a_group_is_online_if_one_broker_says_so(client, two):
+    code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+    two[0].on(code, code=206, remark="not online")
+    two[1].on(code, **connections("a"))
+    assert [c.client_id for c in client.admin.consumer_connections("g").connections] == ["a"]
+
+
+def test_nobody_online(client, two):
+    for broker in two:
+        broker.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, code=206)
+    assert client.admin.consumer_connections("g") is None
+
+
+def test_groups_of_all_masters(client, two):
+    code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    for broker, names in zip(two, (("b", "a"), ("a", "c")), strict=True):
+        body = {"subscriptionGroupTable": {name: {} for name in names}}
+        broker.on(code, body=json.dumps(body).encode())
+    assert client.admin.groups() == ("a", "b", "c")
+
+
+def test_topics_and_cluster_come_from_the_name_server(client, name_server, two):
+    name_server.on(
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        lambda request: reply_to(request, body=b'{"topicList":["b","a"]}'),
+    )
+    assert client.admin.topics() == ("a", "b")
+    assert sorted(client.admin.cluster().brokers) == ["broker-a", "broker-b"]

@@ -1,0 +1,67 @@
+import pytest
+
+from orderly.client.replies import failure
+from orderly.errors import (
+    BrokerBusy,
+    BrokerError,
+    BrokerUnavailable,
+    GroupNotFound,
+    NoPermission,
+    OffsetNotFound,
+    TopicNotFound,
+)
+from orderly.protocol.frame import RemotingCommand
+
+KINDS = {
+    1: BrokerError,
+    2: BrokerBusy,
+    3: BrokerError,
+    13: BrokerError,
+    14: BrokerUnavailable,
+    16: NoPermission,
+    17: TopicNotFound,
+    22: OffsetNotFound,
+    24: BrokerError,
+    26: GroupNotFound,
+    29: BrokerError,
+    206: BrokerError,
+    215: BrokerBusy,
+    1500: BrokerUnavailable,
+    4711: BrokerError,
+}
+RETRIABLE = {2, 14, 215, 1500}
+SUSPECT_ROUTE = {14, 16, 17, 1500}
+
+
+def reply(code, remark=None):
+    return RemotingCommand(code, flag=1, remark=remark)
+
+
+@pytest.mark.parametrize(("code", "kind"), KINDS.items())
+def test_each_code_has_its_error(code, kind):
+    error = failure(reply(code, "because"), "1.2.3.4:5", "the lock of group 'g'")
+    assert type(error) is kind
+    assert (error.code, error.remark, error.address) == (code, "because", "1.2.3.4:5")
+    assert error.retriable is (code in RETRIABLE)
+    assert error.refresh_route is (code in SUSPECT_ROUTE)
+
+
+@pytest.mark.parametrize("code", KINDS)
+def test_the_text_names_whom_what_the_code_and_the_remark(code):
+    text = str(failure(reply(code, "because"), "1.2.3.4:5", "the lock of group 'g'"))
+    for part in ("1.2.3.4:5", "the lock of group 'g'", f"code {code}", "because"):
+        assert part in text
+
+
+def test_a_remark_is_shown_in_one_line_and_kept_whole():
+    remark = "java.lang.NullPointerException\n\tat X\n" * 50
+    error = failure(reply(1, remark), "a:1", "x")
+    assert "\n" not in str(error)
+    assert len(str(error)) < 400
+    assert error.remark == remark
+
+
+def test_no_remark_is_an_empty_one():
+    error = failure(reply(2), "a:1", "x")
+    assert error.remark == ""
+    assert "None" not in str(error)
