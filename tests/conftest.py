@@ -1,5 +1,7 @@
 """What all tests of the project share."""
 
+import logging
+
 import pytest
 import structlog
 from hypothesis import settings
@@ -12,6 +14,10 @@ settings.load_profile("orderly")
 @pytest.fixture(autouse=True)
 def _library_defaults():
     """Each test starts with logging as a program has it that configures nothing."""
+    logger = logging.getLogger("orderly")
+    before = logger.level, logger.propagate, logger.handlers[:]
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()
+    logger.setLevel(before[0])
+    logger.propagate, logger.handlers[:] = before[1:]

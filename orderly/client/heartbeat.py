@@ -74,6 +74,7 @@ class Heartbeats:
         self._round_thread: int | None = None
         self._failing: set[str] = set()
         self._planned = False
+        self._closing = False
         self._timer = Periodic("heartbeat", interval, self.heartbeat_now, first_after=interval)
 
     def start(self) -> None:
@@ -82,6 +83,7 @@ class Heartbeats:
 
     def close(self) -> None:
         """Leave all groups and end the heartbeats. Idempotent."""
+        self._closing = True
         self._timer.stop(timeout=5.0)
         with self._lock:
             consumers, producers = tuple(self._consumers), tuple(self._producers)
@@ -169,7 +171,8 @@ class Heartbeats:
                 self._learn_routes(heartbeat)
                 body = encode_heartbeat(heartbeat)
                 for address in self._routes.broker_addresses():
-                    self._beat(address, body)
+                    if not self._closing:  # brokers that hang must not hold up the close in turn
+                        self._beat(address, body)
             finally:
                 self._round_thread = None
 
@@ -237,6 +240,7 @@ class Heartbeats:
     def _retry(self) -> None:
         with self._lock:
             self._planned = False
+        self._closing = False
         self._timer.wake()
 
     def _leave(self, header: UnregisterClient) -> None:

@@ -20,7 +20,7 @@ from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.worker import Worker
-from orderly.errors import ConfigError, LifecycleError, NotAvailableYet, OrderlyError
+from orderly.errors import ConfigError, LifecycleError, NotAvailableYet
 from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.start import RETRY_PREFIX
@@ -83,6 +83,7 @@ class OrderlyConsumer:
         self.group = group
         self.config = config or ConsumerConfig()
         self.state = State.CREATED
+        self._registered = False
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
         self._lifecycle = threading.RLock()
@@ -195,6 +196,7 @@ class OrderlyConsumer:
             on_members_changed=self._rounds.wake,
             consume_from=self.config.consume_from,
         )
+        self._registered = True
         client.heartbeat.heartbeat_now()
         for loop in [self._rounds, *self._loops]:
             loop.start()
@@ -254,10 +256,8 @@ class OrderlyConsumer:
         self._worker.close()
         for loop in [self._rounds, *self._loops]:
             loop.stop()
-        try:
+        if self._registered:  # not the twin's membership in a shared client
             self._client.heartbeat.unregister_consumer(self.group)
-        except OrderlyError as error:
-            self._session.log.warning("not unregistered at every broker", error=str(error))
         if self._owns_client:
             self._client.close()
 

@@ -128,6 +128,7 @@ def test_a_second_start_and_the_same_group_twice(orderly_namesrv, orderly_topic)
             twin = OrderlyConsumer(group, handle, client=client)
             with pytest.raises(LifecycleError, match=group):
                 twin.subscribe(topic).start()
+            assert client.brokers.consumer_ids(group, topic) == (client.client_id,)
         with pytest.raises(LifecycleError):
             first.start()
 
