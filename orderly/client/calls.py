@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from orderly.client.replies import failure
-from orderly.errors import OrderlyError, RemotingError
+from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.pool import Connections
@@ -101,6 +101,9 @@ class Calls:
                 result: R | OrderlyError = read(outcome, address)
             except OrderlyError as error:
                 result = error
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for it
+                result = ProtocolError(f"the reply of {address} could not be read: {error!r}")
+                result.__cause__ = error
             on_result(result)
 
         connection.submit(command, timeout, on_reply)

@@ -5,6 +5,9 @@ It puts the loops together; the loops live one a file beside it.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -78,12 +81,14 @@ class OrderlyConsumer:
         client: Client | None = None,
     ) -> None:
         check_group(group)
-        if not callable(handler):
-            raise ConfigError(f"the handler must be callable, not {type(handler).__name__}")
+        _check_handler(handler)
+        if client is not None and namesrv:
+            raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = config or ConsumerConfig()
         self.state = State.CREATED
         self._registered = False
+        self._round_planned = False
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
         self._lifecycle = threading.RLock()
@@ -103,10 +108,9 @@ class OrderlyConsumer:
         self._rounds = self._periodic(
             "rebalance", config.rebalance_interval, self._rebalancer.round
         )
-        self._loops = [
-            self._periodic("locks", config.lock_interval, LockKeeper(session).renew_all, first=1.0),
-            self._periodic("offsets", config.commit_interval, self._saver.save_all),
-        ]
+        keeper = LockKeeper(session, lambda seconds: self._later(seconds, self._locks.wake))
+        self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
+        self._offsets = self._periodic("offsets", config.commit_interval, self._saver.save_all)
 
     def _periodic(
         self, role: str, interval: float, work: Callable[[], object], first: float | None = None
@@ -121,32 +125,25 @@ class OrderlyConsumer:
 
         Args:
             topic: must exist by the time of the start.
-            tags: "*", or "A || B": other messages are passed over and count as done.
+            tags: "*", or "A || B": other messages are passed over and count as done. For a topic
+                subscribed before they replace the old ones at once; its queues are taken anew.
 
         Raises:
             ConfigError: a bad topic name or tag expression.
             TopicNotFound: running, and no name server knows the topic.
-            NotAvailableYet: running, and the topic is subscribed with other tags.
             LifecycleError: after close.
         """
         check_topic(topic)
+        if not isinstance(tags, str):
+            raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
         with self._lifecycle:
             self._require(State.CREATED, State.RUNNING)
             if self.state is State.RUNNING:
                 self._client.routes.get(topic)
             subscription = Subscription.from_expression(topic, tags, _version())
-            self._refuse_other_tags(subscription)
             self._session.subscriptions = {**self._session.subscriptions, topic: subscription}
             self._announce()
         return self
-
-    def _refuse_other_tags(self, new: Subscription) -> None:
-        known = self._session.subscriptions.get(new.topic)
-        if self.state is State.RUNNING and known and known.expression != new.expression:
-            raise NotAvailableYet(
-                f"changing the tags of {new.topic!r} while running is not available yet; close"
-                " this consumer and start one with the new tags"
-            )
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once."""
@@ -158,6 +155,7 @@ class OrderlyConsumer:
 
     def _announce(self) -> None:
         if self.state is State.RUNNING:
+            self._rebalancer.drop_outdated()
             self._client.heartbeat.heartbeat_now()
             self._rounds.wake()
 
@@ -198,7 +196,7 @@ class OrderlyConsumer:
         )
         self._registered = True
         client.heartbeat.heartbeat_now()
-        for loop in [self._rounds, *self._loops]:
+        for loop in (self._rounds, self._locks, self._offsets):
             loop.start()
         self._rounds.wake()
         session.log.info("consumer started", topics=sorted(session.subscriptions))
@@ -207,54 +205,68 @@ class OrderlyConsumer:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
 
         Waits up to `close_timeout` seconds for running handlers. A queue whose handler still runs
-        then is not unlocked (nobody may start beside it): its offset is saved, the log names it,
-        and the broker frees it up to 60 s after this process ends. Idempotent.
+        then stays locked, and the lock is renewed in the background until the handler ends, for
+        nobody may start beside it; its offset is saved and the log names it. If the process ends
+        before, the broker frees the queue within 60 s. Idempotent.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself.
         """
-        if threading.current_thread().name.startswith(f"orderly-work-{self.group}-"):
+        if self._worker.inside:
             raise LifecycleError("close() was called by a handler; call it from another thread")
         with self._lifecycle:
-            if self.state is State.RUNNING:
-                self._rounds.stop()
-                self._puller.close()
-                self._release_all(now() + self.config.close_timeout)
-            if self.state is not State.CLOSED:
-                self._stop_parts()
+            if self.state is State.CLOSED:
+                return
+            ended = self.state is not State.RUNNING or self._wind_down()
             self.state = State.CLOSED
+            if ended:
+                self._stop_parts()
+            else:
+                self._outlive()
             self._closed.set()
 
-    def _release_all(self, deadline: float) -> None:
+    def _wind_down(self) -> bool:
+        """Release every queue; returns whether that was done within `close_timeout`."""
+        deadline = now() + self.config.close_timeout
+        self._rounds.stop()
+        self._puller.close()
         self._rebalancer.drop_all(Drop.CLOSING)
-        while not self._released():
+        while not self._released(deadline):
             left = deadline - now()
             if left <= 0:
-                self._abandon()
-                return
+                return False
             self._attention.wait(min(left, _RELEASE_RETRY))
+        return True
 
-    def _released(self) -> bool:
+    def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
-        self._rebalancer.release_idle()
+        self._rebalancer.release_idle(deadline)
         return not self._session.held()
 
-    def _abandon(self) -> None:
-        """The deadline passed: save what is finished, leave the locks to run out."""
-        self._saver.save_all()
+    def _outlive(self) -> None:
+        """Leave the group, and keep the locks of what still runs until it has ended."""
         for held in self._session.held():
-            head = held.owned.messages.head
+            since, head = held.owned.handling_since, held.owned.messages.head
             held.log.error(
-                "closed while a handler still runs; the queue stays locked until its lease ends",
+                "closed before the queue could be released; it stays locked until its handler ends",
                 offset=head.queue_offset if head else None,
                 key=head.sharding_key if head else None,
-                running_seconds=round(now() - (held.owned.handling_since or now()), 1),
+                handler_running_seconds=None if since is None else round(now() - since, 1),
             )
+        self._client.heartbeat.unregister_consumer(self.group)
+        self._registered = False
+        name = f"orderly-closing-{self.group}"
+        threading.Thread(target=self._end_later, name=name, daemon=True).start()
+
+    def _end_later(self) -> None:
+        while not self._released():
+            self._attention.wait(_RELEASE_RETRY)
+        self._stop_parts()
 
     def _stop_parts(self) -> None:
         self._puller.close()
         self._worker.close()
-        for loop in [self._rounds, *self._loops]:
+        for loop in (self._rounds, self._locks, self._offsets):
             loop.stop()
         if self._registered:  # not the twin's membership in a shared client
             self._client.heartbeat.unregister_consumer(self.group)
@@ -303,10 +315,28 @@ class OrderlyConsumer:
         self._rounds.wake()
 
     def _again(self, seconds: float) -> None:
-        self._client.schedule.after(seconds, self._rounds.wake)
+        if not self._round_planned:  # one is enough, or each wake would start a chain of its own
+            self._round_planned = True
+            self._later(seconds, self._planned_round)
+
+    def _planned_round(self) -> None:
+        self._round_planned = False
+        self._rounds.wake()
+
+    def _later(self, seconds: float, work: Callable[[], object]) -> None:
+        with contextlib.suppress(LifecycleError):  # the client was closed: nothing comes later
+            self._client.schedule.after(seconds, work)
 
     def _reopen(self, held: Held) -> None:
         self._puller.reopen(held)
+
+
+def _check_handler(handler: object) -> None:
+    if not callable(handler):
+        raise ConfigError(f"the handler must be callable, not {type(handler).__name__}")
+    call = getattr(handler, "__call__", None)  # noqa: B004 - an instance may have an async one
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call):
+        raise NotAvailableYet("async handlers are not available yet; pass a plain function")
 
 
 def _version() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
@@ -28,7 +28,12 @@ class ConsumeContext:
     message_queue: MessageQueue
     attempt: int = 1
     auto_commit: bool = True
-    suspend_seconds: float | None = None
+    _suspend: float | None = field(default=None, init=False)
+
+    @property
+    def suspend_seconds(self) -> float | None:
+        """What `suspend` chose, or None for the consumer's setting."""
+        return self._suspend
 
     def suspend(self, seconds: float) -> ConsumeResult:
         """Choose how long the queue waits, and return SUSPEND: `return context.suspend(5)`.
@@ -41,7 +46,7 @@ class ConsumeContext:
         """
         if not MIN_SUSPEND <= seconds <= MAX_SUSPEND:
             raise ConfigError(f"suspend takes {MIN_SUSPEND} to {MAX_SUSPEND} s, not {seconds}")
-        self.suspend_seconds = seconds
+        self._suspend = seconds
         return ConsumeResult.SUSPEND
 
 

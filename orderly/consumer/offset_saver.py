@@ -10,6 +10,7 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
 from orderly.ordering.calls import SaveOffset
 from orderly.ordering.handover import hand_on
+from orderly.ordering.owned_queue import Drop
 
 
 class OffsetSaver:
@@ -46,6 +47,8 @@ class OffsetSaver:
             with held.lock:
                 ours = held.owned.keeps_lock(now())
             refusal = self._session.converse(hand_on(held.queue, offset)) if ours else None
+            with held.lock:
+                held.owned.drop(Drop.LOST)  # unlocked: whoever waited for `saving` saves no more
         if refusal is not None:
             held.log.error("the broker refuses the offset", unsaved=offset, error=str(refusal))
 

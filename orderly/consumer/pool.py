@@ -31,6 +31,7 @@ class WorkerPool:
         self._tasks: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._numbers = count(1)
+        self._local = threading.local()
         self._threads = 0
         self._idle = 0
         self._closed = False
@@ -64,11 +65,17 @@ class WorkerPool:
             self._changed.notify_all()
 
     def _start_thread(self) -> None:
-        self._threads += 1
         name = f"orderly-work-{self._name}-{next(self._numbers)}"
         threading.Thread(target=self._loop, name=name, daemon=True).start()
+        self._threads += 1  # not before: the system may refuse another thread
+
+    @property
+    def inside(self) -> bool:
+        """True on a thread of this pool."""
+        return getattr(self._local, "inside", False)
 
     def _loop(self) -> None:
+        self._local.inside = True
         while (task := self._next_task()) is not None:
             try:
                 task()

@@ -7,6 +7,7 @@ A pull never carries an offset commit: it would slip past the fence of `offset_s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -38,8 +39,8 @@ class Puller:
 
     def start(self, held: Held) -> None:
         """Begin pulling a queue; returns at once."""
-        if not self._closed:
-            self._executor.submit(self._pull, held, may_connect=True)
+        with contextlib.suppress(RuntimeError):  # closed meanwhile: nothing is pulled any more
+            self._executor.submit(self._connect_and_pull, held)
 
     def reopen(self, held: Held) -> None:
         """Pull again a queue that was full."""
@@ -49,6 +50,12 @@ class Puller:
         """Begin no further pull. Idempotent."""
         self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _connect_and_pull(self, held: Held) -> None:
+        try:
+            self._pull(held, may_connect=True)
+        except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
+            self._failed(held, error)
 
     def _pull(self, held: Held, *, may_connect: bool) -> None:
         if self._closed:
@@ -83,12 +90,15 @@ class Puller:
             self.start(held)
 
     def _replied(self, held: Held, reply: PullResult | OrderlyError) -> None:
-        if isinstance(reply, OrderlyError):
-            self._failed(held, reply)
-        elif reply.status is PullStatus.OFFSET_ILLEGAL:
-            self._offset_illegal(held, reply.next_offset)
-        else:
-            self._take_in(held, reply.messages, reply.next_offset)
+        try:
+            if isinstance(reply, OrderlyError):
+                self._failed(held, reply)
+            elif reply.status is PullStatus.OFFSET_ILLEGAL:
+                self._offset_illegal(held, reply.next_offset)
+            else:
+                self._take_in(held, reply.messages, reply.next_offset)
+        except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
+            self._failed(held, error)
 
     def _take_in(self, held: Held, messages: list[ReceivedMessage], next_offset: int) -> None:
         if held.subscription.tags:  # the broker filters by hash; collisions get through
@@ -112,11 +122,16 @@ class Puller:
             )
             self._session.attention()
 
-    def _failed(self, held: Held, error: OrderlyError) -> None:
+    def _failed(self, held: Held, error: Exception) -> None:
         with held.lock:
             held.owned.pull_failed()
         if self._closed:
             return
         retry = self._session.config.pull_retry
-        held.log.warning("pull failed", error=str(error), retry_in_seconds=retry)
+        held.log.warning(
+            "pull failed",
+            error=str(error),
+            retry_in_seconds=retry,
+            exc_info=None if isinstance(error, OrderlyError) else error,
+        )
         self._session.client.schedule.after(retry, partial(self.start, held))

@@ -7,6 +7,8 @@ assignment as it is. Java: RebalanceImpl.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Iterable
 
 from orderly.consumer.offset_saver import OffsetSaver
@@ -14,12 +16,13 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import averagely
-from orderly.ordering.calls import LockQueues
+from orderly.ordering.calls import LockQueues, UnlockQueues
 from orderly.ordering.handover import find_start
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.rebalance import Plan, by_broker, my_share, plan
 from orderly.ordering.start import RETRY_PREFIX
+from orderly.protocol.heartbeat import Subscription
 
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
@@ -53,20 +56,24 @@ class Rebalancer:
         """Do one round; asks for another one soon if something is left to do."""
         session = self._session
         settled = True
+        self.drop_outdated()
         for topic in tuple(session.subscriptions):
             try:
                 settled &= self._rebalance(topic)
             except OrderlyError as error:
                 self._report(topic, error)
-        self._drop_unsubscribed()
         settled &= self.release_idle()
         if not settled:
             self._again(RETRY_SOON)
 
-    def release_idle(self) -> bool:
-        """Release each dropped queue that no handler works on; returns whether none is left."""
+    def release_idle(self, deadline: float = math.inf) -> bool:
+        """Release each dropped queue that no handler works on; returns whether none is left.
+
+        Args:
+            deadline: after it no further queue is begun (seconds, `session.now`).
+        """
         leaving = [held for held in self._session.held() if held.owned.dropped is not None]
-        released = [self._release(held) for held in leaving]
+        released = [now() < deadline and self._release(held) for held in leaving]
         return all(released)
 
     def drop_all(self, reason: Drop) -> None:
@@ -74,8 +81,23 @@ class Rebalancer:
         for held in self._session.held():
             self._drop(held, reason)
 
+    def drop_outdated(self) -> None:
+        """Give up the queues whose topic is no longer subscribed, or otherwise than they are held.
+
+        From the drop on nothing more is taken in, so no message is filtered by the old tags once
+        the new ones are set. Thread-safe.
+        """
+        current = self._session.subscriptions
+        for held in self._session.held():
+            subscription = current.get(held.queue.topic)
+            if subscription is not held.subscription:
+                self._drop(held, Drop.RESUBSCRIBED if subscription else Drop.REVOKED)
+
     def _rebalance(self, topic: str) -> bool:
         session = self._session
+        subscription = session.subscriptions.get(topic)
+        if subscription is None:  # unsubscribed while this round ran
+            return True
         queues = session.client.routes.get(topic).read_queues()
         members = session.client.brokers.consumer_ids(session.group, topic)
         share = my_share(session.client.client_id, queues, members, averagely)
@@ -88,7 +110,7 @@ class Rebalancer:
         for held in self._session.held():
             if held.queue in changes.revoked:
                 self._drop(held, Drop.REVOKED)
-        gained = self._gain(changes.gained)
+        gained = self._gain(changes.gained, subscription)
         if changes.revoked or gained:
             session.client.heartbeat.heartbeat_now()
         return gained == len(changes.gained)
@@ -99,17 +121,17 @@ class Rebalancer:
         active = {held.queue for held in of_topic} - leaving
         return plan(share, active, leaving)
 
-    def _gain(self, queues: tuple[MessageQueue, ...]) -> int:
+    def _gain(self, queues: tuple[MessageQueue, ...], subscription: Subscription) -> int:
         """Lock and start queues; returns how many were taken."""
         taken = 0
         for broker_name, of_broker in by_broker(queues).items():
             try:
-                taken += self._take(LockQueues(broker_name, of_broker))
+                taken += self._take(LockQueues(broker_name, of_broker), subscription)
             except OrderlyError as error:
                 self._session.log.warning("queues not locked", broker=broker_name, error=str(error))
         return taken
 
-    def _take(self, call: LockQueues) -> int:
+    def _take(self, call: LockQueues, subscription: Subscription) -> int:
         asked_at = now()
         granted = self._session.perform(call)
         refused = [queue.queue_id for queue in call.queues if queue not in granted]
@@ -119,16 +141,17 @@ class Rebalancer:
                 broker=call.broker_name,
                 queue_ids=refused,
             )
-        return sum(self._begin(queue, asked_at) for queue in call.queues if queue in granted)
+        ours = [queue for queue in call.queues if queue in granted]
+        return sum(self._begin(queue, asked_at, subscription) for queue in ours)
 
-    def _begin(self, queue: MessageQueue, asked_at: float) -> bool:
+    def _begin(self, queue: MessageQueue, asked_at: float, subscription: Subscription) -> bool:
         session, config = self._session, self._session.config
         try:
             start = session.converse(find_start(queue, session.consume_from))
         except OrderlyError as error:
-            # The lock stays ours and is asked for again with the next round; without a certain
-            # start there is no pull.
+            # Without a certain start there is no pull; the next round begins anew.
             session.log.warning("start offset unknown", queue=str(queue), error=str(error))
+            self._give_back(queue)
             return False
         owned = OwnedQueue(
             queue,
@@ -137,16 +160,17 @@ class Rebalancer:
             max_messages=config.pull_threshold,
             max_bytes=config.pull_threshold_bytes,
         )
-        held = session.add(owned)
+        held = session.add(owned, subscription)
+        if session.subscriptions.get(queue.topic) is not subscription:  # changed meanwhile
+            self._drop(held, Drop.RESUBSCRIBED)
+            return False
         held.log.info("queue assigned", start=start)
         self._start_pulling(held)
         return True
 
-    def _drop_unsubscribed(self) -> None:
-        subscribed = self._session.subscriptions
-        for held in self._session.held():
-            if held.queue.topic not in subscribed:
-                self._drop(held, Drop.REVOKED)
+    def _give_back(self, queue: MessageQueue) -> None:
+        with contextlib.suppress(OrderlyError):  # then the broker frees it within 60 s
+            self._session.perform(UnlockQueues(queue.broker_name, (queue,)))
 
     def _drop(self, held: Held, reason: Drop) -> None:
         with held.lock:
@@ -160,13 +184,14 @@ class Rebalancer:
         if not idle:
             return False
         try:
-            self._saver.hand_on(held)
+            with self._session.locking:
+                self._saver.hand_on(held)
+                self._session.remove(held)
         except OrderlyError as error:
             held.log.warning("queue not released; it is tried again", error=str(error))
             return False
-        self._session.remove(held)
         held.log.info("queue released", reason=reason.value if reason else None)
-        # A queue dropped for its lock or its offset is still ours by allocation: take it again.
+        # A queue dropped for any other reason is still ours by allocation: take it again.
         return reason in (Drop.REVOKED, Drop.CLOSING)
 
     def _report(self, topic: str, error: OrderlyError) -> None:

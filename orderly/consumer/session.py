@@ -32,9 +32,10 @@ def now() -> float:
 class Held:
     """One queue this consumer holds, with its locks.
 
-    Lock order: `saving` before `lock`. `lock` guards `owned` and is never held during a call to
-    the broker or the handler; `saving` is held during offset commits, so that two commits of one
-    queue are never in flight together (the broker could apply them in either order).
+    Lock order: `Session.locking`, `saving`, `lock`. `lock` guards `owned` and is never held
+    during a call to the broker or the handler; `saving` is held during offset commits, so that
+    two commits of one queue are never in flight together (the broker could apply them in either
+    order).
     """
 
     owned: OwnedQueue
@@ -42,6 +43,7 @@ class Held:
     log: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
     saving: threading.Lock = field(default_factory=threading.Lock)
+    loss_announced: bool = False
 
     @property
     def queue(self) -> MessageQueue:
@@ -56,6 +58,8 @@ class Session:
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
+        locking: held from choosing the locks to renew until the answer, and from an unlock until
+            the queue is forgotten: a renewal must not take back what was just given up.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class Session:
         self.attention: Callable[[], None] = lambda: None
         self.subscriptions: dict[str, Subscription] = {}
         self.perform = performer(group, client.brokers)
+        self.locking = threading.Lock()
         self._lock = threading.Lock()
         self._held: dict[MessageQueue, Held] = {}
 
@@ -80,11 +85,10 @@ class Session:
         """
         return converse(dialogue, self.perform)
 
-    def add(self, owned: OwnedQueue) -> Held:
+    def add(self, owned: OwnedQueue, subscription: Subscription) -> Held:
         """Hold a queue whose lock was granted and whose start is known."""
         queue = owned.queue
-        log = self.log.bind(**where(self.group, queue))
-        held = Held(owned, self.subscriptions[queue.topic], log)
+        held = Held(owned, subscription, self.log.bind(**where(self.group, queue)))
         with self._lock:
             self._held[queue] = held
         return held

@@ -47,7 +47,26 @@ class Worker:
         """Let running handlers end; start no more. Does not wait."""
         self._pool.close()
 
+    @property
+    def inside(self) -> bool:
+        """True on a thread that runs handlers."""
+        return self._pool.inside
+
     def _run(self, held: Held) -> None:
+        try:
+            self._work(held)
+        except BaseException:
+            # Not the handler's failure but ours, or the logging's: the queue must not stand still.
+            with held.lock:
+                held.owned.abort()
+            self._later(held, self._session.config.suspend)
+            raise
+
+    def _later(self, held: Held, seconds: float) -> None:
+        # The claim on the queue is kept, so nothing else starts it meanwhile.
+        self._session.client.schedule.after(seconds, partial(self.submit, held))
+
+    def _work(self, held: Held) -> None:
         started = now()
         batch = self._take(held)
         while batch:
@@ -57,14 +76,15 @@ class Worker:
             if wait is None and self._must_yield(started):
                 wait = YIELD
             if wait is not None and held.owned.dropped is None:
-                # The claim on the queue is kept, so nothing else starts it meanwhile.
-                self._session.client.schedule.after(wait, partial(self.submit, held))
+                self._later(held, wait)
                 return
             batch = self._take(held)
             if held.owned.wants_pull:
                 self._reopened(held)
         if held.owned.dropped is not None:
             self._session.attention()
+        elif held.owned.stuck_full:
+            held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
 
     def _take(self, held: Held) -> list[ReceivedMessage]:
         with held.lock:
@@ -75,15 +95,16 @@ class Worker:
     ) -> Effect:
         """Call the handler; whatever is not a ConsumeResult is a failure, never an ack."""
         try:
-            answer = self._handler(batch, context)
+            # A tuple: what the handler does to its batch must not change ours.
+            answer = self._handler(tuple(batch), context)
+            effect = effect_of(answer, auto_commit=context.auto_commit)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a handler is a failure too
-            self._warn(held, batch, "handler raised", error=repr(error), exc_info=True)
+            self._warn(held, batch, "handler raised", error=_shown(error), exc_info=True)
             return FAILURE
-        effect = effect_of(answer, auto_commit=context.auto_commit)
         if effect.misplaced:
             self._warn(held, batch, "COMMIT or ROLLBACK under auto-commit", answer=str(answer))
         elif not isinstance(answer, ConsumeResult):
-            self._warn(held, batch, "handler returned no ConsumeResult", answer=repr(answer)[:100])
+            self._warn(held, batch, "handler returned no ConsumeResult", answer=_shown(answer))
         return effect
 
     def _warn(
@@ -112,3 +133,11 @@ class Worker:
     def _must_yield(self, started: float) -> bool:
         ran = now() - started
         return ran >= MAX_RUN or (ran >= FAIR_RUN and self._pool.crowded)
+
+
+def _shown(value: object) -> str:
+    """The value for a log line, also if it cannot be shown."""
+    try:
+        return repr(value)[:200]
+    except Exception:  # noqa: BLE001 - a user's class may do anything
+        return f"<{type(value).__name__} without a working repr>"

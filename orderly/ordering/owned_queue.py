@@ -24,6 +24,7 @@ class Drop(Enum):
 
     REVOKED = "given to another member, or unsubscribed"
     LOST = "the broker's lock was lost, or not renewed in time"
+    RESUBSCRIBED = "the subscription changed; it is taken again with the new one"
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
     CLOSING = "the consumer is closing"
 
@@ -116,8 +117,17 @@ class OwnedQueue:
 
     @property
     def wants_pull(self) -> bool:
-        """True once a queue whose gate was FULL has been worked down to half."""
-        return self._throttled and not self._above(0.5)
+        """True once a queue whose gate was FULL has been worked down to half.
+
+        Or has nothing left to hand out: what a manual commit keeps in hand must not stop it.
+        """
+        limit = 0.5 if self.messages.pending else 1.0
+        return self._throttled and not self._above(limit)
+
+    @property
+    def stuck_full(self) -> bool:
+        """True if all that may be cached is in hand, uncommitted: only a commit helps."""
+        return self._throttled and not self.messages.pending and self._above(1.0)
 
     def _above(self, share: float) -> bool:
         held = self.messages
@@ -201,6 +211,11 @@ class OwnedQueue:
             self.messages.put_back(batch)
         elif disposition is Disposition.ROLLBACK:
             self.messages.rollback()
+
+    def abort(self) -> None:
+        """Make everything in hand pending again after a defect; the claim on the run is kept."""
+        self.handling_since = None
+        self.messages.rollback()
 
     # --- saving --------------------------------------------------------------------------------
 

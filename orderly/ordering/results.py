@@ -62,7 +62,11 @@ FAILURE = _AGAIN
 
 
 def effect_of(answer: object, *, auto_commit: bool) -> Effect:
-    """Return the table's cell for a handler's answer; what is no ConsumeResult is FAILURE."""
+    """Return the table's cell for a handler's answer; what is no ConsumeResult is FAILURE.
+
+    Raises:
+        KeyError: `auto_commit` is neither True nor False.
+    """
     if isinstance(answer, ConsumeResult):
         return EFFECTS[auto_commit, answer]
     return FAILURE

@@ -2,7 +2,7 @@
 
 Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
 and at the first pull, and skips what was sent in between (apache/rocketmq issue 10955); here it is
-computed once and committed before the first pull (see `handover.acquire`).
+computed once and committed before the first pull (see `handover.find_start`).
 """
 
 from __future__ import annotations

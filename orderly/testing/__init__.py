@@ -1,9 +1,17 @@
-"""For users' tests and trials: a real local broker, an order oracle, a pytest plugin."""
+"""For users' tests and trials: a real local broker, an order oracle, a pytest plugin.
 
-from orderly.testing.embedded import BrokerStartFailed, EmbeddedBroker
-from orderly.testing.jars import JarsUnavailable
-from orderly.testing.java import JavaNotFound
-from orderly.testing.oracle import Delivered, Sent, Verdict, judge
+The names are imported when they are first used: a command that only looks for a running broker
+does not pay for the rest.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orderly.testing.embedded import BrokerStartFailed, EmbeddedBroker
+    from orderly.testing.jars import JarsUnavailable
+    from orderly.testing.java import JavaNotFound
+    from orderly.testing.oracle import Delivered, Sent, Verdict, judge
 
 __all__ = [
     "BrokerStartFailed",
@@ -15,3 +23,22 @@ __all__ = [
     "Verdict",
     "judge",
 ]
+
+_HOMES = {
+    "orderly.testing.embedded": ("BrokerStartFailed", "EmbeddedBroker"),
+    "orderly.testing.jars": ("JarsUnavailable",),
+    "orderly.testing.java": ("JavaNotFound",),
+    "orderly.testing.oracle": ("Delivered", "Sent", "Verdict", "judge"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'orderly.testing' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,60 +1,40 @@
 """The broker that outlives the command that started it: `orderly broker start | stop | status`.
 
-One per user (or per ORDERLY_CACHE). A small JSON file says where it is; a file left behind by a
-killed process, or a process id that now belongs to another program, counts as "not running".
+One per user (or per ORDERLY_CACHE). What is written down of it is in `daemon_state`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.testing.cache import cache_folder
+from orderly.testing.daemon_state import (
+    Daemon,
+    birth_of,
+    find,
+    forget,
+    last_ports,
+    state_file,
+    write,
+)
 from orderly.testing.embedded import START_TIMEOUT, EmbeddedBroker
-from orderly.testing.jars import cache_folder
+from orderly.testing.ports import is_free
 
 _STOP_TIMEOUT = 45.0  # seconds; a clean shutdown takes about 10
 _POLL = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """A running broker, as its state file tells it. `birth` tells its process from a later one."""
-
-    pid: int
-    birth: str
-    namesrv: str
-    broker: str
-    directory: str
-    started_at: str
-
-
-def state_file() -> Path:
-    """Where the state is kept."""
-    return cache_folder() / "broker.json"
-
-
 def default_directory() -> Path:
     """Where the daemon's data and logs are, unless the user says otherwise."""
     return cache_folder() / "broker"
-
-
-def find() -> Daemon | None:
-    """Return the running daemon, or None."""
-    try:
-        daemon = Daemon(**json.loads(state_file().read_text()))
-    except (OSError, ValueError, TypeError):  # none, or not ours to read
-        return None
-    return daemon if _birth(daemon.pid) == daemon.birth else None
 
 
 def launch(arguments: Sequence[str]) -> Daemon:
@@ -91,17 +71,45 @@ def launch(arguments: Sequence[str]) -> Daemon:
     raise EmbeddedBrokerError(f"the broker did not come up in time; see {log}")
 
 
-def serve(broker: EmbeddedBroker) -> None:
-    """Run `broker` in this process until SIGTERM or SIGINT.
+def ports_to_use(namesrv_port: int = 0) -> tuple[int, int]:
+    """The last ports where they are free, so that an exported ORDERLY_NAMESRV stays valid.
+
+    Args:
+        namesrv_port: the name server's, if the user chose it; else 0.
+
+    Returns:
+        Ports of name server and broker; 0: any free one.
+    """
+    last_namesrv, last_broker = last_ports()
+    namesrv = namesrv_port or (last_namesrv if is_free(last_namesrv) else 0)
+    needed = {last_broker, last_broker - 2, last_broker + 1}
+    usable = namesrv not in needed and all(map(is_free, needed))
+    return namesrv, last_broker if usable else 0
+
+
+def serve(directory: Path, namesrv_port: int, properties: Mapping[str, str]) -> None:
+    """Run a broker in this process until SIGTERM or SIGINT.
+
+    Args:
+        directory: where its data and logs go.
+        namesrv_port: of the name server; 0: the last one, or a free one.
+        properties: of the broker.
 
     Raises:
         EmbeddedBrokerError: it did not start.
     """
+    ports = ports_to_use(namesrv_port)
+    broker = EmbeddedBroker(
+        directory=directory,
+        namesrv_port=ports[0],
+        broker_port=ports[1],
+        broker_properties=properties,
+    )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     with broker:
-        _write(broker)
+        write(_here(broker, properties))
         try:
             while not ended.wait(1.0):
                 if len(broker.pids) < 2:
@@ -109,7 +117,7 @@ def serve(broker: EmbeddedBroker) -> None:
                         f"the name server or the broker ended by itself; see {broker.directory}"
                     )
         finally:
-            state_file().unlink(missing_ok=True)
+            forget()
 
 
 def stop(daemon: Daemon) -> None:
@@ -120,7 +128,7 @@ def stop(daemon: Daemon) -> None:
     """
     os.kill(daemon.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_TIMEOUT
-    while _birth(daemon.pid) == daemon.birth:
+    while birth_of(daemon.pid) == daemon.birth:
         if time.monotonic() > deadline:
             os.kill(daemon.pid, signal.SIGKILL)
             raise EmbeddedBrokerError(
@@ -130,30 +138,14 @@ def stop(daemon: Daemon) -> None:
         time.sleep(_POLL)
 
 
-def _write(broker: EmbeddedBroker) -> None:
+def _here(broker: EmbeddedBroker, properties: Mapping[str, str]) -> Daemon:
     pid = os.getpid()
-    daemon = Daemon(
+    return Daemon(
         pid=pid,
-        birth=_birth(pid) or "",
+        birth=birth_of(pid) or "",
         namesrv=broker.namesrv,
         broker=broker.broker_address,
         directory=str(broker.directory),
         started_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        properties=dict(properties),
     )
-    path = state_file()
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(daemon), indent=2))
-    temporary.replace(path)
-
-
-def _birth(pid: int) -> str | None:
-    """When a process began, in whatever form the system tells it; None if there is no such one."""
-    stat = Path(f"/proc/{pid}/stat")
-    if stat.parent.parent.joinpath("self").exists():
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            return None if fields[0] == "Z" else fields[19]  # a zombie has ended
-        return None
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    return done.stdout.strip() or None

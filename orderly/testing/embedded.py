@@ -17,6 +17,8 @@ from typing import Self
 from orderly.client import Client
 from orderly.config import ClientConfig
 from orderly.errors import EmbeddedBrokerError, LifecycleError, OrderlyError
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.command import request
 from orderly.testing import settings
 from orderly.testing.jars import Progress, fetch_jars
 from orderly.testing.java import find_java
@@ -75,6 +77,7 @@ class EmbeddedBroker:
         self._name_server: ServerProcess | None = None
         self._broker: ServerProcess | None = None
         self._commands: dict[str, list[str]] = {}
+        self._asked_to_register = False
 
     # --- where it is ---------------------------------------------------------------------------
 
@@ -201,6 +204,7 @@ class EmbeddedBroker:
         )
         conf = self.directory / "conf"
         conf.mkdir(parents=True, exist_ok=True)
+        (self.directory / "tmp").mkdir(exist_ok=True)
         (conf / "rmq.logback.xml").write_text(settings.LOGBACK)
         properties = {
             "namesrv": settings.name_server_properties(self.directory, self._ports[0]),
@@ -215,6 +219,7 @@ class EmbeddedBroker:
             )
 
     def _launch(self, role: str) -> ServerProcess:
+        self._asked_to_register = False
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
         env |= {"ROCKETMQ_HOME": str(self.directory)}
         name = "name server" if role == "namesrv" else role
@@ -234,11 +239,24 @@ class EmbeddedBroker:
     def _answers(self, client: Client) -> bool:
         try:
             if self.broker_name not in client.admin.cluster().brokers:
+                self._have_it_register(client)
                 return False
             client.admin.groups()  # asks the broker itself
         except OrderlyError:
             return False
         return True
+
+    def _have_it_register(self, client: Client) -> None:
+        """Change a setting of the broker (to what it is), upon which it registers at once.
+
+        At its start it often finds no name server in its list yet, which a timer fills, and would
+        try again only after 10 s (BrokerController.registerBrokerAll).
+        """
+        if not self._asked_to_register:
+            setting = f"brokerPermission={self._extra.get('brokerPermission', '6')}"
+            command = request(RequestCode.UPDATE_BROKER_CONFIG, body=setting.encode())
+            reply = client.connections.get(self.broker_address).call(command, timeout=2.0)
+            self._asked_to_register = reply.code == ResponseCode.SUCCESS
 
     def _check_alive(self) -> None:
         for server in (self._name_server, self._broker):

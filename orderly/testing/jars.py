@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.testing.cache import cache_folder
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 _THREADS = 8
@@ -49,13 +50,6 @@ def listed_jars() -> tuple[Jar, ...]:
     text = resources.files("orderly.testing").joinpath("jars.txt").read_text()
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(path, int(size), digest) for digest, size, path in rows)
-
-
-def cache_folder() -> Path:
-    """Where the jars are kept: ORDERLY_CACHE, or the user's cache folder."""
-    if os.environ.get("ORDERLY_CACHE"):
-        return Path(os.environ["ORDERLY_CACHE"])
-    return Path(str(_pooch().os_cache("orderly")))
 
 
 def fetch_jars(

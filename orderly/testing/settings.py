@@ -15,7 +15,12 @@ _OPENED = ("java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch")
 _EXPORTED = ("java.base/jdk.internal.ref", "java.base/sun.nio.ch")
 _COMMON_FLAGS = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # halves the start; a test broker never reaches the second level
+    "-XX:TieredStopAtLevel=1",  # a faster start; a test broker never needs the second compiler
+    "-Dtls.server.mode=disabled",  # a certificate that nobody asks for costs seconds and 55 MiB
+    # A nearly full disk is no reason to refuse a test's messages: NaN makes every comparison false
+    # (DefaultMessageStore; diskMaxUsedSpaceRatio alone is clamped and not the only limit).
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=NaN",
+    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=NaN",
     "--enable-native-access=ALL-UNNAMED",
     *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED),
     *(f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTED),
@@ -34,6 +39,7 @@ LOGBACK = """\
   </appender>
   <logger name="RocketmqStats" level="WARN"/>
   <logger name="RocketmqWaterMark" level="WARN"/>
+  <logger name="RocketmqPop" level="ERROR"/>
   <root level="INFO"><appender-ref ref="FILE"/></root>
 </configuration>
 """
@@ -58,6 +64,7 @@ def java_command(
         *_HEAP[main],
         *_COMMON_FLAGS,
         f"-Duser.home={directory}",  # RocketMQ writes below the home directory
+        f"-Djava.io.tmpdir={directory / 'tmp'}",  # a killed JVM leaves its native library there
         f"-Dorderly.log={directory / f'{role}.log'}",
         *options,
         "-cp",
@@ -98,12 +105,17 @@ def broker_properties(
         "mappedFileSizeCommitLog": str(32 * 1024 * 1024),
         "mappedFileSizeConsumeQueue": str(20 * 30_000),
         "timerWheelEnable": "false",  # delayed messages of arbitrary time: 60 MB and a second
-        "diskMaxUsedSpaceRatio": "99",  # a laptop's disk may be nearly full
         "autoCreateTopicEnable": "false",  # a topic made by accident has arbitrary queues
     } | dict(extra)
 
 
 def as_text(properties: Mapping[str, str]) -> str:
     """Write settings as a Java properties file."""
-    escaped = {k: v.replace("\\", "\\\\") for k, v in properties.items()}
-    return "".join(f"{name}={value}\n" for name, value in escaped.items())
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
+
+
+def _escaped(value: str) -> str:
+    """Double the backslashes and write UTF-16 escapes: Java reads the file as Latin-1."""
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)

@@ -72,3 +72,41 @@ def test_suspension_lasts_as_long_as_asked(producer, topic, start_member):
     eventually(lambda: len(seen.numbers("a")) == 3, within=20)
     _, failed, again = sorted(seen.deliveries, key=lambda d: d.started)
     assert 0.65 <= again.started - failed.ended < 3
+
+
+def test_a_handler_cannot_lose_a_message_by_changing_its_batch(producer, topic, start_member):
+    send_numbers(producer, topic, ["a"], 4)
+    calls = []
+
+    def greedy(messages, context):
+        calls.append([int(m.body) for m in messages])
+        messages = messages.pop(0) if len(calls) == 1 else messages
+        return ConsumeResult.SUCCESS
+
+    start_member(greedy, batch_size=2, suspend=0.05)
+    eventually(lambda: calls and calls[-1][-1] == 3, within=20)
+    assert calls[0] == calls[1]
+
+
+class Unshowable:
+    def __repr__(self):
+        raise ValueError("no")
+
+
+def test_an_answer_that_cannot_even_be_shown_is_a_failure(producer, topic, start_member):
+    send_numbers(producer, topic, ["a"], 3)
+    _, seen = start_member(fail_first(2, lambda context: Unshowable()), suspend=0.05)
+    eventually(lambda: 2 in seen.numbers("a"), within=20)
+    assert seen.numbers("a") == [0, 1, 1, 1, 2]
+
+
+def test_a_context_set_to_nonsense_is_a_failure(producer, topic, start_member):
+    send_numbers(producer, topic, ["a"], 3)
+
+    def nonsense(context):
+        context.auto_commit = None
+        return ConsumeResult.SUCCESS
+
+    _, seen = start_member(fail_first(2, nonsense), suspend=0.05)
+    eventually(lambda: 2 in seen.numbers("a"), within=20)
+    assert seen.numbers("a") == [0, 1, 1, 1, 2]

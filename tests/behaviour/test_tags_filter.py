@@ -34,3 +34,16 @@ def test_what_was_filtered_counts_as_done(producer, topic, group, start_member, 
     member.close()
     with Client(namesrv=orderly_namesrv) as client:
         assert client.brokers.query_offset(group, queue) == 4
+
+
+def test_new_tags_while_running_replace_the_old_ones(producer, topic, start_member):
+    send_tagged(producer, topic, ["a", "b"])
+    member, seen = start_member(tags="a")
+    eventually(lambda: seen.numbers("k") == [0], within=20)
+    member.unsubscribe(topic)
+    member.subscribe(topic, "b || c")
+    for number, tag in [(10, "a"), (11, "b"), (12, "c")]:
+        message = Message(topic, str(number).encode(), sharding_key="k", tags=tag)
+        producer.send(message)
+    eventually(lambda: 12 in seen.numbers("k"), within=20)
+    assert seen.numbers("k")[-2:] == [11, 12]

@@ -24,11 +24,13 @@ class Cluster:
         self.locks = {}
         self.offsets = {}
         self.fail = {}
+        self.during = {}
         self.calls = []
         self.heartbeats = 0
 
     def _note(self, name, *args):
         self.calls.append((name, *args))
+        self.during.get(name, lambda: None)()
         error = self.fail.get(name) or self.fail.get((name, *args[:1]))
         if error is not None:
             raise error

@@ -1,11 +1,15 @@
 """Rebalance rounds against a cluster in memory: who is taken, kept, given up, and in what order."""
 
+import threading
+
 from orderly.consumer.lock_keeper import LockKeeper
+from orderly.consumer.offset_saver import OffsetSaver
 from orderly.errors import BrokerError
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import message
+from tests.support.waiting import eventually
 
 OTHER, ME_FIRST = "other@2", "me@1"
 
@@ -57,6 +61,7 @@ def test_without_a_certain_start_there_is_no_pull(rebalancer, session, cluster, 
     cluster.fail["query", bad] = failure
     rebalancer.round()
     assert held_ids(session) == pulling == [0, 2, 3]
+    assert bad not in cluster.locks, "a queue that is not pulled must not stay locked"
     cluster.fail.clear()
     rebalancer.round()
     assert held_ids(session) == [0, 1, 2, 3]
@@ -100,7 +105,9 @@ def test_a_second_member_gets_its_share_saved_then_unlocked(rebalancer, session,
     assert cluster.offsets[held.queue] == 1
 
 
-def test_a_queue_whose_handler_runs_stays_locked_and_is_renewed(rebalancer, session, cluster):
+def test_a_queue_whose_handler_runs_stays_locked_and_is_renewed(
+    rebalancer, session, cluster, again
+):
     rebalancer.round()
     held, batch = busy(session, 3)
     cluster.members = [ME_FIRST, OTHER]
@@ -108,7 +115,7 @@ def test_a_queue_whose_handler_runs_stays_locked_and_is_renewed(rebalancer, sess
     assert held in session.held()
     assert held.owned.dropped is Drop.REVOKED
     assert cluster.locks[held.queue] == ME_FIRST
-    LockKeeper(session).renew_all()
+    LockKeeper(session, again.append).renew_all()
     assert held.owned.dropped is Drop.REVOKED
     finish(held, batch)
     rebalancer.round()
@@ -145,13 +152,13 @@ def test_a_refused_save_does_not_hold_the_lock_for_ever(rebalancer, session, clu
 
 
 def test_a_lost_lock_is_neither_saved_nor_unlocked_and_is_asked_for_again(
-    rebalancer, session, cluster
+    rebalancer, session, cluster, again
 ):
     rebalancer.round()
     held, batch = busy(session, 0)
     finish(held, batch)
     cluster.locks[held.queue] = OTHER
-    LockKeeper(session).renew_all()
+    LockKeeper(session, again.append).renew_all()
     assert held.owned.dropped is Drop.LOST
     cluster.calls.clear()
     rebalancer.round()
@@ -165,11 +172,14 @@ def test_a_lost_lock_is_neither_saved_nor_unlocked_and_is_asked_for_again(
     assert again.owned.next_pull == 7
 
 
-def test_a_lock_request_that_fails_changes_nothing(rebalancer, session, cluster, failure):
+def test_a_lock_request_that_fails_changes_nothing_and_is_repeated_soon(
+    rebalancer, session, cluster, failure, again
+):
     rebalancer.round()
     cluster.fail["lock"] = failure
-    LockKeeper(session).renew_all()
+    LockKeeper(session, again.append).renew_all()
     assert held_ids(session) == [0, 1, 2, 3]
+    assert again == [2.0]
 
 
 def test_an_unsubscribed_topic_is_released(rebalancer, session, cluster):
@@ -188,3 +198,44 @@ def test_more_queues_are_taken_when_the_topic_grows(rebalancer, session, cluster
     cluster.queues = 2
     rebalancer.round()
     assert held_ids(session) == [0, 1]
+
+
+def test_nothing_is_saved_after_the_unlock(rebalancer, session, cluster):
+    rebalancer.round()
+    held, batch = busy(session, 3)
+    finish(held, batch)
+    cluster.members = [ME_FIRST, OTHER]
+    rebalancer.round()
+    cluster.calls.clear()
+    held.owned.offset = 99
+    OffsetSaver(session)._save(held)  # a saver that had its list before the unlock
+    assert cluster.calls == []
+
+
+def test_a_renewal_never_takes_back_what_was_just_given_up(rebalancer, session, cluster, again):
+    rebalancer.round()
+    keeper = LockKeeper(session, again.append)
+    cluster.during["unlock"] = lambda: threading.Thread(target=keeper.renew_all).start()
+    cluster.members = [ME_FIRST, OTHER]
+    rebalancer.round()
+    with session.locking:
+        pass
+    eventually(lambda: not renewing())
+    assert sorted(queue.queue_id for queue in cluster.locks) == [0, 1]
+
+
+def renewing():
+    return any("renew_all" in thread.name for thread in threading.enumerate())
+
+
+def test_changed_tags_drop_the_queue_and_take_it_again(rebalancer, session, again):
+    rebalancer.round()
+    before = session.held()
+    session.subscriptions = {"orders": Subscription.from_expression("orders", "B", 2)}
+    rebalancer.round()
+    assert again, "dropped queues are ours still, so another round comes soon"
+    rebalancer.round()
+    after = session.held()
+    assert held_ids(session) == [0, 1, 2, 3]
+    assert not set(before) & set(after)
+    assert {held.subscription.expression for held in after} == {"B"}

@@ -139,6 +139,33 @@ def test_a_pull_that_finds_the_lease_expired_gives_the_queue_up():
     assert queue.dropped is Drop.LOST
 
 
+def test_what_a_manual_commit_keeps_in_hand_does_not_stop_the_pulling():
+    queue = loaded(count=5, max_messages=4)
+    assert queue.pull_gate(1) is Gate.FULL
+    queue.finish(queue.take(2, 1), Disposition.COMMIT, 1)
+    queue.finish(queue.take(3, 1), Disposition.KEEP, 1)
+    assert queue.messages.pending == 0
+    assert queue.wants_pull
+    assert not queue.stuck_full
+
+
+def test_a_queue_full_of_uncommitted_messages_says_so():
+    queue = loaded(count=5, max_messages=4)
+    queue.pull_gate(1)
+    queue.finish(queue.take(5, 1), Disposition.KEEP, 1)
+    assert queue.stuck_full
+    assert not queue.wants_pull
+
+
+def test_after_a_defect_everything_in_hand_comes_again_and_the_claim_is_kept():
+    queue = loaded(count=3)
+    batch = queue.take(2, 1)
+    queue.abort()
+    assert queue.idle
+    assert not queue.request_run()
+    assert queue.take(2, 2) == batch
+
+
 class OwnedQueueMachine(RuleBasedStateMachine):
     """Random histories: pulls, handler results, drops, renewals, time.
 
