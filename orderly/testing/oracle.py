@@ -132,11 +132,17 @@ def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) 
     """First deliveries of a key must be its 1st, 2nd, 3rd … message sent."""
     number: dict[Hashable, int] = {}
     count: dict[Hashable, int] = {}
+    home = {record.id: record.queue for record in sent}
     for record in sent:
         number[record.id] = count[record.key] = count.get(record.key, -1) + 1
     reached: dict[Hashable, int] = {}
     seen: set[Hashable] = set()
     for event in delivered:
+        if home.get(event.id, event.queue) != event.queue:
+            verdict.note(
+                "disorder",
+                f"{event.id!r} was sent to queue {home[event.id]!r}, came from {event.queue!r}",
+            )
         if event.id in seen or event.id not in number:
             continue
         seen.add(event.id)

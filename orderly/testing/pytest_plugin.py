@@ -59,12 +59,13 @@ def orderly_broker(pytestconfig: pytest.Config) -> Iterator[EmbeddedBroker]:
         pytest.fail(_NOT_YET[where], pytrace=False)
     if where != "embedded":
         pytest.skip(f"needs a broker it may stop; --broker={where} is not ours")
-    from orderly.errors import EmbeddedBrokerError  # noqa: PLC0415
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
+    from orderly.testing.jars import JarsUnavailable  # noqa: PLC0415
+    from orderly.testing.java import JavaNotFound  # noqa: PLC0415
 
     try:
         broker = EmbeddedBroker().start()
-    except EmbeddedBrokerError as error:
+    except (JarsUnavailable, JavaNotFound) as error:  # a broker that fails to start is a failure
         _missing(error)
     yield broker
     broker.stop()
@@ -97,6 +98,10 @@ def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
 
 def _missing(error: Exception) -> NoReturn:
     """No broker: a skip on a laptop, a failure where one is required."""
-    if os.environ.get("ORDERLY_REQUIRE_BROKER") or os.environ.get("CI"):
+    if _is_set("ORDERLY_REQUIRE_BROKER") or _is_set("CI"):
         pytest.fail(f"no broker: {error}", pytrace=False)
     pytest.skip(f"no broker: {error}")
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() not in ("", "0", "false", "no")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> int:
     """Supervise until the command ends; returns its exit code."""
+    parent = os.getppid()
     log, _, *command = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(log, "ab") as output:  # noqa: PTH123 - started often, kept light
@@ -33,13 +35,16 @@ def main(arguments: list[str]) -> int:
         )
     print(child.pid, flush=True)  # noqa: T201 - the parent reads it
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    threading.Thread(target=_end_with_input, args=(child,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(child, parent), daemon=True).start()
     return child.wait()
 
 
-def _end_with_input(child: subprocess.Popen[bytes]) -> None:
-    while os.read(0, 1024):
-        pass
+def _end_with_parent(child: subprocess.Popen[bytes], parent: int) -> None:
+    # A child that the parent forked keeps the pipe open after the parent's death: look at both.
+    while os.getppid() == parent:
+        readable, _, _ = select.select([0], [], [], 1.0)
+        if readable and not os.read(0, 1024):
+            break
     with contextlib.suppress(ProcessLookupError):
         child.terminate()
     try:

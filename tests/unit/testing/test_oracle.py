@@ -139,3 +139,8 @@ def test_violations_are_told_in_words_but_not_by_the_thousand():
 @pytest.mark.parametrize("count", [0, 1])
 def test_small_runs(count):
     assert judge(*a_run(count)).ok
+
+
+def test_a_copy_in_another_queue_is_no_mere_duplicate():
+    sent, events = a_run(3)
+    assert judge(sent, [*events, replace(events[0], queue=2, offset=50)]).disorder == 1
