@@ -6,6 +6,7 @@ available yet is refused here, so that no setting is silently ignored.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -19,7 +20,16 @@ MIB = 1024 * 1024
 DEFAULT_NAMESRV_PORT = 9876
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
+_MAX_LOCK_TRUST = 50.0  # the broker frees a lock after 60 s (ordering.lease.BROKER_LEASE)
 _MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
+
+
+def check_seconds(name: str, value: float) -> float:
+    """Return `value` if it is a finite number of seconds above 0, else raise ConfigError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
+    return value
 
 
 def check_topic(topic: str) -> str:
@@ -50,7 +60,9 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
     Raises:
         ConfigError: empty, or a port that is not a number from 1 to 65535.
     """
-    parts = [part.strip() for part in re.split(r"[;,]", namesrv or "") if part.strip()]
+    if not isinstance(namesrv, str):
+        raise ConfigError(f"namesrv must be a str such as 'host:9876', not {namesrv!r}")
+    parts = [part.strip() for part in re.split(r"[;,]", namesrv) if part.strip()]
     if not parts:
         raise ConfigError(
             "no name server is set: pass namesrv='host:9876' or set ORDERLY_NAMESRV"
@@ -71,6 +83,24 @@ def _address(text: str) -> str:
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigError(message)
+
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "an int"),
+    "float": ((int, float), "a finite number"),
+    "str": (str, "a str"),
+}
+
+
+def _check_types(config: Any) -> None:
+    """Check every int, float and str field; a bool is no number, and neither is NaN."""
+    for field in fields(config):
+        accepted, text = _KINDS.get(str(field.type), (object, ""))
+        value = getattr(config, field.name)
+        good = isinstance(value, accepted)
+        if field.type in ("int", "float"):
+            good = good and not isinstance(value, bool) and math.isfinite(value)
+        _require(good, f"{field.name} must be {text}, not {value!r}")
 
 
 class _FromEnv:
@@ -120,8 +150,10 @@ class ClientConfig(_FromEnv):
     max_frame: int = 16 * MIB
 
     def __post_init__(self) -> None:
-        namesrv = self.namesrv or os.environ.get("ORDERLY_NAMESRV", "")
+        given = self.namesrv != ""
+        namesrv = self.namesrv if given else os.environ.get("ORDERLY_NAMESRV", "")
         object.__setattr__(self, "namesrv", ";".join(parse_addresses(namesrv)))
+        _check_types(self)
         for name in ("connect_timeout", "request_timeout", "route_interval", "heartbeat_interval"):
             _require(getattr(self, name) > 0, f"{name} must be more than 0 seconds")
         _require(self.max_frame >= 64 * 1024, "max_frame must be at least 65536 bytes")
@@ -166,6 +198,7 @@ class ProducerConfig(_FromEnv):
     max_pending: int = 10_000
 
     def __post_init__(self) -> None:
+        _check_types(self)
         _require(self.send_timeout > 0, "send_timeout must be more than 0 seconds")
         _require(self.delivery_timeout > 0, "delivery_timeout must be more than 0 seconds")
         _require(self.retries >= 0, "retries must be 0 or more")
@@ -193,8 +226,8 @@ class ConsumerConfig(_FromEnv):
             pulling pauses.
         pull_retry: seconds before a pull that failed, or was not allowed, is tried again.
         rebalance_interval, lock_interval, commit_interval: seconds between rounds.
-        lock_trust: seconds after which a lock not renewed is no longer trusted here (the
-            broker frees it after 60).
+        lock_trust: seconds after which a lock not renewed is no longer trusted here; at most 50
+            (the broker frees it after 60).
         close_timeout: seconds `close` waits for running handlers.
         order: "queue". "key" comes with key lanes.
         model: "clustering". "broadcasting" comes with the whole consumer.
@@ -219,8 +252,9 @@ class ConsumerConfig(_FromEnv):
     max_reconsume_times: int | None = None
 
     def __post_init__(self) -> None:
-        self._refuse_what_is_missing()
         parse_consume_from(self.consume_from)
+        _check_types(self)
+        self._refuse_what_is_missing()
         _require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
         _require(0.01 <= self.suspend <= 30, "suspend must be 0.01 to 30 seconds")
         _require(1 <= self.min_workers <= self.max_workers, "need 1 <= min_workers <= max_workers")
@@ -233,6 +267,12 @@ class ConsumerConfig(_FromEnv):
             self.lock_interval < self.lock_trust,
             "lock_interval must be shorter than lock_trust, or every lock expires between renewals",
         )
+        _require(
+            self.lock_trust <= _MAX_LOCK_TRUST,
+            f"lock_trust must be at most {_MAX_LOCK_TRUST:g} seconds: the broker gives a lock that"
+            " is not renewed to another member after 60",
+        )
+        _require(self.close_timeout >= 0, "close_timeout must be 0 seconds or more")
 
     def _refuse_what_is_missing(self) -> None:
         _require(self.order in ("queue", "key"), "order must be 'queue' or 'key'")
@@ -259,6 +299,10 @@ def parse_consume_from(text: str) -> str | datetime:
     Raises:
         ConfigError: anything else.
     """
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"consume_from={text!r} must be a str: 'first', 'last' or an ISO 8601 time"
+        )
     word = text.strip().lower().removeprefix("consume_from_").removesuffix("_offset")
     if word in ("first", "last"):
         return word

@@ -59,10 +59,13 @@ def backlog() -> None:
 @backlog.command("ls")
 @click.option("--group", "-g", help="Consumer group; default: all groups.")
 @click.option("--topic", "-t", help="Only this topic.")
+@click.option("--all", "everything", is_flag=True, help="Also %RETRY% topics without a backlog.")
 @output_option
 @common_options
 @click.pass_context
-def ls(ctx: click.Context, group: str | None, topic: str | None, output: str) -> int:
+def ls(
+    ctx: click.Context, *, group: str | None, topic: str | None, everything: bool, output: str
+) -> int:
     """Show the backlog per queue, and the sums.
 
     Exits 3 if a queue could not be read; what could be read is shown all the same.
@@ -72,13 +75,19 @@ def ls(ctx: click.Context, group: str | None, topic: str | None, output: str) ->
         measured = time.time()
         groups = [group] if group else list(client.admin.groups())
         rows = _collect_all(client, groups, topic, required=group is not None)
+        if not (everything or topic):
+            rows = [row for row in rows if not _is_idle_retry(row)] or rows
         online = {name: _online(client, name) for name in sorted({row.group for row in rows})}
     if output == "json":
         print_json(_listing(rows, online, measured))
     elif rows:
         _print_listing(rows, online)
     else:
-        click.echo("no group has committed an offset", err=True)
+        click.echo(
+            "no group has committed an offset: start a consumer, or give --group and --topic to"
+            " see a topic's queues",
+            err=True,
+        )
     return int(Verdict.UNKNOWN if _any_unread(rows) else Verdict.OK)
 
 
@@ -97,10 +106,19 @@ def _collect_all(
     rows = [row for group in sorted(groups) for row in collect(client, group, topic)]
     if required and not rows:
         raise ConfigError(
-            f"group {groups[0]} has no committed offset on any topic: check the name, or give"
-            " --topic to see the topic's queues"
+            f"group {groups[0]} has no committed offset on any topic: check the name (`orderly"
+            " backlog` shows all groups), start its consumer, or give --topic to see what a topic"
+            " holds for it"
         )
     return rows
+
+
+def _is_idle_retry(row: QueueBacklog) -> bool:
+    """Whether the row is of a group's own retry topic and has nothing to tell."""
+    if not row.queue.topic.startswith("%RETRY%"):
+        return False
+    never_used = row.state is QueueState.NEW and row.maximum == row.minimum
+    return never_used or (row.state is QueueState.OK and row.backlog == 0)
 
 
 def _online(client: Client, group: str) -> list[str] | None:

@@ -7,13 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from orderly.cli.output import print_json
 from orderly.cli.settings import common_options, output_option
 from orderly.errors import ConfigError, EmbeddedBrokerError
+
+if TYPE_CHECKING:
+    from orderly.testing.daemon_state import Daemon
 
 _LOGS = ("broker.log", "namesrv.log", "broker.out", "namesrv.out")
 
@@ -35,23 +38,28 @@ def broker() -> None:
 def start(
     directory: Path | None, port: int, properties: tuple[str, ...], foreground: bool, output: str
 ) -> None:
-    """Start it and wait until it answers. The first start downloads about 85 MB."""
+    """Start it and wait until it answers. The first start downloads about 85 MB.
+
+    It takes the ports it had last, if they are free. One that runs already is left as it is; if
+    it was started with other options than those given now, that is an error.
+    """
     from orderly.testing import daemon  # noqa: PLC0415  the other commands need none of it
-    from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
+    from orderly.testing.daemon_state import find  # noqa: PLC0415
     from orderly.testing.jars import fetch_jars  # noqa: PLC0415
     from orderly.testing.java import find_java  # noqa: PLC0415
 
-    running = daemon.find()
+    extra = dict(_pair(text) for text in properties)
+    running = find()
     if running is not None:
+        _refuse_other(running, directory, port, extra)
         _show(running, "runs already", output)
         return
-    extra = dict(_pair(text) for text in properties)
     find_java()
     with download_progress() as progress:
         fetch_jars(progress=progress)
     where = directory or daemon.default_directory()
     if foreground:
-        daemon.serve(EmbeddedBroker(directory=where, namesrv_port=port, broker_properties=extra))
+        daemon.serve(where, port, extra)
         return
     arguments = ["--directory", str(where), "--port", str(port)]
     for text in properties:
@@ -63,8 +71,9 @@ def start(
 def stop() -> None:
     """Stop it and wait until it is gone; its data stays."""
     from orderly.testing import daemon  # noqa: PLC0415
+    from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = daemon.find()
+    running = find()
     if running is None:
         click.echo("no broker runs")
         return
@@ -76,9 +85,9 @@ def stop() -> None:
 @output_option
 def status(output: str) -> int:
     """Say whether it runs, and where. Exit code 0 if it runs, 1 if not."""
-    from orderly.testing import daemon  # noqa: PLC0415
+    from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = daemon.find()
+    running = find()
     if running is None:
         if output == "json":
             print_json({"running": False})
@@ -95,10 +104,11 @@ def status(output: str) -> int:
 @click.argument("which", type=click.Choice(_LOGS), default=_LOGS[0])
 def logs(lines: int, follow: bool, which: str) -> None:
     """Show a log of the running broker, or of the one that ran last."""
-    from orderly.testing import daemon  # noqa: PLC0415
+    from orderly.testing.daemon import default_directory  # noqa: PLC0415
+    from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = daemon.find()
-    path = Path(running.directory if running else daemon.default_directory()) / which
+    running = find()
+    path = Path(running.directory if running else default_directory()) / which
     if not path.is_file():
         raise EmbeddedBrokerError(f"{path} does not exist; no broker has run there")
     with path.open(errors="replace") as log:
@@ -127,6 +137,24 @@ def download_progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda present, total: bar.update(task, completed=present, total=total)
 
 
+def _refuse_other(
+    running: Daemon, directory: Path | None, port: int, properties: dict[str, str]
+) -> None:
+    other = []
+    if port and not running.namesrv.endswith(f":{port}"):
+        other.append(f"--port {port}")
+    if directory is not None and directory.resolve() != Path(running.directory).resolve():
+        other.append(f"--directory {directory}")
+    for name, value in properties.items():
+        if running.properties.get(name) != value:
+            other.append(f"--property {name}={value}")
+    if other:
+        raise ConfigError(
+            f"a broker runs already (name server {running.namesrv}, in {running.directory}),"
+            f" without {', '.join(other)}; `orderly broker stop` stops it, then start it anew"
+        )
+
+
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -134,7 +162,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _show(running: Any, what: str, output: str) -> None:
+def _show(running: Daemon, what: str, output: str) -> None:
     if output == "json":
         from dataclasses import asdict  # noqa: PLC0415
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import click
 
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import ProducerConfig, check_topic
+from orderly.errors import ConfigError
 from orderly.model import Message, SendResult
 from orderly.selectors.layout import layout_of
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.producer import OrderlyProducer
 
+HEADINGS = ("topic", "broker", "queue", "offset", "message id", "status")
 IN_FLIGHT = 1000  # results awaited at most, so that a failure is told soon
 EXAMPLES = """\b
 Examples:
@@ -65,7 +67,9 @@ def send(
     Prints for each message where the broker stored it: topic, broker, queue, offset, message id.
     """
     check_topic(topic)
-    source = _bodies(body, file, lines=lines)
+    if key == "":
+        raise click.UsageError("--key is empty: give a key, or leave --key out")
+    source = _not_empty(_bodies(body, file, lines=lines), lines=lines)
     named = _properties(properties)
     messages = (
         Message(topic, text, sharding_key=key, tags=tag, properties=named)
@@ -73,8 +77,9 @@ def send(
         for _ in range(count)
     )
     with settings_of(ctx).client() as client, _producer(client, topic) as producer:
-        for result in in_order(producer.submit(message) for message in messages):
-            click.echo(_shown(result, output))
+        results = in_order(producer.submit(message) for message in messages)
+        for line in map(_as_json, results) if output == "json" else _as_table(results):
+            click.echo(line)
 
 
 def _producer(client: Client, topic: str) -> OrderlyProducer:
@@ -110,6 +115,14 @@ def _bodies(body: str | None, file: Path | None, *, lines: bool) -> Iterable[byt
     return [body.encode()]
 
 
+def _not_empty(bodies: Iterable[bytes], *, lines: bool) -> Iterator[bytes]:
+    for number, body in enumerate(bodies, start=1):
+        if not body:
+            what = f"line {number} is empty" if lines else "BODY is empty"
+            raise ConfigError(f"{what}: a message needs a body of at least 1 byte")
+        yield body
+
+
 def _lines(file: Path | None) -> Iterator[bytes]:
     if file is None:
         yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
@@ -126,14 +139,37 @@ def _properties(pairs: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, _, value in split}
 
 
-def _shown(result: SendResult, output: str) -> str:
+def _as_json(result: SendResult) -> str:
+    names = (heading.replace(" ", "_") for heading in HEADINGS)
+    return json.dumps(dict(zip(names, _cells(result), strict=True)))
+
+
+def _as_table(results: Iterable[SendResult]) -> Iterator[str]:
+    """Lines as they come: the first result decides how wide the columns are."""
+    widths: list[int] = []
+    for result in results:
+        cells = _cells(result)
+        if not widths:
+            widths = [max(len(h), len(str(c))) for h, c in zip(HEADINGS, cells, strict=True)]
+            yield _line([heading.upper() for heading in HEADINGS], cells, widths)
+        yield _line(cells, cells, widths)
+
+
+def _line(shown: Sequence[str | int], kinds: Sequence[str | int], widths: Sequence[int]) -> str:
+    """Aligned columns; those whose `kinds` are numbers to the right."""
+    return "  ".join(
+        str(cell).rjust(width) if isinstance(kind, int) else str(cell).ljust(width)
+        for cell, kind, width in zip(shown, kinds, widths, strict=True)
+    ).rstrip()
+
+
+def _cells(result: SendResult) -> tuple[str | int, ...]:
     queue = result.queue
-    fields = {
-        "topic": queue.topic,
-        "broker": queue.broker_name,
-        "queue": queue.queue_id,
-        "offset": result.queue_offset,
-        "message_id": result.message_id,
-        "status": result.status,
-    }
-    return json.dumps(fields) if output == "json" else "  ".join(map(str, fields.values()))
+    return (
+        queue.topic,
+        queue.broker_name,
+        queue.queue_id,
+        result.queue_offset,
+        result.message_id,
+        result.status,
+    )

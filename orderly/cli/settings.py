@@ -12,6 +12,7 @@ import click
 
 from orderly.cli.logs import configure
 from orderly.config import ClientConfig
+from orderly.errors import ConfigError
 
 if TYPE_CHECKING:
     from orderly.client import Client
@@ -28,14 +29,26 @@ class Settings:
     debug: bool = False
 
     def client_config(self) -> ClientConfig:
-        """`--namesrv`, else the environment.
+        """`--namesrv`, else the environment, else the broker of `orderly broker start`.
 
         Raises:
-            ConfigError: neither is set, or not an address.
+            ConfigError: none of them is there, or it is not an address.
         """
-        if self.namesrv:
-            return ClientConfig.from_env(namesrv=self.namesrv)
-        return ClientConfig.from_env()
+        return ClientConfig.from_env(namesrv=self.namesrv_if_any() or self._local())
+
+    def _local(self) -> str:
+        """The name server of the local broker that runs."""
+        from orderly.testing.daemon_state import find  # noqa: PLC0415  rarely needed
+
+        daemon = find()
+        if daemon is None:
+            raise ConfigError(
+                "no name server is named: give --namesrv HOST:PORT or set ORDERLY_NAMESRV"
+                " (`orderly broker start` runs a local broker, which is found by itself)"
+            )
+        if self.verbose:
+            click.echo(f"using the local broker's name server {daemon.namesrv}", err=True)
+        return daemon.namesrv
 
     def namesrv_if_any(self) -> str:
         """`--namesrv`, else the environment's, else ""."""
@@ -69,7 +82,7 @@ def common_options(command: F) -> F:
         click.option(
             "--namesrv",
             metavar="HOST:PORT[;…]",
-            help="Name servers; default: ORDERLY_NAMESRV.",
+            help="Name servers; default: ORDERLY_NAMESRV, else the local broker's.",
             expose_value=False,
             callback=_remember,
         ),

@@ -11,6 +11,20 @@ from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import check_topic
 from orderly.model import Permission, TopicRoute
 
+_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", "%RETRY%", "%DLQ%")
+_SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+        "DefaultHeartBeatSyncerTopic",
+    }
+)
+
 
 @click.group()
 def topic() -> None:
@@ -27,27 +41,46 @@ def topic() -> None:
 def create(ctx: click.Context, name: str, queues: int) -> None:
     """Create topic NAME. Its queues are the most that can be consumed side by side.
 
-    1 queue: global order. More: order per sharding key. Choose well: with another number of
-    queues later, keys move to other queues.
+    1 queue: global order. More: order per sharding key. Choose well: the number stays, because
+    with another one keys would move to other queues. A topic that exists with this number is
+    left alone; one with another number is an error.
     """
     check_topic(name)
     with settings_of(ctx).client() as client:
-        client.admin.create_topic(name, queues)
-    click.echo(f"created {name} with {queues} queues on each broker")
+        created = client.admin.create_topic(name, queues)
+    number = f"{queues} {'queue' if queues == 1 else 'queues'}"
+    if created:
+        click.echo(f"created {name} with {number} on each broker")
+    else:
+        click.echo(f"{name} exists already with {number}")
 
 
 @topic.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also RocketMQ's own, %RETRY% and %DLQ%.")
 @output_option
 @common_options
 @click.pass_context
-def list_topics(ctx: click.Context, output: str) -> None:
-    """List all topics the name server knows, system topics included."""
+def list_topics(ctx: click.Context, *, everything: bool, output: str) -> None:
+    """List the topics the name server knows, without RocketMQ's own and those of groups."""
     with settings_of(ctx).client() as client:
         names = sorted(client.admin.topics())
+        if not everything:
+            info = client.admin.cluster()
+            own = {*info.brokers, *info.clusters}  # a topic each, to be found by
+            names = [name for name in names if name not in own and not is_system_topic(name)]
     if output == "json":
         print_json(names)
     else:
         print_table(Table(("topic",), [(name,) for name in names]))
+
+
+def is_system_topic(name: str) -> bool:
+    """Whether RocketMQ made the topic for itself or for a group (Java: TopicValidator)."""
+    return (
+        name in _SYSTEM_TOPICS
+        or name.startswith(_SYSTEM_PREFIXES)
+        or name.endswith("_REPLY_TOPIC")  # of a cluster, for request and reply
+    )
 
 
 @topic.command("route")

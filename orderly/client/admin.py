@@ -14,8 +14,8 @@ from orderly.client.calls import ONLY_SUCCESS, Calls
 from orderly.client.name_servers import NameServers
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_topic
-from orderly.errors import ConfigError, RouteError
-from orderly.model import BrokerData, MessageQueue
+from orderly.errors import ConfigError, RouteError, TopicNotFound
+from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.protocol.bodies import (
     ClusterInfo,
     ConsumerConnections,
@@ -70,10 +70,8 @@ class Admin:
         cluster: str | None = None,
         broker: str | None = None,
         fifo: bool = False,
-    ) -> None:
-        """Create a topic on each master of a cluster, or replace all its settings.
-
-        Changing the number of queues of a topic in use moves keys to other queues.
+    ) -> bool:
+        """Create a topic on each master of a cluster. A topic that exists is left as it is.
 
         Args:
             topic: 1-127 characters of `%|a-zA-Z0-9_-`.
@@ -84,8 +82,13 @@ class Admin:
             broker: create it on this broker only.
             fifo: also declare message type FIFO, for gRPC clients behind a proxy.
 
+        Returns:
+            True if it was created; False if it exists with these queues (its other settings are
+            neither compared nor changed).
+
         Raises:
-            ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker.
+            ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
+                the topic exists with other queues: to change them moves keys.
         """
         check_topic(topic)
         if queues < 1:
@@ -98,8 +101,26 @@ class Admin:
             attributes="+message.type=FIFO" if fifo else None,
         )
         chosen = _chosen(self.cluster(), cluster, broker)
+        if self._exists(topic, {data.broker_name: queues for data in chosen}):
+            return False
         self._ask_each(chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made")
         self._routes.forget(topic)
+        return True
+
+    def _exists(self, topic: str, wanted: Mapping[str, int]) -> bool:
+        """Whether the topic is there with the `wanted` queues a broker; other ones are refused."""
+        try:
+            route = self._name_servers.route(topic)
+        except TopicNotFound:
+            return False
+        if any(_counts(route).get(name) != (queues, queues) for name, queues in wanted.items()):
+            raise ConfigError(
+                f"topic {topic} exists already, with {_layout_text(route)}; wanted:"
+                f" {_listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
+                " queues would move keys and strand messages; growing and shrinking a topic is"
+                " not available yet. Keep its queues, or choose another name"
+            )
+        return True
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Oldest and next offset of every queue of the topic.
@@ -180,6 +201,19 @@ def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[
         (cluster,) = info.clusters
     _require_known("cluster", cluster, info.clusters)
     return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
+
+
+def _counts(route: TopicRoute) -> dict[str, tuple[int, int]]:
+    """Read and write queues by broker."""
+    return {data.broker_name: (data.read_queues, data.write_queues) for data in route.queues}
+
+
+def _layout_text(route: TopicRoute) -> str:
+    counts = _counts(route)
+    return "queues " + _listed(
+        f"{name}: {write}" if read == write else f"{name}: {read} to read and {write} to write"
+        for name, (read, write) in counts.items()
+    )
 
 
 def _require_known(kind: str, name: str, known: Iterable[str]) -> None:

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from orderly.client import Client
-from orderly.config import ProducerConfig
-from orderly.errors import ConfigError, LifecycleError
+from orderly.config import ProducerConfig, check_seconds
+from orderly.errors import LifecycleError
 from orderly.model import Message, MessageQueue, SendResult
 from orderly.ordering.batch import OutboxRules
 from orderly.producer.commands import send_command
@@ -25,7 +25,7 @@ from orderly.producer.pending import (
 from orderly.producer.queue_sender import QueueSender
 from orderly.producer.room import Room
 from orderly.producer.topics import Topics
-from orderly.selectors.choice import Selector, choose, lane_of
+from orderly.selectors.choice import Selector, check_selector, choose, lane_of
 from orderly.selectors.keyed import hash_mod, numeric_mod
 from orderly.selectors.unkeyed import RoundRobin
 
@@ -51,7 +51,7 @@ class Dispatch:
         self._client = client
         self._group = group
         self._config = config
-        self._selector = selector
+        self._selector = check_selector(selector)
         self._log = log
         self._spread = RoundRobin()
         self._ids = MessageIds(client.client_id)
@@ -69,7 +69,7 @@ class Dispatch:
             ConfigError: the message, or its key with this selector.
         """
         check_message(message, self._config.max_message_size)
-        chosen = self._selector if selector is None else selector
+        chosen = self._selector if selector is None else check_selector(selector)
         if message.sharding_key is None and arg is None and chosen in (hash_mod, numeric_mod):
             chosen = self._spread  # no key: no order to keep, any queue will do
         return chosen, lane_of(chosen, message, arg)
@@ -95,9 +95,9 @@ class Dispatch:
         Raises:
             OrderlyError: the message was not taken over.
         """
-        limit = self._config.delivery_timeout if timeout is None else timeout
-        if not limit > 0:
-            raise ConfigError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        limit = check_seconds(
+            "timeout", self._config.delivery_timeout if timeout is None else timeout
+        )
         chosen, lane = self.plan(message, selector, arg)
         deadline = time.monotonic() + limit
         entry = self._entry(message, lane, deadline)

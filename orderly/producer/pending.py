@@ -43,6 +43,12 @@ def check_message(message: Message, max_body: int) -> None:
     Raises:
         InvalidMessage: naming the field.
     """
+    if not isinstance(message, Message):
+        raise InvalidMessage(
+            f"send takes a Message(topic, body, sharding_key=…), not {type(message).__name__}"
+        )
+    if not isinstance(message.topic, str):
+        raise InvalidMessage(f"the topic must be a str, not {message.topic!r}")
     body, key = message.body, message.sharding_key
     if not isinstance(body, bytes) or not body:
         raise InvalidMessage(

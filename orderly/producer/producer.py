@@ -203,7 +203,7 @@ class OrderlyProducer:
                 send in order without waiting, call `submit` and ignore the future.
             OrderlyError: it did not go out; as `submit`, and RemotingError.
         """
-        if message.sharding_key is not None:
+        if getattr(message, "sharding_key", None) is not None:  # dispatch checks what it is
             raise ConfigError(
                 "send_oneway cannot keep the order of a sharding key, because nobody hears of a"
                 " failure; call submit() and ignore the future instead"

@@ -14,6 +14,16 @@ Selector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue]
 KEYLESS_LANE = ""  # no key is empty, so this lane is nobody else's
 
 
+def check_selector(selector: Selector) -> Selector:
+    """Return `selector` if it can be called, else raise ConfigError."""
+    if not callable(selector):
+        raise ConfigError(
+            "a selector is a function of (queues, message, arg) that returns one of the queues,"
+            f" not {selector!r}; orderly.selectors has some"
+        )
+    return selector
+
+
 def choose(
     selector: Selector, queues: Sequence[MessageQueue], message: Message, arg: object
 ) -> MessageQueue:

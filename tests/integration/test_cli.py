@@ -96,10 +96,22 @@ def test_a_topic_is_created_listed_and_shown(orderly):
     name = unique("cli")
     code, out, _ = orderly("topic", "create", name, "--queues", "3")
     assert (code, name in out) == (0, True)
+    code, out, _ = orderly("topic", "create", name, "--queues", "3")
+    assert (code, out) == (0, f"{name} exists already with 3 queues\n")
+    code, _, err = orderly("topic", "create", name, "--queues", "4")
+    assert (code, "broker-a: 3; wanted: broker-a: 4" in err) == (3, True), err
     assert name in orderly("topic", "list")[1].splitlines()
     code, out, _ = orderly("topic", "route", name, "-o", "json")
     (broker,) = json.loads(out)["brokers"]
     assert (broker["broker"], broker["write_queues"], broker["permission"]) == ("broker-a", 3, "RW")
+
+
+def test_only_users_topics_are_listed_unless_all_are_wanted(orderly, topic):
+    mine = json.loads(orderly("topic", "list", "-o", "json")[1])
+    assert topic in mine
+    assert [name for name in mine if "%" in name or name.upper().startswith("RMQ_SYS")] == []
+    everything = json.loads(orderly("topic", "list", "--all", "-o", "json")[1])
+    assert {"BenchmarkTest", "broker-a"} <= set(everything) - set(mine)
 
 
 def test_a_topic_that_does_not_exist_is_not_measured(orderly):
@@ -114,7 +126,7 @@ def test_what_is_sent_by_key_comes_out_in_order(orderly, topic, tmp_path):
     path.write_text("".join(f"line {n}\n" for n in range(100)))
     code, out, err = orderly("send", topic, "--file", str(path), "--lines", "--key", "k")
     assert (code, err) == (0, "")
-    assert len({line.split()[2] for line in out.splitlines()}) == 1, "one key, one queue"
+    assert len({line.split()[2] for line in out.splitlines()[1:]}) == 1, "one key, one queue"
     orderly("send", topic, "other", "--key", "other")
     assert (code, err) == (0, "")
     messages = [json.loads(line) for line in tail(orderly, topic, 100, "--key", "k", "-o", "json")]

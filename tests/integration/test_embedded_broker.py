@@ -10,7 +10,8 @@ import pytest
 from orderly import Client, Message, OrderlyProducer
 from orderly.errors import LifecycleError
 from orderly.testing import BrokerStartFailed, EmbeddedBroker, JarsUnavailable, JavaNotFound
-from orderly.testing.jars import Jar, cache_folder, fetch_jars, listed_jars
+from orderly.testing.cache import cache_folder
+from orderly.testing.jars import Jar, fetch_jars, listed_jars
 from orderly.testing.java import find_java
 from tests.support.waiting import eventually
 
@@ -165,6 +166,7 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
     assert orderly_command("status")[0] == 1
     code, text = orderly_command("start")
     assert (code, "export ORDERLY_NAMESRV=127.0.0.1:" in text) == (0, True), text
+    export = text.splitlines()[-1]
     assert orderly_command("status")[0] == 0
     code, text = orderly_command("start")
     assert (code, "runs already" in text) == (0, True), text
@@ -174,6 +176,8 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
     assert (code, "stopped" in text) == (0, True), text
     assert orderly_command("status")[0] == 1
     assert not (tmp_path / "broker.json").exists()
+    code, text = orderly_command("start")
+    assert (code, export) == (0, text.splitlines()[-1]), "what was exported stays valid"
 
 
 def test_a_process_id_that_belongs_to_another_program_counts_as_not_running(

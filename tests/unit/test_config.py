@@ -1,5 +1,6 @@
 """Settings are checked when they are made; what is missing yet says so."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
@@ -16,6 +17,7 @@ from orderly.config import (
     parse_consume_from,
 )
 from orderly.errors import ConfigError, NotAvailableYet
+from orderly.ordering.lease import BROKER_LEASE
 
 legal = st.text("%|abcXYZ019_-", min_size=1, max_size=120)
 
@@ -152,3 +154,56 @@ def test_nothing_that_is_missing_is_silently_ignored(setting):
 def test_bad_producer_settings(setting):
     with pytest.raises(ConfigError):
         ProducerConfig(**setting)
+
+
+WRONG = {
+    "int": ["3", 3.0, True, None, b"3"],
+    "float": ["3", float("nan"), float("inf"), True, None],
+    "str": [9876, None, b"x", True],
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "value"),
+    [
+        (config, field.name, value)
+        for config in (ClientConfig, ProducerConfig, ConsumerConfig)
+        for field in fields(config)
+        for value in WRONG.get(str(field.type), [])
+    ],
+)
+def test_every_field_refuses_a_wrong_type_and_is_named(config, field, value):
+    needed = {"namesrv": "host:1"} if config is ClientConfig else {}
+    with pytest.raises(ConfigError, match=field):
+        config(**(needed | {field: value}))
+
+
+def test_whole_seconds_may_be_ints():
+    assert ProducerConfig(send_timeout=3).send_timeout == 3
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"close_timeout": -1}, {"lock_trust": 50.1}, {"lock_trust": 3600}, {"lock_trust": 20}],
+    ids=str,
+)
+def test_a_lock_is_never_trusted_as_long_as_the_broker_keeps_it(setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=name):
+        ConsumerConfig(**setting)
+
+
+def test_the_longest_trust_leaves_time_before_the_broker_frees_the_lock():
+    assert ConsumerConfig(lock_trust=50).lock_trust < BROKER_LEASE
+
+
+@pytest.mark.parametrize("value", [9876, b"host:1", ["host:1"]])
+def test_name_servers_are_text(value):
+    with pytest.raises(ConfigError, match="host:9876"):
+        ClientConfig(namesrv=value)
+
+
+def test_a_start_position_is_text():
+    for value in (None, datetime(2013, 1, 1, tzinfo=UTC)):
+        with pytest.raises(ConfigError, match="ISO 8601"):
+            parse_consume_from(value)

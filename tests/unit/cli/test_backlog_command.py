@@ -193,3 +193,27 @@ def test_members_that_cannot_be_asked_are_not_known(measured, capsys, monkeypatc
         monkeypatch.setattr(client.admin, "consumer_connections", silent)
     assert run(["backlog", "--group", "shipping"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "-"
+
+
+def retry_row(minimum, committed, maximum, queue_id=0):
+    queue = MessageQueue("%RETRY%shipping", "broker-a", queue_id)
+    return QueueBacklog("shipping", queue, minimum, committed, maximum)
+
+
+def test_a_retry_topic_is_shown_only_with_a_backlog_or_on_request(measured, capsys):
+    measured["shipping"] = [retry_row(0, 0, 0), retry_row(0, None, 0, 1), row(0, 5, 10)]
+    for command in (["backlog"], ["backlog", "-g", "shipping"], ["backlog", "-o", "json"]):
+        assert run(command) == 0
+        assert "%RETRY%" not in capsys.readouterr().out
+    assert run(["backlog", "--all"]) == 0
+    assert capsys.readouterr().out.count("%RETRY%shipping") == 3  # two queues and their sum
+    measured["shipping"][0] = retry_row(0, 0, 1)
+    assert run(["backlog"]) == 0
+    assert capsys.readouterr().out.count("%RETRY%shipping") == 2
+
+
+def test_a_group_without_offsets_is_told_what_to_do_next(measured, capsys):
+    assert run(["backlog", "--group", "nobody"]) == 3
+    err = capsys.readouterr().err
+    assert "--topic" in err
+    assert "start its consumer" in err

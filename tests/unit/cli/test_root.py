@@ -1,8 +1,10 @@
 """The command as a whole: one voice for errors, one table of exit codes, lazy imports."""
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import click
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from orderly.cli import root as root_module
 from orderly.cli.root import COMMANDS, root, run
 from orderly.errors import RequestTimeout
+from orderly.testing import daemon_state
 
 
 @pytest.fixture
@@ -56,10 +59,46 @@ def test_usage_errors_are_told_in_one_line_and_exit_3(args, capsys, monkeypatch)
     assert err.count("\n") == 1
 
 
-def test_without_a_name_server_the_error_says_how_to_name_one(capsys, monkeypatch):
+@pytest.fixture
+def no_namesrv(monkeypatch, tmp_path):
+    """Neither a name server in the environment nor a local broker."""
     monkeypatch.delenv("ORDERLY_NAMESRV", raising=False)
-    assert run(["backlog", "check", "--group", "g", "--crit", "1"]) == 3
-    assert "ORDERLY_NAMESRV" in capsys.readouterr().err
+    monkeypatch.setenv("ORDERLY_CACHE", str(tmp_path))
+
+
+CHECK = ["backlog", "check", "--group", "g", "--crit", "1"]
+
+
+def test_without_a_name_server_the_error_says_how_to_name_one(capsys, no_namesrv):
+    assert run(CHECK) == 3
+    err = capsys.readouterr().err
+    for way in ("--namesrv HOST:PORT", "ORDERLY_NAMESRV", "`orderly broker start`"):
+        assert way in err
+    assert "namesrv=" not in err
+
+
+def test_without_a_name_server_the_local_broker_is_used(capsys, no_namesrv):
+    pid = os.getpid()
+    birth = daemon_state.birth_of(pid)
+    daemon_state.write(
+        daemon_state.Daemon(pid, birth, "127.0.0.1:1", "127.0.0.1:2", "/nowhere", "now")
+    )
+    assert run(CHECK) == 3
+    err = capsys.readouterr().err
+    assert "127.0.0.1:1" in err, "it was asked"
+    assert "using" not in err
+    assert run([*CHECK, "-v"]) == 3
+    assert "using the local broker's name server 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_looking_for_the_local_broker_imports_nothing_heavy(no_namesrv):
+    heavy = (
+        *(name for name in HEAVY if name != "orderly.testing"),
+        "orderly.testing.embedded",
+        "orderly.testing.jars",
+        "subprocess" if Path("/proc/self").exists() else "rich",
+    )
+    assert heavy_after(CHECK, heavy) == "[]"
 
 
 def test_an_unreachable_name_server_is_not_measured(capsys):
@@ -128,14 +167,19 @@ HEAVY = ("rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights
     [["--version"], ["backlog", "check", "-g", "g", "--crit", "1", "--namesrv", "127.0.0.1:1"]],
 )
 def test_a_cold_start_imports_nothing_heavy(args):
+    assert heavy_after(args, HEAVY) == "[]"
+
+
+def heavy_after(args, heavy):
+    """Which of the modules `heavy` a new process has after a command line."""
     code = (
         "import sys; from orderly.cli.root import run; run(sys.argv[1:]);"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "[]"
+    return done.stdout.splitlines()[-1]
 
 
 def test_a_cold_start_takes_less_than_half_a_second():

@@ -75,7 +75,26 @@ def test_a_body_with_key_tag_and_properties(sent, capsys):
     assert (message.topic, message.body) == ("orders", b"hello")
     assert (message.sharding_key, message.tags) == ("k", "t")
     assert message.properties == {"a": "b=c", "empty": ""}
-    assert capsys.readouterr().out == "orders  broker-a  3  0  ID0  SEND_OK\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "TOPIC   BROKER    QUEUE  OFFSET  MESSAGE ID  STATUS",
+        "orders  broker-a      3       0  ID0         SEND_OK",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["orders", ""], "BODY is empty"),
+        (["orders"], "BODY is empty"),
+        (["orders", "--lines"], "line 2 is empty"),
+        (["orders", "x", "--key", ""], "--key is empty"),
+    ],
+)
+def test_what_is_empty_is_named(sent, capsys, monkeypatch, args, said):
+    give_stdin(monkeypatch, b"one\n\ntwo\n" if "--lines" in args else b"")
+    assert run(["send", *args]) == 3
+    assert said in capsys.readouterr().err
+    assert b"" not in bodies(sent)
 
 
 def test_count_repeats_the_message(sent):

@@ -8,6 +8,7 @@ import pytest
 
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
+from orderly.errors import ConfigError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 
 BOTH = Permission.READ | Permission.WRITE
@@ -21,9 +22,17 @@ ROUTE = TopicRoute(
 @pytest.fixture
 def created(monkeypatch):
     calls = []
+
+    def create(name, queues):
+        calls.append((name, queues))
+        if queues == 5:
+            raise ConfigError("orders exists already, with queues a: 8; wanted: a: 5")
+        return queues != 8
+
     admin = SimpleNamespace(
-        create_topic=lambda name, queues: calls.append((name, queues)),
-        topics=lambda: ("b", "a"),
+        create_topic=create,
+        topics=lambda: ("b", "%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "rmq_sys_x"),
+        cluster=lambda: SimpleNamespace(brokers={"broker-a": None}, clusters={"C": None}),
     )
 
     @contextmanager
@@ -38,6 +47,23 @@ def test_create(created, capsys):
     assert run(["topic", "create", "orders", "--queues", "4"]) == 0
     assert created == [("orders", 4)]
     assert "orders" in capsys.readouterr().out
+
+
+def test_create_again_changes_nothing(created, capsys):
+    assert run(["topic", "create", "orders", "--queues", "8"]) == 0
+    assert capsys.readouterr().out == "orders exists already with 8 queues\n"
+
+
+def test_create_with_another_number_is_an_error(created, capsys):
+    assert run(["topic", "create", "orders", "--queues", "5"]) == 3
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_all_shows_what_rocketmq_made_too(created, capsys):
+    assert run(["topic", "list", "--all", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == sorted(found)
+    assert {"%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "b", "rmq_sys_x"} == set(found)
 
 
 def test_list(created, capsys):

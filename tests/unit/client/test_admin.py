@@ -22,7 +22,7 @@ def two(new_broker, cluster):
 def test_a_topic_is_created_on_every_master(client, two):
     for broker in two:
         broker.on(CREATE)
-    client.admin.create_topic("fresh", 4)
+    assert client.admin.create_topic("fresh", 4) is True
     for broker in two:
         (asked,) = broker.requests(CREATE)
         assert asked.ext["topic"] == "fresh"
@@ -40,13 +40,36 @@ def test_a_topic_may_be_created_on_one_broker_and_typed(client, two):
     assert two[0].received == []
 
 
-def test_a_created_topics_route_is_asked_for_again(client, two, name_server):
+def test_a_created_topics_old_route_is_not_trusted_any_more(client, two, cluster):
     for broker in two:
         broker.on(CREATE)
     client.routes.get("orders")
-    client.admin.create_topic("orders", 16)
-    client.routes.get("orders")
-    assert len(name_server.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 2
+    del cluster.topics["orders"]  # deleted, and the client does not know
+    cluster.add("others", **{"broker-a": {0: two[0].address}, "broker-b": {0: two[1].address}})
+    assert client.admin.create_topic("orders", 16) is True
+    assert client.routes.cached("orders") is None
+
+
+def test_a_topic_that_exists_as_wanted_is_left_alone(client, two):
+    assert client.admin.create_topic("orders", 4) is False
+    assert client.admin.create_topic("orders", 4, broker="broker-b") is False
+    assert two[0].received == two[1].received == []
+
+
+@pytest.mark.parametrize("queues", [1, 3, 5, 16])
+def test_a_topic_is_neither_grown_nor_shrunk(client, two, queues):
+    with pytest.raises(ConfigError, match="not available yet") as raised:
+        client.admin.create_topic("orders", queues)
+    assert "broker-a: 4, broker-b: 4" in str(raised.value)
+    assert f"broker-a: {queues}, broker-b: {queues}" in str(raised.value)
+    assert two[0].received == two[1].received == []
+
+
+def test_a_topic_does_not_spread_to_a_further_broker(client, two, cluster):
+    cluster.add("narrow", **{"broker-a": {0: two[0].address}})
+    with pytest.raises(ConfigError, match="broker-a: 4; wanted: broker-a: 4, broker-b: 4"):
+        client.admin.create_topic("narrow", 4)
+    assert two[0].received == two[1].received == []
 
 
 @pytest.mark.parametrize(

@@ -560,3 +560,34 @@ def test_threads_are_named_and_end(start, broker, until):
     assert names
     producer.close()
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("orderly-send")])
+
+
+@pytest.mark.parametrize(
+    ("sent", "options", "said"),
+    [
+        (b"x", {}, "Message"),
+        (None, {}, "Message"),
+        (Message(3, b"x"), {}, "topic"),
+        (Message(["T"], b"x"), {}, "topic"),
+        (Message("T", b"x"), {"timeout": "3"}, "timeout"),
+        (Message("T", b"x"), {"timeout": float("nan")}, "timeout"),
+        (Message("T", b"x"), {"timeout": True}, "timeout"),
+        (Message("T", b"x"), {"timeout": -1}, "timeout"),
+        (Message("T", b"x"), {"selector": 3}, "selector"),
+    ],
+)
+def test_what_is_of_a_wrong_type_is_refused_before_anything_is_sent(
+    start, broker, sent, options, said
+):
+    producer = start()
+    with pytest.raises(ConfigError, match=said):
+        producer.send(sent, **options)
+    if not options:
+        with pytest.raises(ConfigError, match=said):
+            producer.send_oneway(sent)
+    assert broker.requests == []
+
+
+def test_a_selector_that_is_no_function_is_refused_at_once(client):
+    with pytest.raises(ConfigError, match="selector"):
+        OrderlyProducer(client=client, selector=3)
