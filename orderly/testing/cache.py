@@ -17,7 +17,7 @@ def cache_folder() -> Path:
     if os.environ.get("ORDERLY_CACHE"):
         return Path(os.environ["ORDERLY_CACHE"])
     try:
-        from platformdirs import user_cache_path  # noqa: PLC0415 - comes with pooch: an extra
+        from platformdirs import user_cache_path  # noqa: PLC0415 - optional: extra `embedded`
     except ImportError as error:
         raise EmbeddedBrokerError(
             "the embedded broker needs an extra: pip install 'rocketmq-orderly[embedded]'"
