@@ -26,6 +26,7 @@ from orderly.testing.daemon_state import (
     write,
 )
 from orderly.testing.embedded import START_TIMEOUT, EmbeddedBroker
+from orderly.testing.file_lock import hold
 from orderly.testing.ports import is_free
 
 _STOP_TIMEOUT = 45.0  # seconds; a clean shutdown takes about 10
@@ -108,7 +109,8 @@ def serve(directory: Path, namesrv_port: int, properties: Mapping[str, str]) -> 
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    with broker:
+    # Two that start at the same moment: one of them gets the lock, and is the daemon.
+    with hold(state_file().with_suffix(".lock"), "the local broker's state"), broker:
         write(_here(broker, properties))
         try:
             while not ended.wait(1.0):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TextIO
 
 from orderly.client import Client
 from orderly.config import ClientConfig
@@ -20,6 +20,7 @@ from orderly.errors import EmbeddedBrokerError, LifecycleError, OrderlyError
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.command import request
 from orderly.testing import settings
+from orderly.testing.file_lock import hold
 from orderly.testing.jars import Progress, fetch_jars
 from orderly.testing.java import find_java
 from orderly.testing.ports import free_port, is_free
@@ -78,6 +79,7 @@ class EmbeddedBroker:
         self._broker: ServerProcess | None = None
         self._commands: dict[str, list[str]] = {}
         self._asked_to_register = False
+        self._lock: TextIO | None = None
 
     # --- where it is ---------------------------------------------------------------------------
 
@@ -158,6 +160,9 @@ class EmbeddedBroker:
         for thread in stopping:
             thread.join()
         self._broker = self._name_server = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
         if not self._keep and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
@@ -198,6 +203,8 @@ class EmbeddedBroker:
     def _prepare(self, java: Path, jars: Sequence[Path]) -> None:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="orderly-broker-"))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._lock = hold(self._directory / "lock", f"the directory {self._directory}")
         self._ports = (
             _port("name server", self._wanted[0]),
             _port("broker", self._wanted[1], -2, 1),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orderly import Client, Message, OrderlyProducer
-from orderly.errors import LifecycleError
+from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import BrokerStartFailed, EmbeddedBroker, JarsUnavailable, JavaNotFound
 from orderly.testing.cache import cache_folder
 from orderly.testing.jars import Jar, fetch_jars, listed_jars
@@ -69,7 +69,10 @@ def test_a_kept_broker_side_by_side_survives_kill_and_restart_with_its_data(
             future = producer.submit(Message("kept", b"3", sharding_key="k"))
             broker.resume_broker()
             assert future.result(30).queue_offset >= 2
+        with pytest.raises(EmbeddedBrokerError, match="in use by another broker"):
+            EmbeddedBroker(directory=tmp_path / "kept").start()
         pids = broker.pids
+        assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)
     assert (tmp_path / "kept" / "store").is_dir()
 
