@@ -10,8 +10,9 @@ from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import check_topic
 from orderly.model import Permission, TopicRoute
+from orderly.ordering.start import RETRY_PREFIX
 
-_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", "%RETRY%", "%DLQ%")
+_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, "%DLQ%")
 _SYSTEM_TOPICS = frozenset(
     {
         "TBW102",

@@ -67,7 +67,7 @@ class Client:
         self.routes = Routes(self.name_servers.route, self.config.route_interval)
         self.brokers = BrokerCalls(calls, self.routes, self.client_id)
         interval = self.config.heartbeat_interval
-        self.heartbeat = Heartbeats(calls, self.routes, self.schedule, self.client_id, interval)
+        self.heartbeat = Heartbeats(calls, self.routes, self.client_id, interval)
         self.admin = Admin(calls, self.name_servers, self.routes)
         self._lifecycle = threading.Lock()
         self._started = False

@@ -7,7 +7,6 @@ after one was lost or a heartbeat failed.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
 from orderly.errors import LifecycleError, OrderlyError, TopicNotFound
 from orderly.log import get_logger
+from orderly.ordering.start import RETRY_PREFIX
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.headers import UnregisterClient, to_ext
@@ -31,10 +31,8 @@ from orderly.protocol.heartbeat import (
 )
 from orderly.remoting.connection import Connection
 from orderly.remoting.periodic import Periodic
-from orderly.remoting.schedule import Schedule
 
 _log = get_logger("orderly.client")
-_RETRY_TOPIC = "%RETRY%"
 _REJOIN_AFTER = 1.0  # seconds from the loss of a connection to the heartbeat on a new one
 _RETRY_AFTER = 3.0  # seconds; a broker that boots accepts connections before it answers
 _LEAVE_TIMEOUT = 1.0  # seconds; a broker that hangs must not hold up a close for long
@@ -53,17 +51,14 @@ class Heartbeats:
     """The groups of one client. Thread-safe.
 
     Args:
-        calls, routes, schedule: of the client.
+        calls, routes: of the client.
         client_id: sent with each heartbeat; unique among all clients of the cluster.
         interval: seconds between heartbeats; a broker forgets a silent member after 120.
     """
 
-    def __init__(
-        self, calls: Calls, routes: Routes, schedule: Schedule, client_id: str, interval: float
-    ) -> None:
+    def __init__(self, calls: Calls, routes: Routes, client_id: str, interval: float) -> None:
         self._calls = calls
         self._routes = routes
-        self._schedule = schedule
         self._client_id = client_id
         self._lock = threading.Lock()
         self._consumers: dict[str, _Member] = {}
@@ -73,7 +68,6 @@ class Heartbeats:
         self._round = threading.Lock()
         self._round_thread: int | None = None
         self._failing: set[str] = set()
-        self._planned = False
         self._closing = False
         self._timer = Periodic("heartbeat", interval, self.heartbeat_now, first_after=interval)
 
@@ -185,7 +179,7 @@ class Heartbeats:
     def disconnected(self, connection: Connection) -> None:
         """Note the loss of a connection: that broker has forgotten us. Never blocks."""
         if connection.address in self._routes.broker_addresses():
-            self._again(_REJOIN_AFTER)
+            self._timer.wake_within(_REJOIN_AFTER)
 
     def members_changed(self, group: str) -> None:
         """Pass on a broker's word that the group's members changed."""
@@ -212,7 +206,7 @@ class Heartbeats:
             try:
                 self._routes.get(topic)
             except TopicNotFound as error:
-                if not topic.startswith(_RETRY_TOPIC):  # brokers make that one on a heartbeat
+                if not topic.startswith(RETRY_PREFIX):  # brokers make that one on a heartbeat
                     _log.warning("subscribed topic not found", topic=topic, error=str(error))
             except OrderlyError as error:
                 _log.warning("no route for a subscribed topic", topic=topic, error=str(error))
@@ -224,24 +218,9 @@ class Heartbeats:
             emit = _log.debug if address in self._failing else _log.warning
             emit("heartbeat failed", address=address, error=str(error))
             self._failing.add(address)
-            self._again(_RETRY_AFTER)
+            self._timer.wake_within(_RETRY_AFTER)
         else:
             self._failing.discard(address)
-
-    def _again(self, delay: float) -> None:
-        """Have another round in `delay` seconds, unless one is planned already."""
-        with self._lock:
-            if self._planned:
-                return
-            self._planned = True
-        with contextlib.suppress(LifecycleError):  # the client is closing: nobody wants to rejoin
-            self._schedule.after(delay, self._retry)
-
-    def _retry(self) -> None:
-        with self._lock:
-            self._planned = False
-        self._closing = False
-        self._timer.wake()
 
     def _leave(self, header: UnregisterClient) -> None:
         command = request(header.code, to_ext(header))

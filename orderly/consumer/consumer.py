@@ -5,7 +5,6 @@ It puts the loops together; the loops live one a file beside it.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 import threading
@@ -88,7 +87,6 @@ class OrderlyConsumer:
         self.config = config or ConsumerConfig()
         self.state = State.CREATED
         self._registered = False
-        self._round_planned = False
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
         self._lifecycle = threading.RLock()
@@ -108,7 +106,7 @@ class OrderlyConsumer:
         self._rounds = self._periodic(
             "rebalance", config.rebalance_interval, self._rebalancer.round
         )
-        keeper = LockKeeper(session, lambda seconds: self._later(seconds, self._locks.wake))
+        keeper = LockKeeper(session, self._renew_again)
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
         self._offsets = self._periodic("offsets", config.commit_interval, self._saver.save_all)
 
@@ -315,17 +313,10 @@ class OrderlyConsumer:
         self._rounds.wake()
 
     def _again(self, seconds: float) -> None:
-        if not self._round_planned:  # one is enough, or each wake would start a chain of its own
-            self._round_planned = True
-            self._later(seconds, self._planned_round)
+        self._rounds.wake_within(seconds)
 
-    def _planned_round(self) -> None:
-        self._round_planned = False
-        self._rounds.wake()
-
-    def _later(self, seconds: float, work: Callable[[], object]) -> None:
-        with contextlib.suppress(LifecycleError):  # the client was closed: nothing comes later
-            self._client.schedule.after(seconds, work)
+    def _renew_again(self, seconds: float) -> None:
+        self._locks.wake_within(seconds)
 
     def _reopen(self, held: Held) -> None:
         self._puller.reopen(held)

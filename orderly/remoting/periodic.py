@@ -6,6 +6,7 @@ one `Periodic`. What has to happen once, later, belongs to `schedule.Schedule`.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -42,8 +43,8 @@ class Periodic:
         self._interval = interval
         self._work = work
         self._first_after = first_after
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._changed = threading.Condition()
+        self._due = math.inf  # when the next run begins, on time.monotonic
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -53,9 +54,10 @@ class Periodic:
         Raises:
             LifecycleError: started before, or stopped.
         """
-        with self._lock:
+        with self._changed:
             if self._thread is not None or self._stopping:
                 raise LifecycleError(f"{self.name} was started before; make a new one")
+            self._due = min(self._due, time.monotonic() + self._first_after)
             self._thread = threading.Thread(
                 target=self._loop, name=f"orderly-{self.name}", daemon=True
             )
@@ -67,7 +69,13 @@ class Periodic:
         Several calls before the run begins make one run. A call while `work` runs makes one more
         run after it, so that nothing that changed meanwhile is overlooked.
         """
-        self._wake.set()
+        self.wake_within(0.0)
+
+    def wake_within(self, seconds: float) -> None:
+        """Run `work` in `seconds` at the latest; an earlier run, planned or asked for, will do."""
+        with self._changed:
+            self._due = min(self._due, time.monotonic() + seconds)
+            self._changed.notify()
 
     def stop(self, timeout: float | None = None) -> bool:
         """End the thread after the run in progress. Idempotent.
@@ -80,10 +88,10 @@ class Periodic:
         Returns:
             Whether the thread has ended (True if it was never started).
         """
-        with self._lock:
+        with self._changed:
             self._stopping = True
             thread = self._thread
-        self._wake.set()
+            self._changed.notify()
         if thread is None:
             return True
         if thread is not threading.current_thread():
@@ -91,14 +99,16 @@ class Periodic:
         return not thread.is_alive()
 
     def _loop(self) -> None:
-        due = time.monotonic() + self._first_after
-        while True:
-            self._wake.wait(max(0.0, due - time.monotonic()))
-            self._wake.clear()
-            if self._stopping:
-                return
-            due = time.monotonic() + self._interval
+        while self._wait_until_due():
             self._run()
+
+    def _wait_until_due(self) -> bool:
+        """Wait for the next run and plan the one after it; False: there is none any more."""
+        with self._changed:
+            while not self._stopping and (left := self._due - time.monotonic()) > 0:
+                self._changed.wait(left)
+            self._due = time.monotonic() + self._interval
+            return not self._stopping
 
     def _run(self) -> None:
         try:

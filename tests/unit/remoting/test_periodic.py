@@ -1,9 +1,11 @@
 import threading
+import time
 
 import pytest
 
 from orderly.errors import LifecycleError
 from orderly.remoting.periodic import Periodic
+from tests.support.waiting import eventually
 
 SOON = 5.0  # a deadline, not a duration: conditions below are met in milliseconds
 NEVER = 3600.0
@@ -140,3 +142,19 @@ def test_the_thread_is_a_daemon_and_carries_its_role():
     periodic.stop(SOON)
     assert seen[0].name == "orderly-rebalance"
     assert seen[0].daemon
+
+
+def test_several_wakes_within_a_time_make_one_run_at_the_earliest():
+    ran = []
+    periodic = Periodic("test", 60.0, lambda: ran.append(time.monotonic()), first_after=60.0)
+    periodic.start()
+    try:
+        asked = time.monotonic()
+        for seconds in (5.0, 0.1, 5.0, 0.2):
+            periodic.wake_within(seconds)
+        eventually(lambda: ran)
+        assert 0.1 <= ran[0] - asked < 4
+        eventually(lambda: time.monotonic() - asked > 0.4)
+        assert len(ran) == 1
+    finally:
+        periodic.stop()
