@@ -12,6 +12,7 @@ from orderly.config import ClientConfig
 from orderly.errors import OrderlyError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
+from tests.support.inbox import Inbox
 
 SOON = 5.0
 NEVER = 3600.0
@@ -213,25 +214,6 @@ def new_client(name_server):
 @pytest.fixture
 def client(new_client):
     return new_client().start()
-
-
-class Inbox:
-    """Collects results from reader threads."""
-
-    def __init__(self):
-        self.items = []
-        self._changed = threading.Condition()
-
-    def __call__(self, item):
-        with self._changed:
-            self.items.append(item)
-            self._changed.notify_all()
-
-    def one(self):
-        with self._changed:
-            assert self._changed.wait_for(lambda: self.items, SOON)
-        (item,) = self.items
-        return item
 
 
 @pytest.fixture

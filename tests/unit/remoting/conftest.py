@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
 from orderly.remoting.connection import Connection
 from orderly.remoting.schedule import Schedule
+from tests.support.inbox import Inbox
 
 SOON = 5.0  # a deadline for what takes milliseconds
 
@@ -82,24 +82,6 @@ class ScriptedServer:
         self._listener.close()
         for peer in self._peers:
             peer.close()
-
-
-class Inbox:
-    """Collects outcomes from other threads; `wait` blocks until there are enough."""
-
-    def __init__(self):
-        self.items = []
-        self._changed = threading.Condition()
-
-    def __call__(self, item):
-        with self._changed:
-            self.items.append(item)
-            self._changed.notify_all()
-
-    def wait(self, count=1):
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.items) >= count, SOON), self.items
-        return self.items
 
 
 @pytest.fixture
