@@ -22,6 +22,7 @@
     │   └── LayoutChanged               strict layout: the route differs from the pin
     ├── SendFailed                      a message that was not acknowledged; see its cause
     │   └── PrecedingSendFailed         held back behind a failed send of the same key
+    ├── OffsetFileError                 the offset file of a broadcasting consumer
     └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
 
 An error answers two questions, so that loops ask the error and not a list of types:
@@ -151,6 +152,10 @@ class SendFailed(OrderlyError):
 
 class PrecedingSendFailed(SendFailed):
     """Not sent: an earlier message of the same key failed. Call `producer.resume(key)` to go on."""
+
+
+class OffsetFileError(OrderlyError):
+    """The offset file of a broadcasting consumer cannot be read or written; see its cause."""
 
 
 class EmbeddedBrokerError(OrderlyError):

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
     "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
     "backlog": ("orderly.cli.backlog", "How far behind a consumer group is; a checker for cron."),
+    "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
     "tail": ("orderly.cli.tail", "Read a topic without joining a group."),

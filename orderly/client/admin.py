@@ -1,20 +1,20 @@
-"""Administration: topics, and what the brokers know about groups.
+"""Administration: topics, and what the brokers know about groups (`group_admin` changes them).
 
 Every broker knows only its own part, so every master is asked and the answers are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
-from orderly.client.calls import ONLY_SUCCESS, Calls
+from orderly.client.masters import Masters
 from orderly.client.name_servers import NameServers
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_topic
-from orderly.errors import ConfigError, RouteError, TopicNotFound
+from orderly.errors import ConfigError, TopicNotFound
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.protocol.bodies import (
     ClusterInfo,
@@ -27,7 +27,7 @@ from orderly.protocol.bodies import (
     decode_topic_stats,
 )
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.frame import request
 from orderly.protocol.headers import (
     CreateTopic,
     GetConsumerConnections,
@@ -48,8 +48,8 @@ class Admin:
     the whole.
     """
 
-    def __init__(self, calls: Calls, name_servers: NameServers, routes: Routes) -> None:
-        self._calls = calls
+    def __init__(self, masters: Masters, name_servers: NameServers, routes: Routes) -> None:
+        self._masters = masters
         self._name_servers = name_servers
         self._routes = routes
 
@@ -103,7 +103,9 @@ class Admin:
         chosen = _chosen(self.cluster(), cluster, broker)
         if self._exists(topic, {data.broker_name: queues for data in chosen}):
             return False
-        self._ask_each(chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made")
+        self._masters.ask_each(
+            chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made"
+        )
         self._routes.forget(topic)
         return True
 
@@ -116,7 +118,7 @@ class Admin:
         if any(_counts(route).get(name) != (queues, queues) for name, queues in wanted.items()):
             raise ConfigError(
                 f"topic {topic} exists already, with {_layout_text(route)}; wanted:"
-                f" {_listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
+                f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
                 " queues would move keys and strand messages; growing and shrinking a topic is"
                 " not available yet. Keep its queues, or choose another name"
             )
@@ -131,7 +133,7 @@ class Admin:
         header = GetTopicStats(topic=topic)
         command = request(header.code, to_ext(header))
         what = f"the offsets of topic {topic!r}"
-        replies = self._ask_each(self._brokers_of(topic), command, what)
+        replies = self._masters.ask_each(self._masters.of(topic), command, what)
         return _merged(decode_topic_stats(reply.body) for reply in replies)
 
     def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetPair]:
@@ -143,15 +145,15 @@ class Admin:
         """
         header = GetConsumeStats(consumer_group=check_group(group), topic=topic)
         command = request(header.code, to_ext(header))
-        brokers = self._brokers_of(topic) if topic else self._all_brokers()
-        replies = self._ask_each(brokers, command, f"the offsets of group {group!r}")
+        brokers = self._masters.of(topic) if topic else self._masters.all()
+        replies = self._masters.ask_each(brokers, command, f"the offsets of group {group!r}")
         return _merged(decode_consume_stats(reply.body) for reply in replies)
 
     def consumer_connections(self, group: str) -> ConsumerConnections | None:
         """The group's members online and their subscriptions; None if nobody is online."""
         header = GetConsumerConnections(consumer_group=check_group(group))
-        replies = self._ask_each(
-            self._all_brokers(),
+        replies = self._masters.ask_each(
+            self._masters.all(),
             request(header.code, to_ext(header)),
             f"the members of group {group!r}",
             accept=_ONLINE_OR_NOT,
@@ -162,32 +164,8 @@ class Admin:
     def groups(self) -> tuple[str, ...]:
         """The names of all consumer groups, sorted; the system's own too."""
         command = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        replies = self._ask_each(self._all_brokers(), command, "all consumer groups")
+        replies = self._masters.ask_each(self._masters.all(), command, "all consumer groups")
         return tuple(sorted({name for r in replies for name in decode_group_list(r.body)}))
-
-    def _ask_each(
-        self,
-        brokers: Iterable[BrokerData],
-        command: RemotingCommand,
-        what: str,
-        accept: Collection[int] = ONLY_SUCCESS,
-    ) -> list[RemotingCommand]:
-        return [self._calls.ask(_master(b), command, what, accept=accept) for b in brokers]
-
-    def _all_brokers(self) -> Iterable[BrokerData]:
-        return self.cluster().brokers.values()
-
-    def _brokers_of(self, topic: str) -> Iterable[BrokerData]:
-        return self._routes.get(check_topic(topic)).brokers
-
-
-def _master(broker: BrokerData) -> str:
-    if not broker.master:
-        raise RouteError(
-            f"broker {broker.broker_name!r} has no master at the name server; its part is unknown"
-            " until it is back"
-        )
-    return broker.master
 
 
 def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[BrokerData]:
@@ -197,7 +175,7 @@ def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[
         return [info.brokers[broker]]
     if cluster is None:
         if len(info.clusters) != 1:
-            raise ConfigError(f"say which cluster the topic goes to: {_listed(info.clusters)}")
+            raise ConfigError(f"say which cluster the topic goes to: {listed(info.clusters)}")
         (cluster,) = info.clusters
     _require_known("cluster", cluster, info.clusters)
     return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
@@ -210,7 +188,7 @@ def _counts(route: TopicRoute) -> dict[str, tuple[int, int]]:
 
 def _layout_text(route: TopicRoute) -> str:
     counts = _counts(route)
-    return "queues " + _listed(
+    return "queues " + listed(
         f"{name}: {write}" if read == write else f"{name}: {read} to read and {write} to write"
         for name, (read, write) in counts.items()
     )
@@ -218,10 +196,11 @@ def _layout_text(route: TopicRoute) -> str:
 
 def _require_known(kind: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
-        raise ConfigError(f"the name server knows no {kind} {name!r}; it knows: {_listed(known)}")
+        raise ConfigError(f"the name server knows no {kind} {name!r}; it knows: {listed(known)}")
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Names for an error's text."""
     return ", ".join(sorted(names)) or "none"
 
 

@@ -19,7 +19,7 @@ from orderly.client.pulling import (
 )
 from orderly.client.queue_requests import QueueRequests
 from orderly.client.routes import Routes
-from orderly.client.sending import Stored, read_send_reply
+from orderly.client.sending import SEND_STATUS, Stored, read_send_reply
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import MessageQueue
 from orderly.protocol.bodies import decode_consumer_ids, decode_locked, lock_request
@@ -284,6 +284,17 @@ class BrokerCalls:
             timeout=timeout,
             may_connect=may_connect,
         )
+
+    def send_now(self, queue: MessageQueue, command: RemotingCommand) -> Stored:
+        """Send one message to a queue's master and wait until it is stored.
+
+        The header's topic may be another one than the queue's: a dead letter is written where
+        the message came from.
+        """
+        reply = self._requests.ask(
+            queue, command, f"a send to the broker of {queue}", accept=frozenset(SEND_STATUS)
+        )
+        return read_send_reply(queue, reply, "")
 
 
 def _on(broker_name: str, queues: frozenset[MessageQueue]) -> MessageQueue:

@@ -16,9 +16,11 @@ from typing import Self
 from orderly.client.admin import Admin
 from orderly.client.broker import BrokerCalls
 from orderly.client.calls import Calls
+from orderly.client.group_admin import GroupAdmin
 from orderly.client.heartbeat import Heartbeats
+from orderly.client.masters import Masters
 from orderly.client.name_servers import NameServers
-from orderly.client.peer_requests import answer_peer
+from orderly.client.peer_requests import PeerRequests
 from orderly.client.routes import Routes
 from orderly.config import ClientConfig
 from orderly.errors import LifecycleError
@@ -45,7 +47,7 @@ class Client:
         client_id: "ip@pid#random", new for each client: locks and allocation go by it.
         config: the settings.
         schedule: a timer thread for whatever must not block.
-        connections, name_servers, routes, brokers, heartbeat, admin: see their classes.
+        connections, name_servers, routes, brokers, heartbeat, admin, groups: see their classes.
 
     Raises:
         ConfigError: no name server is set, or a bad setting.
@@ -68,7 +70,10 @@ class Client:
         self.brokers = BrokerCalls(calls, self.routes, self.client_id)
         interval = self.config.heartbeat_interval
         self.heartbeat = Heartbeats(calls, self.routes, self.client_id, interval)
-        self.admin = Admin(calls, self.name_servers, self.routes)
+        masters = Masters(calls, self.name_servers, self.routes)
+        self.admin = Admin(masters, self.name_servers, self.routes)
+        self.groups = GroupAdmin(masters, self.admin, self.routes)
+        self._peer_requests = PeerRequests(self.heartbeat.answers_of, self._members_changed)
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
@@ -100,6 +105,7 @@ class Client:
         self.heartbeat.close()
         self.routes.close()
         self.connections.close()
+        self._peer_requests.close()
         self.schedule.close()
 
     def __enter__(self) -> Self:
@@ -109,7 +115,7 @@ class Client:
         self.close()
 
     def _on_request(self, connection: Connection, command: RemotingCommand) -> None:
-        answer_peer(connection, command, on_members_changed=self._members_changed)
+        self._peer_requests.receive(connection, command)
 
     def _members_changed(self, group: str) -> None:
         self.schedule.after(0, partial(self.heartbeat.members_changed, group))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orderly.client.calls import Calls
+from orderly.client.peer_requests import GroupAnswers
 from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
 from orderly.errors import LifecycleError, OrderlyError, TopicNotFound
@@ -25,6 +26,7 @@ from orderly.protocol.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
     Heartbeat,
+    MessageModel,
     ProducerData,
     Subscription,
     encode_heartbeat,
@@ -45,6 +47,8 @@ class _Member:
     subscriptions: Callable[[], tuple[Subscription, ...]]
     on_members_changed: Callable[[], object]
     consume_from: ConsumeFromWhere
+    model: MessageModel
+    answers: GroupAnswers | None
 
 
 class Heartbeats:
@@ -93,6 +97,8 @@ class Heartbeats:
         subscriptions: Callable[[], tuple[Subscription, ...]],
         on_members_changed: Callable[[], object],
         consume_from: str = "last",
+        broadcasting: bool = False,
+        answers: GroupAnswers | None = None,
     ) -> None:
         """Make the client a member of a consumer group, from the next heartbeat on.
 
@@ -102,11 +108,15 @@ class Heartbeats:
                 broker; the group's %RETRY% topic belongs into it.
             on_members_changed: called when a broker says so; must not block.
             consume_from: as in ConsumerConfig; the broker only shows it to administrators.
+            broadcasting: each member gets all messages; brokers then keep no offsets for it.
+            answers: what brokers are told that ask this member; None: it refuses to answer.
 
         Raises:
             LifecycleError: this client is a member already.
         """
-        member = _Member(subscriptions, on_members_changed, _where(consume_from))
+        model = MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING
+        where = _where(consume_from)
+        member = _Member(subscriptions, on_members_changed, where, model, answers)
         with self._lock:
             if group in self._consumers:
                 raise LifecycleError(
@@ -189,6 +199,11 @@ class Heartbeats:
         else:
             member.on_members_changed()
 
+    def answers_of(self, group: str) -> GroupAnswers | None:
+        """What the member of `group` answers to brokers; None if there is none that does."""
+        member = self._consumers.get(group)
+        return member.answers if member else None
+
     def _snapshot(self) -> Heartbeat:
         with self._lock:
             consumers, producers = dict(self._consumers), sorted(self._producers)
@@ -196,7 +211,12 @@ class Heartbeats:
             self._client_id,
             tuple(map(ProducerData, producers)),
             tuple(
-                ConsumerData(group, member.subscriptions(), consume_from=member.consume_from)
+                ConsumerData(
+                    group,
+                    member.subscriptions(),
+                    message_model=member.model,
+                    consume_from=member.consume_from,
+                )
                 for group, member in consumers.items()
             ),
         )

@@ -51,7 +51,7 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
     ResponseCode.QUERY_NOT_FOUND: (OffsetNotFound, "nothing is stored"),
     ResponseCode.SUBSCRIPTION_PARSE_FAILED: (
         BrokerError,
-        "the tag expression is refused; write '*' or 'A || B'",
+        "the filter expression is refused; the text says why",
     ),
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: (
         GroupNotFound,
@@ -59,6 +59,10 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
     ),
     ResponseCode.INVALID_PARAMETER: (BrokerError, "a parameter is refused; the text says which"),
     ResponseCode.CONSUMER_NOT_ONLINE: (BrokerError, "no member of the consumer group is online"),
+    ResponseCode.CONSUME_MSG_TIMEOUT: (
+        BrokerError,
+        "the member it asked did not answer in time; look at its log, or ask again",
+    ),
 }
 _UNKNOWN = (BrokerError, "it was refused")
 

@@ -1,35 +1,36 @@
-"""The public ordered consumer: its life from created over running to closed.
+"""The public ordered consumer: its life from created over running to closed, and its controls.
 
-It puts the loops together; the loops live one a file beside it.
+It puts the parts together (`loops`); each part lives in a file of its own beside it.
 """
 
 from __future__ import annotations
 
-import inspect
-import math
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
+from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 
 from orderly.client import Client
-from orderly.config import ConsumerConfig, check_group, check_topic, parse_consume_from
-from orderly.consumer.context import Handler
-from orderly.consumer.lock_keeper import LockKeeper
-from orderly.consumer.offset_saver import OffsetSaver
-from orderly.consumer.puller import Puller
-from orderly.consumer.rebalancer import Rebalancer
-from orderly.consumer.session import Held, Session, now
-from orderly.consumer.worker import Worker
-from orderly.errors import ConfigError, LifecycleError, NotAvailableYet
+from orderly.client.peer_requests import GroupAnswers
+from orderly.config import ConsumerConfig, check_function, check_group, check_topic
+from orderly.consumer.health import Health
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.insight import held_queues
+from orderly.consumer.local_offsets import LocalOffsets
+from orderly.consumer.loops import Loops
+from orderly.consumer.perform import broadcasting_performer, performer
+from orderly.consumer.preflight import check_filter, check_readable, check_start
+from orderly.consumer.session import Session, now
+from orderly.consumer.statistics import TopicStatistics
+from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.allocation import Allocation, averagely
+from orderly.ordering.context import Handler
+from orderly.ordering.explain import Explanation
 from orderly.ordering.start import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription
-from orderly.remoting.periodic import Periodic
-
-_RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
 
 
 class State(StrEnum):
@@ -64,6 +65,9 @@ class OrderlyConsumer:
         namesrv: "host:port;host:port"; empty: the environment's ORDERLY_NAMESRV.
         config: further settings.
         client: a running Client to share; otherwise the consumer has its own.
+        allocate: who gets which queues: one of `orderly.ordering.allocation`, or a function of
+            (my client id, sorted queues, sorted client ids). All members must use the same one.
+        hooks: called around each call of the handler, and as queues come and go.
 
     Raises:
         ConfigError: a bad group name, address or setting, a handler that is not callable.
@@ -78,9 +82,11 @@ class OrderlyConsumer:
         namesrv: str = "",
         config: ConsumerConfig | None = None,
         client: Client | None = None,
+        allocate: Allocation = averagely,
+        hooks: ConsumerHooks | None = None,
     ) -> None:
         check_group(group)
-        _check_handler(handler)
+        check_function("the handler", handler)
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
@@ -91,54 +97,41 @@ class OrderlyConsumer:
         self._client = client or Client(namesrv=namesrv)
         self._lifecycle = threading.RLock()
         self._closed = threading.Event()
-        self._attention = threading.Event()
-        start = parse_consume_from(self.config.consume_from)
-        self._session = Session(group, self._client, self.config, start)
-        self._session.attention = self._on_attention
-        self._build_loops(handler)
-
-    def _build_loops(self, handler: Handler) -> None:
-        session, config = self._session, self.config
-        self._worker = Worker(session, handler, self._reopen)
-        self._puller = Puller(session, self._worker.submit)
-        self._saver = OffsetSaver(session)
-        self._rebalancer = Rebalancer(session, self._saver, self._puller.start, self._again)
-        self._rounds = self._periodic(
-            "rebalance", config.rebalance_interval, self._rebalancer.round
-        )
-        keeper = LockKeeper(session, self._renew_again)
-        self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
-        self._offsets = self._periodic("offsets", config.commit_interval, self._saver.save_all)
-
-    def _periodic(
-        self, role: str, interval: float, work: Callable[[], object], first: float | None = None
-    ) -> Periodic:
-        first_after = interval if first is None else first
-        return Periodic(f"{role}-{self.group}", interval, work, first_after=first_after)
+        self._offsets: LocalOffsets | None = None
+        perform = performer(group, self._client.brokers)
+        if self.config.broadcasting:
+            folder = Path(self.config.offsets_folder)
+            self._offsets = LocalOffsets(folder, group, self.config.instance)
+            perform = broadcasting_performer(self._offsets, self._client.brokers)
+        hooks = hooks or ConsumerHooks()
+        self._session = Session(group, self._client, self.config, perform, hooks)
+        self._loops = Loops(self._session, handler, allocate)
 
     # --- subscriptions -------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, tags: str = "*") -> Self:
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Self:
         """Consume `topic`; before the start, or while running. Returns the consumer itself.
 
         Args:
             topic: must exist by the time of the start.
             tags: "*", or "A || B": other messages are passed over and count as done. For a topic
                 subscribed before they replace the old ones at once; its queues are taken anew.
+            sql: instead of tags, a condition on properties (SQL92, as "amount > 100 AND kind =
+                'paid'"); the broker must have enablePropertyFilter=true.
 
         Raises:
-            ConfigError: a bad topic name or tag expression.
+            ConfigError: a bad topic name, tag expression or condition; a topic that may not be
+                read.
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
         check_topic(topic)
-        if not isinstance(tags, str):
-            raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
+        subscription = _subscription(topic, tags, sql)
         with self._lifecycle:
             self._require(State.CREATED, State.RUNNING)
             if self.state is State.RUNNING:
-                self._client.routes.get(topic)
-            subscription = Subscription.from_expression(topic, tags, _version())
+                check_readable(self._client.routes.get(topic))
+                check_filter(self._client, self.group, subscription)
             self._session.subscriptions = {**self._session.subscriptions, topic: subscription}
             self._announce()
         return self
@@ -152,10 +145,11 @@ class OrderlyConsumer:
             self._announce()
 
     def _announce(self) -> None:
+        self._session.renew_version()
         if self.state is State.RUNNING:
-            self._rebalancer.drop_outdated()
+            self._loops.releaser.drop_outdated()
             self._client.heartbeat.heartbeat_now()
-            self._rounds.wake()
+            self._loops.rounds.wake()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -165,6 +159,9 @@ class OrderlyConsumer:
         Raises:
             LifecycleError: started before, closed, or the group twice in one client.
             TopicNotFound: a subscribed topic does not exist.
+            ConfigError: a topic that may not be read, a filter the broker cannot read, a group
+                that may not consume, or whose members consume in another way.
+            OffsetFileError: broadcasting, and the file of its offsets is damaged or in use.
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         with self._lifecycle:
@@ -181,23 +178,36 @@ class OrderlyConsumer:
     def _join(self) -> None:
         session, client = self._session, self._client
         client.start()
-        for topic in session.subscriptions:
-            client.routes.get(topic)
-        retry_topic = RETRY_PREFIX + self.group
-        retry = Subscription.from_expression(retry_topic, "*", _version())
-        session.subscriptions = {**session.subscriptions, retry_topic: retry}
+        check_start(client, self.group, session.subscriptions.values(), self.config, session.log)
+        if self._offsets is not None:
+            self._offsets.open()
+        else:
+            retry_topic = RETRY_PREFIX + self.group
+            session.subscriptions = {
+                **session.subscriptions,
+                retry_topic: Subscription.from_expression(retry_topic, "*", session.version),
+            }
         client.heartbeat.register_consumer(
             self.group,
-            subscriptions=lambda: tuple(session.subscriptions.values()),
-            on_members_changed=self._rounds.wake,
+            subscriptions=session.announced,
+            on_members_changed=self._loops.rounds.wake,
             consume_from=self.config.consume_from,
+            broadcasting=self.config.broadcasting,
+            answers=self._answers(),
         )
         self._registered = True
         client.heartbeat.heartbeat_now()
-        for loop in (self._rounds, self._locks, self._offsets):
-            loop.start()
-        self._rounds.wake()
+        self._loops.start()
         session.log.info("consumer started", topics=sorted(session.subscriptions))
+
+    def _answers(self) -> GroupAnswers:
+        loops = self._loops
+        return GroupAnswers(
+            running_info=loops.insight.running_info,
+            reset_offsets=loops.control.reset,
+            offsets=loops.control.offsets,
+            consume_directly=loops.direct.consume,
+        )
 
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
@@ -210,36 +220,19 @@ class OrderlyConsumer:
         Raises:
             LifecycleError: called by a handler, which would wait for itself.
         """
-        if self._worker.inside:
+        if self._loops.worker.inside:
             raise LifecycleError("close() was called by a handler; call it from another thread")
         with self._lifecycle:
             if self.state is State.CLOSED:
                 return
-            ended = self.state is not State.RUNNING or self._wind_down()
+            running = self.state is State.RUNNING
+            ended = not running or self._loops.wind_down(self.config.close_timeout)
             self.state = State.CLOSED
             if ended:
                 self._stop_parts()
             else:
                 self._outlive()
             self._closed.set()
-
-    def _wind_down(self) -> bool:
-        """Release every queue; returns whether that was done within `close_timeout`."""
-        deadline = now() + self.config.close_timeout
-        self._rounds.stop()
-        self._puller.close()
-        self._rebalancer.drop_all(Drop.CLOSING)
-        while not self._released(deadline):
-            left = deadline - now()
-            if left <= 0:
-                return False
-            self._attention.wait(min(left, _RELEASE_RETRY))
-        return True
-
-    def _released(self, deadline: float = math.inf) -> bool:
-        self._attention.clear()
-        self._rebalancer.release_idle(deadline)
-        return not self._session.held()
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
@@ -257,17 +250,15 @@ class OrderlyConsumer:
         threading.Thread(target=self._end_later, name=name, daemon=True).start()
 
     def _end_later(self) -> None:
-        while not self._released():
-            self._attention.wait(_RELEASE_RETRY)
+        self._loops.wait_released()
         self._stop_parts()
 
     def _stop_parts(self) -> None:
-        self._puller.close()
-        self._worker.close()
-        for loop in (self._rounds, self._locks, self._offsets):
-            loop.stop()
+        self._loops.stop()
         if self._registered:  # not the twin's membership in a shared client
             self._client.heartbeat.unregister_consumer(self.group)
+        if self._offsets is not None:
+            self._offsets.close()
         if self._owns_client:
             self._client.close()
 
@@ -280,6 +271,38 @@ class OrderlyConsumer:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    # --- steering ------------------------------------------------------------------------------
+
+    def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """Stop pulling and handing out; a running handler ends, locks and membership are kept.
+
+        Args:
+            queues: None: those of `assignment`. They stay paused over a rebalance, also if they
+                are not held now.
+        """
+        self._loops.control.pause(self.assignment if queues is None else queues)
+
+    def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """End a pause; None: of every queue."""
+        self._loops.control.resume(self._session.paused if queues is None else queues)
+
+    def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
+        """Go on from another offset of a queue held here. Returns the offset.
+
+        What is cached is discarded; the result of a handler that runs now no longer moves the
+        offset. The new offset is committed, and the queue is locked and read anew. Asks the broker
+        for its range; returns before the first message comes.
+
+        Args:
+            queue: one of `assignment`.
+            position: an offset, "first", "last", an ISO 8601 time or a datetime.
+
+        Raises:
+            ConfigError: an offset outside what the broker has, or no position at all.
+            LifecycleError: the queue is not held, or is being given up.
+        """
+        return self._loops.control.seek(queue, position)
 
     # --- questions -----------------------------------------------------------------------------
 
@@ -294,13 +317,28 @@ class OrderlyConsumer:
 
         Without those being given up, and without the group's own retry topic.
         """
-        return tuple(
-            held.queue
-            for held in self._session.held()
-            if held.owned.dropped is None and not held.queue.topic.startswith(RETRY_PREFIX)
-        )
+        return held_queues(self._session)
 
-    # --- wiring --------------------------------------------------------------------------------
+    @property
+    def paused(self) -> frozenset[MessageQueue]:
+        """The queues that are paused, held or not."""
+        return self._session.paused
+
+    def explain(self) -> tuple[Explanation, ...]:
+        """Say for every queue of the subscribed topics why it is where it is, sorted by queue.
+
+        Not owned, not locked, lock lost, being given up, paused, handler running for n s, suspended
+        for another n s, flow-controlled, pulling, empty: see `Why`. Asks no broker.
+        """
+        return self._loops.insight.explain()
+
+    def health(self) -> Health:
+        """For probes: live unless failed or hanging; ready once all that is ours is held."""
+        return self._loops.insight.health(self.state.value)
+
+    def statistics(self, topic: str) -> TopicStatistics:
+        """How fast a topic is consumed: calls, messages and failures a second, times in seconds."""
+        return self._session.statistics.of(topic, now())
 
     def _require(self, *states: State) -> None:
         if self.state not in states:
@@ -308,28 +346,14 @@ class OrderlyConsumer:
                 f"the consumer of group {self.group!r} is {self.state}; make a new one"
             )
 
-    def _on_attention(self) -> None:
-        self._attention.set()
-        self._rounds.wake()
 
-    def _again(self, seconds: float) -> None:
-        self._rounds.wake_within(seconds)
-
-    def _renew_again(self, seconds: float) -> None:
-        self._locks.wake_within(seconds)
-
-    def _reopen(self, held: Held) -> None:
-        self._puller.reopen(held)
-
-
-def _check_handler(handler: object) -> None:
-    if not callable(handler):
-        raise ConfigError(f"the handler must be callable, not {type(handler).__name__}")
-    call = getattr(handler, "__call__", None)  # noqa: B004 - an instance may have an async one
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call):
-        raise NotAvailableYet("async handlers are not available yet; pass a plain function")
-
-
-def _version() -> int:
-    """A subscription's version: the later one wins at the broker (milliseconds, as Java)."""
-    return int(time.time() * 1000)
+def _subscription(topic: str, tags: str, sql: str | None) -> Subscription:
+    if sql is not None:
+        if tags != "*":
+            raise ConfigError("pass tags or sql, not both")
+        if not isinstance(sql, str) or not sql.strip():
+            raise ConfigError(f"sql must be a condition such as 'amount > 100', not {sql!r}")
+        return Subscription(topic, sql, expression_type="SQL92")
+    if not isinstance(tags, str):
+        raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
+    return Subscription.from_expression(topic, tags, 0)

@@ -1,4 +1,4 @@
-"""Performs the calls that dialogues yield, on the real brokers."""
+"""Performs the calls that dialogues yield: on the brokers, or on this member's own offset file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orderly.client.broker import BrokerCalls
+from orderly.consumer.local_offsets import LocalOffsets
 from orderly.ordering.calls import (
     Call,
     LockQueues,
@@ -29,8 +30,29 @@ def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
         UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
         QueryOffset: lambda call: brokers.query_offset(group, call.queue),
         SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
+        **_positions(brokers),
+    }
+    return lambda call: table[type(call)](call)
+
+
+def broadcasting_performer(offsets: LocalOffsets, brokers: BrokerCalls) -> Callable[[Call], Any]:
+    """Return the function that answers calls for a broadcasting member.
+
+    Nobody else consumes for it: locks are granted here, and its offsets are in a local file.
+    """
+    table: dict[type[Call], Callable[[Any], Any]] = {
+        LockQueues: lambda call: frozenset(call.queues),
+        UnlockQueues: lambda _: None,
+        QueryOffset: lambda call: offsets.get(call.queue),
+        SaveOffset: lambda call: offsets.put(call.queue, call.offset),
+        **_positions(brokers),
+    }
+    return lambda call: table[type(call)](call)
+
+
+def _positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
+    return {
         MinOffset: lambda call: brokers.min_offset(call.queue),
         MaxOffset: lambda call: brokers.max_offset(call.queue),
         SearchOffset: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
     }
-    return lambda call: table[type(call)](call)

@@ -15,8 +15,7 @@ from functools import partial
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
-from orderly.model import ReceivedMessage
-from orderly.ordering.owned_queue import Gate
+from orderly.ordering.owned_queue import Drop, Gate
 
 _CONNECTING_THREADS = 4
 
@@ -96,15 +95,19 @@ class Puller:
             elif reply.status is PullStatus.OFFSET_ILLEGAL:
                 self._offset_illegal(held, reply.next_offset)
             else:
-                self._take_in(held, reply.messages, reply.next_offset)
+                self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
 
-    def _take_in(self, held: Held, messages: list[ReceivedMessage], next_offset: int) -> None:
+    def _take_in(self, held: Held, reply: PullResult) -> None:
+        messages = reply.messages
+        if messages:
+            seconds = now() - held.owned.pulled_at
+            self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
         if held.subscription.tags:  # the broker filters by hash; collisions get through
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         with held.lock:
-            run = held.owned.pulled(messages, next_offset)
+            run = held.owned.pulled(messages, reply.next_offset, reply.max_offset)
         if run:
             self._arrived(held)
         self._pull(held, may_connect=False)
@@ -112,7 +115,7 @@ class Puller:
     def _offset_illegal(self, held: Held, correct: int) -> None:
         with held.lock:
             before = held.owned.next_pull
-            changed = held.owned.offset_illegal(correct)
+            changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
         if changed:
             held.log.warning(
                 "the broker refused the offset; the queue starts again where it says",

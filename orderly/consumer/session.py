@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orderly.client import Client
-from orderly.config import ConsumerConfig
-from orderly.consumer.perform import performer
+from orderly.config import ConsumerConfig, parse_consume_from
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.statistics import Statistics
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue
-from orderly.ordering.calls import Answer, Dialogue, converse
+from orderly.ordering.calls import Answer, Call, Dialogue, converse
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import Subscription
 
@@ -28,6 +29,21 @@ def now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the last rebalance round saw of one topic.
+
+    Attributes:
+        queues: all queues that can be read, sorted.
+        share: those that are ours by allocation.
+        members: client ids of the group, sorted; empty when broadcasting.
+    """
+
+    queues: tuple[MessageQueue, ...]
+    share: frozenset[MessageQueue]
+    members: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """One queue this consumer holds, with its locks.
@@ -35,7 +51,8 @@ class Held:
     Lock order: `Session.locking`, `saving`, `lock`. `lock` guards `owned` and is never held
     during a call to the broker or the handler; `saving` is held during offset commits, so that
     two commits of one queue are never in flight together (the broker could apply them in either
-    order).
+    order). `direct` holds what an administrator wants consumed by hand; the queue's run does it
+    between two batches.
     """
 
     owned: OwnedQueue
@@ -44,6 +61,9 @@ class Held:
     lock: threading.Lock = field(default_factory=threading.Lock)
     saving: threading.Lock = field(default_factory=threading.Lock)
     loss_announced: bool = False
+    loss_told: bool = False
+    failed_releases: int = 0
+    direct: deque[Callable[[], None]] = field(default_factory=deque)
 
     @property
     def queue(self) -> MessageQueue:
@@ -55,24 +75,39 @@ class Session:
     """Shared by the loops of one consumer. Thread-safe.
 
     Attributes:
+        hooks: the program's.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
+        statistics: of handler calls and pulls.
+        paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
+        outlook: by topic, what the last round saw. Replaced, never changed.
+        version: of the subscriptions, renewed when what we hold changes.
         locking: held from choosing the locks to renew until the answer, and from an unlock until
             the queue is forgotten: a renewal must not take back what was just given up.
     """
 
     def __init__(
-        self, group: str, client: Client, config: ConsumerConfig, consume_from: str | datetime
+        self,
+        group: str,
+        client: Client,
+        config: ConsumerConfig,
+        perform: Callable[[Call], Any],
+        hooks: ConsumerHooks,
     ) -> None:
         self.group = group
         self.client = client
         self.config = config
-        self.consume_from = consume_from
+        self.consume_from = parse_consume_from(config.consume_from)
         self.log = get_logger("orderly.consumer", client_id=client.client_id, **where(group))
         self.attention: Callable[[], None] = lambda: None
         self.subscriptions: dict[str, Subscription] = {}
-        self.perform = performer(group, client.brokers)
+        self.perform = perform
+        self.hooks = hooks
+        self.statistics = Statistics()
+        self.paused: frozenset[MessageQueue] = frozenset()
+        self.outlook: dict[str, Outlook] = {}
+        self.version = 0
         self.locking = threading.Lock()
         self._lock = threading.Lock()
         self._held: dict[MessageQueue, Held] = {}
@@ -88,6 +123,7 @@ class Session:
     def add(self, owned: OwnedQueue, subscription: Subscription) -> Held:
         """Hold a queue whose lock was granted and whose start is known."""
         queue = owned.queue
+        self.renew_version()
         held = Held(owned, subscription, self.log.bind(**where(self.group, queue)))
         with self._lock:
             self._held[queue] = held
@@ -95,8 +131,23 @@ class Session:
 
     def remove(self, held: Held) -> None:
         """Forget a queue that was released or lost."""
+        self.renew_version()
         with self._lock:
             self._held.pop(held.queue, None)
+
+    def renew_version(self) -> None:
+        """Give the subscriptions a newer version (milliseconds since the epoch, as Java)."""
+        self.version = max(self.version + 1, int(time.time() * 1000))
+
+    def announced(self) -> tuple[Subscription, ...]:
+        """The subscriptions as the next heartbeat tells them."""
+        return tuple(replace(s, version=self.version) for s in self.subscriptions.values())
+
+    def find(self, queue: MessageQueue) -> Held | None:
+        """The queue, if it is held and not being given up."""
+        with self._lock:
+            held = self._held.get(queue)
+        return held if held is not None and held.owned.dropped is None else None
 
     def held(self) -> list[Held]:
         """A snapshot of the queues held, sorted."""

@@ -10,13 +10,15 @@ lock is never used (Java keeps it and delivers what others may have passed).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.lease import Lease
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
+
+PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
 
 class Drop(Enum):
@@ -26,7 +28,13 @@ class Drop(Enum):
     LOST = "the broker's lock was lost, or not renewed in time"
     RESUBSCRIBED = "the subscription changed; it is taken again with the new one"
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
+    MOVED = "the offset was set by hand"
+    STALLED = "it was not pulled for two minutes"
     CLOSING = "the consumer is closing"
+
+
+RESTARTED = frozenset({Drop.OFFSET_ILLEGAL, Drop.MOVED})
+"""After these the offset is set, and results of messages in hand no longer move it."""
 
 
 class Gate(Enum):
@@ -35,6 +43,7 @@ class Gate(Enum):
     OPEN = "pull"
     DROPPED = "the queue is being given up"
     NOT_LOCKED = "the lease ran out"
+    PAUSED = "paused by the user"
     BUSY = "a pull is under way"
     FULL = "enough is cached; consuming reopens the gate"
 
@@ -47,10 +56,18 @@ class OwnedQueue:
         start: offset of the first message to pull, from `handover.find_start`.
         lease: the lock, just granted.
         max_messages, max_bytes: cached messages and bytes at which the pull gate closes.
+        paused: whether it begins paused.
     """
 
     def __init__(
-        self, queue: MessageQueue, start: int, lease: Lease, *, max_messages: int, max_bytes: int
+        self,
+        queue: MessageQueue,
+        start: int,
+        lease: Lease,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        paused: bool = False,
     ) -> None:
         self.queue = queue
         self.lease = lease
@@ -58,13 +75,22 @@ class OwnedQueue:
         self.next_pull = start
         self.offset = start
         self.dropped: Drop | None = None
+        self.paused = paused
         self.handling_since: float | None = None
+        self.handled_at: float | None = None
+        self.suspended_until: float | None = None
+        self.pulled_at = lease.renewed_at
+        self.pulling = False
+        self.throttled = False
+        self._end: int | None = None
         self._saved = start
+        self._running = False
+        self.limit(max_messages, max_bytes)
+
+    def limit(self, max_messages: int, max_bytes: int) -> None:
+        """Set the cached messages and bytes at which the pull gate closes."""
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._pulling = False
-        self._throttled = False
-        self._running = False
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -100,7 +126,7 @@ class OwnedQueue:
         """Ask to pull; OPEN marks the pull as under way, until `pulled` or `pull_failed`."""
         gate = self._gate(now)
         if gate is Gate.OPEN:
-            self._pulling, self._throttled = True, False
+            self.pulling, self.throttled, self.pulled_at = True, False, now
         return gate
 
     def _gate(self, now: float) -> Gate:
@@ -108,10 +134,12 @@ class OwnedQueue:
             return Gate.DROPPED
         if not self.keeps_lock(now):
             return Gate.NOT_LOCKED
-        if self._pulling:
+        if self.paused:
+            return Gate.PAUSED
+        if self.pulling:
             return Gate.BUSY
         if self._above(1.0):
-            self._throttled = True
+            self.throttled = True
             return Gate.FULL
         return Gate.OPEN
 
@@ -122,55 +150,87 @@ class OwnedQueue:
         Or has nothing left to hand out: what a manual commit keeps in hand must not stop it.
         """
         limit = 0.5 if self.messages.pending else 1.0
-        return self._throttled and not self._above(limit)
+        return self.throttled and not self._above(limit)
 
     @property
     def stuck_full(self) -> bool:
         """True if all that may be cached is in hand, uncommitted: only a commit helps."""
-        return self._throttled and not self.messages.pending and self._above(1.0)
+        return self.throttled and not self.messages.pending and self._above(1.0)
+
+    def pull_stalled(self, now: float) -> bool:
+        """True if the queue should have been pulled for two minutes and was not.
+
+        A defence against a defect, in a client library or a broker: the queue is taken anew.
+        """
+        expected = self.dropped is None and not self.paused and not self.throttled
+        return expected and now - self.pulled_at > PULL_IDLE
 
     def _above(self, share: float) -> bool:
         held = self.messages
         return held.count > self._max_messages * share or held.size > self._max_bytes * share
 
-    def pulled(self, messages: Sequence[ReceivedMessage], next_offset: int) -> bool:
+    @property
+    def at_end(self) -> bool:
+        """True if the last pull reached the end of the queue and all of it is finished."""
+        return self._end is not None and self.offset >= self._end
+
+    def pulled(
+        self, messages: Sequence[ReceivedMessage], next_offset: int, end: int | None = None
+    ) -> bool:
         """Take in a pull's reply; returns whether the shell shall request a run.
 
         Args:
             messages: what passed the filter, in offset order.
             next_offset: where the next pull starts. Offsets below it that brought no message were
                 filtered and count as done once nothing lower is unfinished.
+            end: the offset after the broker's newest message, when it replied.
         """
-        self._pulling = False
+        self.pulling = False
+        self._end = end
         if self.dropped is not None:
             return False
         self.messages.put(messages)
         self.next_pull = max(self.next_pull, next_offset)
-        self._pass_filtered()
+        self._advance()
         return self.messages.pending > 0 and self.request_run()
 
     def pull_failed(self) -> None:
         """A pull ended without a reply: the gate may open again."""
-        self._pulling = False
+        self.pulling = False
 
-    def offset_illegal(self, correct: int) -> bool:
-        """The broker refused the offset and named `correct`: start there, discard all else.
+    def restart_at(self, offset: int, reason: Drop) -> bool:
+        """Give the queue up and start it again at `offset`; discard all else.
 
         The offset may go down. Results of messages in hand no longer count. Returns whether this
         changed anything (the shell then announces it).
+
+        Args:
+            offset: what the broker named when it refused ours, or what the user chose.
+            reason: one of RESTARTED.
         """
-        self._pulling = False
+        self.pulling = False
         if self.dropped is not None:
             return False
-        self.offset = correct
-        self.dropped = Drop.OFFSET_ILLEGAL
+        self.offset = offset
+        self.dropped = reason
         return True
 
-    def _pass_filtered(self) -> None:
-        if self.messages.count == 0:
-            self.offset = max(self.offset, self.next_pull)
+    def _advance(self) -> None:
+        """Move the offset up to the lowest message that is not finished."""
+        head = self.messages.head
+        self.offset = max(self.offset, self.next_pull if head is None else head.queue_offset)
 
     # --- running -------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Hand nothing more out and pull no more; what is in hand ends, the lock is kept."""
+        self.paused = True
+
+    def resume(self, now: float) -> bool:
+        """End a pause; returns whether the shell shall request a run, and then asks to pull."""
+        self.paused = False
+        self.pulled_at = now
+        return self.messages.pending > 0 and self.request_run()
 
     def request_run(self) -> bool:
         """Claim the run; True if the caller must submit it. Requests during a run coalesce.
@@ -186,31 +246,58 @@ class OwnedQueue:
     def take(self, limit: int, now: float) -> list[ReceivedMessage]:
         """Next batch for the handler, only under a valid lease; an empty list ends the run."""
         self.keeps_lock(now)
-        batch = self.messages.take(limit) if self.dropped is None else []
+        stopped = self.paused or self.dropped is not None
+        batch = [] if stopped else self.messages.take(limit)
         self._running = bool(batch)
         self.handling_since = now if batch else None
+        self.handled_at = now if batch else self.handled_at
+        self.suspended_until = None
         return batch
 
+    def lend(self, now: float) -> bool:
+        """Let something else than a batch run on the queue's lane; only under a valid lease.
+
+        The caller has claimed the run. `give_back` ends it; until then the queue is not idle.
+        """
+        if not self.keeps_lock(now) or self.dropped is not None:
+            return False
+        self.handling_since = now
+        return True
+
+    def give_back(self) -> None:
+        """End what `lend` began."""
+        self.handling_since = None
+
     def finish(
-        self, batch: Sequence[ReceivedMessage], disposition: Disposition, now: float
+        self,
+        batch: Sequence[ReceivedMessage],
+        disposition: Disposition,
+        now: float,
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
     ) -> None:
         """Apply a handler's result.
 
         A success that ends after the queue was revoked still counts, for the lock was kept. After
         a lost lock or a reset it does not: the offset is no longer ours to move.
+
+        Args:
+            batch: what `take` returned.
+            disposition: what happens to the messages in hand.
+            now: seconds.
+            finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
+            untried: with PUT_BACK, queue offsets that no attempt is counted for.
         """
         self.handling_since = None
-        if not self.keeps_lock(now) or self.dropped is Drop.OFFSET_ILLEGAL:
+        if not self.keeps_lock(now) or self.dropped in RESTARTED:
             return
         if disposition is Disposition.COMMIT:
-            committed = self.messages.commit()
-            if committed is not None:
-                self.offset = committed
-            self._pass_filtered()
+            self.messages.commit()
         elif disposition is Disposition.PUT_BACK:
-            self.messages.put_back(batch)
+            self.messages.put_back(batch, finished, untried)
         elif disposition is Disposition.ROLLBACK:
             self.messages.rollback()
+        self._advance()
 
     def abort(self) -> None:
         """Make everything in hand pending again after a defect; the claim on the run is kept."""

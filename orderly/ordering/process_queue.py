@@ -7,7 +7,7 @@ queue arrive in offset order, so two deques do the same work without a tree).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from orderly.model import ReceivedMessage
@@ -66,27 +66,49 @@ class ProcessQueue:
         self._in_hand.extend(batch)
         return batch
 
-    def commit(self) -> int | None:
-        """Forget all in-hand messages; returns the offset after the last, None if there is none."""
-        if not self._in_hand:
-            return None
-        last = self._in_hand[-1].queue_offset
+    def commit(self) -> None:
+        """Forget all in-hand messages: they are done."""
         self.count -= len(self._in_hand)
         self.size -= sum(message.stored_size for message in self._in_hand)
         self._in_hand.clear()
-        return last + 1
 
     def rollback(self) -> None:
         """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
         self._pending.extendleft(reversed(self._in_hand))
         self._in_hand.clear()
 
-    def put_back(self, batch: Sequence[ReceivedMessage]) -> None:
+    def put_back(
+        self,
+        batch: Sequence[ReceivedMessage],
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
+    ) -> None:
         """Make `batch`, the messages taken last, pending again with one more attempt each.
 
         Earlier in-hand messages (manual commit) stay in hand. Java: makeMessageToConsumeAgain.
+
+        Args:
+            batch: what the last `take` returned.
+            finished: queue offsets of those that are done: they are forgotten, and so never run
+                again because of the others (Java repeats them).
+            untried: queue offsets of those that no attempt is counted for.
         """
         for message in reversed(batch):
             taken = self._in_hand.pop()
             assert taken.queue_offset == message.queue_offset, "put_back of what was not taken last"
-            self._pending.appendleft(replace(taken, reconsume_times=taken.reconsume_times + 1))
+            if taken.queue_offset in finished:
+                self.count -= 1
+                self.size -= taken.stored_size
+            else:
+                counted = taken.queue_offset not in untried
+                again = replace(taken, reconsume_times=taken.reconsume_times + counted)
+                self._pending.appendleft(again)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """First and last offset of the pending and of the in-hand messages, or None each."""
+        return _span(self._pending), _span(self._in_hand)
+
+
+def _span(messages: deque[ReceivedMessage]) -> tuple[int, int] | None:
+    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None

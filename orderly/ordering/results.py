@@ -57,16 +57,30 @@ EFFECTS: Mapping[tuple[bool, ConsumeResult], Effect] = {
     (False, ConsumeResult.ROLLBACK): Effect(Disposition.ROLLBACK, suspend=True),
 }
 
+JAVA_EFFECTS: Mapping[tuple[bool, ConsumeResult], Effect] = {
+    **EFFECTS,
+    (True, ConsumeResult.ROLLBACK): Effect(Disposition.COMMIT, misplaced=True),
+}
+"""The table of the Java client, for `java_compat`."""
+
 FAILURE = _AGAIN
 """A raise, None or a foreign value, in either mode: never an acknowledgement."""
 
 
-def effect_of(answer: object, *, auto_commit: bool) -> Effect:
+ALL_FINISHED = Effect(Disposition.PUT_BACK)
+"""A failed batch whose tried messages are all finished for good: nothing is left to wait for.
+
+Java (checkReconsumeTimes) keeps such messages in hand under manual commit until a later COMMIT, and
+runs them again on a ROLLBACK; here a dead letter is final.
+"""
+
+
+def effect_of(answer: object, *, auto_commit: bool, java_compat: bool = False) -> Effect:
     """Return the table's cell for a handler's answer; what is no ConsumeResult is FAILURE.
 
     Raises:
         KeyError: `auto_commit` is neither True nor False.
     """
     if isinstance(answer, ConsumeResult):
-        return EFFECTS[auto_commit, answer]
+        return (JAVA_EFFECTS if java_compat else EFFECTS)[auto_commit, answer]
     return FAILURE

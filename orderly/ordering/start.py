@@ -41,3 +41,12 @@ def start_of(consume_from: str | datetime, topic: str) -> Start:
     """
     position = "time" if isinstance(consume_from, datetime) else consume_from
     return _TABLE[position, topic.startswith(RETRY_PREFIX)]
+
+
+def for_later_queue(consume_from: str | datetime) -> str | datetime:
+    """Return the position for a queue that appeared after the group began to consume its topic.
+
+    "last" would skip what was sent between its appearance and our noticing it (apache/rocketmq
+    issue 9307), so it begins with its first message.
+    """
+    return "first" if consume_from == "last" else consume_from

@@ -20,11 +20,11 @@ from orderly.protocol.heartbeat import (
     decode_heartbeat,
     encode_heartbeat,
 )
+from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import (
     as_object,
     as_text,
     count_in,
-    dumps,
     int_in,
     load_object,
     object_in,
@@ -66,7 +66,6 @@ __all__ = [
     "decode_topic_stats",
     "encode_heartbeat",
     "lock_request",
-    "subscription_group_request",
 ]
 
 
@@ -159,27 +158,3 @@ def decode_topic_list(body: bytes) -> tuple[str, ...]:
 def decode_group_list(body: bytes) -> tuple[str, ...]:
     """Read the names of a broker's subscription groups, sorted (SubscriptionGroupWrapper)."""
     return tuple(sorted(object_in(load_object(body), "subscriptionGroupTable")))
-
-
-def subscription_group_request(group: str, *, fifo: bool = False) -> bytes:
-    """Write the body that creates a group or replaces its settings (SubscriptionGroupConfig).
-
-    Args:
-        group: its name.
-        fifo: whether gRPC clients behind a proxy get the messages in order; remoting clients
-            decide that for themselves.
-    """
-    return dumps(
-        {
-            "groupName": group,
-            "consumeEnable": True,
-            "consumeFromMinEnable": True,
-            "consumeBroadcastEnable": True,
-            "consumeMessageOrderly": fifo,
-            "retryQueueNums": 1,
-            "retryMaxTimes": 16,
-            "brokerId": 0,
-            "whichBrokerWhenConsumeSlowly": 1,
-            "notifyConsumerIdsChangedEnable": True,
-        }
-    )

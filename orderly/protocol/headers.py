@@ -1,8 +1,9 @@
 """Header fields of the requests a producer and a consumer make, and of their replies.
 
 Names are Java's in snake_case; the wire names follow from them (`ext`). Headers of topic and
-group administration are written in `admin_headers`, and all are imported from here. Requests
-without fields (heartbeat, lock, unlock) have no class: everything is in their body.
+group administration are in `admin_headers`, those about members in `member_headers`; all are
+imported from here. Requests without fields (heartbeat, lock, unlock) have no class: everything
+is in their body.
 """
 
 from __future__ import annotations
@@ -22,17 +23,31 @@ from orderly.protocol.admin_headers import (
 )
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import from_ext, to_ext, wire
+from orderly.protocol.member_headers import (
+    ConsumeDirectly,
+    GetGroupConfig,
+    GetMemberOffsets,
+    GetOffsetsOfMembers,
+    GetRunningInfo,
+    ResetMemberOffset,
+    ResetOffset,
+)
 
 __all__ = [
+    "ConsumeDirectly",
     "CreateTopic",
     "DeleteTopicInBroker",
     "DeleteTopicInNameServer",
     "GetConsumeStats",
     "GetConsumerConnections",
     "GetConsumerList",
+    "GetGroupConfig",
     "GetMaxOffset",
+    "GetMemberOffsets",
     "GetMinOffset",
+    "GetOffsetsOfMembers",
     "GetRouteInfo",
+    "GetRunningInfo",
     "GetTopicConfig",
     "GetTopicStats",
     "HeartbeatReply",
@@ -42,6 +57,8 @@ __all__ = [
     "PullMessage",
     "PullReply",
     "QueryConsumerOffset",
+    "ResetMemberOffset",
+    "ResetOffset",
     "SearchOffset",
     "SendBatch",
     "SendMessage",

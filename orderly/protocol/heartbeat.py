@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from orderly.errors import ConfigError, ProtocolError
+from orderly.errors import ConfigError
+from orderly.protocol.java_json import dumps
 from orderly.protocol.java_string import java_string_hash
 from orderly.protocol.json_values import (
     as_int,
     bool_in,
-    dumps,
     int_in,
     list_in,
     load_object,
+    member_in,
     objects_in,
     text_in,
     texts_in,
@@ -168,9 +169,9 @@ def _consumer_from_json(fields: dict[str, Any]) -> ConsumerData:
     return ConsumerData(
         group=text_in(fields, "groupName"),
         subscriptions=tuple(map(subscription_from_json, objects_in(fields, "subscriptionDataSet"))),
-        consume_type=_member(ConsumeType, text_in(fields, "consumeType")),
-        message_model=_member(MessageModel, text_in(fields, "messageModel")),
-        consume_from=_member(ConsumeFromWhere, text_in(fields, "consumeFromWhere")),
+        consume_type=member_in(fields, "consumeType", ConsumeType),
+        message_model=member_in(fields, "messageModel", MessageModel),
+        consume_from=member_in(fields, "consumeFromWhere", ConsumeFromWhere),
         unit_mode=bool_in(fields, "unitMode"),
     )
 
@@ -202,13 +203,3 @@ def subscription_from_json(fields: dict[str, Any]) -> Subscription:
         version=int_in(fields, "subVersion", 0),
         expression_type=text_in(fields, "expressionType", "TAG"),
     )
-
-
-E = TypeVar("E", bound=StrEnum)
-
-
-def _member(kind: type[E], text: str) -> E:
-    try:
-        return kind(text)
-    except ValueError as error:
-        raise ProtocolError(f"{text!r:.80} is no {kind.__name__}") from error

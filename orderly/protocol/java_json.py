@@ -1,14 +1,15 @@
 """JSON as brokers write it: standard, or with keys that are bare integers or whole objects.
 
 fastjson writes a map's non-string keys unquoted: `{0:"host:port"}` and
-`{{"brokerName":"b","queueId":0,"topic":"t"}:{…}}`. Reading such text is here; what the values
-mean is in `json_values` and the bodies.
+`{{"brokerName":"b","queueId":0,"topic":"t"}:{…}}`. Reading and writing such text is here; what
+the values mean is in `json_values` and the bodies.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from orderly.errors import ProtocolError
@@ -19,6 +20,43 @@ MAX_DEPTH = 64  # the deepest body known has 6 levels
 _BLANK = re.compile(r"[ \t\r\n]*")
 _INTEGER_KEY = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _canonical = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKeyed:
+    """A JSON object whose keys are objects: what Java reads as a Map with MessageQueue keys.
+
+    Java refuses the same keys written as strings.
+    """
+
+    entries: tuple[tuple[dict[str, Any], Any], ...]
+
+
+def dumps(value: Any) -> bytes:
+    """Write `value` as compact JSON; an `ObjectKeyed` anywhere in it in fastjson's form.
+
+    Raises:
+        ProtocolError: text that cannot be written as UTF-8, or a number that JSON does not have.
+    """
+    try:
+        return _written(value).encode()
+    except UnicodeEncodeError as error:
+        raise ProtocolError("a body holds a lone surrogate; send valid text") from error
+    except ValueError as error:
+        raise ProtocolError(f"a body holds what JSON cannot say: {error}") from error
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, ObjectKeyed):
+        entries = ((_encode(key), item) for key, item in value.entries)
+    elif isinstance(value, dict):
+        entries = ((_encode(key), item) for key, item in value.items())
+    elif isinstance(value, list):
+        return f"[{','.join(map(_written, value))}]"
+    else:
+        return _encode(value)
+    return f"{{{','.join(f'{key}:{_written(item)}' for key, item in entries)}}}"
 
 
 def loads(data: bytes) -> Any:

@@ -5,28 +5,17 @@ A field that is null counts as missing, since Java leaves null fields out.
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
-from orderly.protocol.java_json import loads
+from orderly.protocol.java_json import ObjectKeyed, loads
+
+E = TypeVar("E", bound=StrEnum)
 
 MAX_QUEUES = 65536  # queues of one topic on one broker; keeps a broken route from filling memory
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def dumps(value: Any) -> bytes:
-    """Write `value` as compact JSON.
-
-    Raises:
-        ProtocolError: text that cannot be written as UTF-8.
-    """
-    try:
-        return _encode(value).encode()
-    except UnicodeEncodeError as error:
-        raise ProtocolError("a body holds a lone surrogate; send valid text") from error
 
 
 def load_object(body: bytes) -> dict[str, Any]:
@@ -80,6 +69,15 @@ def text_in(source: dict[str, Any], name: str, default: str | None = None) -> st
     return as_text(default if value is None else value, repr(name))
 
 
+def member_in(source: dict[str, Any], name: str, kind: type[E]) -> E:
+    """Return the member of `kind` that the string in field `name` stands for."""
+    text = text_in(source, name)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise ProtocolError(f"{text!r:.80} is no {kind.__name__}") from error
+
+
 def as_int(value: Any, what: str) -> int:
     """Return `value` if it is a 64-bit integer, else raise ProtocolError naming `what`."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
@@ -101,6 +99,21 @@ def bool_in(source: dict[str, Any], name: str, default: bool = False) -> bool:
     if not isinstance(value, bool):
         raise ProtocolError(f"{name!r} is not a boolean: {value!r:.80}")
     return value
+
+
+def number_in(source: dict[str, Any], name: str, default: float = 0.0) -> float:
+    """Return the number in field `name`, whole or not; missing is `default`."""
+    value = source.get(name)
+    if value is None:
+        return default
+    if type(value) not in (int, float):
+        raise ProtocolError(f"{name!r} is not a number: {value!r:.80}")
+    return float(value)
+
+
+def time_in(source: dict[str, Any], name: str) -> float:
+    """Return the milliseconds since the epoch in field `name` as seconds; missing is 0.0."""
+    return int_in(source, name, 0) / 1000
 
 
 def count_in(source: dict[str, Any], name: str) -> int:
@@ -127,3 +140,19 @@ def queue_from_key(key: str) -> MessageQueue:
 def queue_to_json(queue: MessageQueue) -> dict[str, Any]:
     """Return `queue` as the object Java reads as a MessageQueue."""
     return {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+
+
+def queue_table(table: Mapping[MessageQueue, Any]) -> ObjectKeyed:
+    """Return `table` as what Java reads as a Map with MessageQueue keys, sorted by queue."""
+    return ObjectKeyed(tuple((queue_to_json(queue), table[queue]) for queue in sorted(table)))
+
+
+def queue_table_in(source: dict[str, Any], name: str) -> dict[MessageQueue, Any]:
+    """Return the object in field `name` whose keys are message queues; missing is empty."""
+    return {queue_from_key(key): value for key, value in object_in(source, name).items()}
+
+
+def offset_table_in(source: dict[str, Any], name: str) -> dict[MessageQueue, int]:
+    """Return the offset of each queue in field `name`; missing is empty."""
+    table = queue_table_in(source, name)
+    return {queue: as_int(offset, f"the offset of {queue}") for queue, offset in table.items()}

@@ -18,8 +18,9 @@ from orderly.protocol.json_values import (
     load_object,
     object_in,
     objects_in,
-    queue_from_key,
+    queue_table_in,
     text_in,
+    time_in,
 )
 
 
@@ -73,7 +74,7 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
         queue: TopicOffset(
             int_in(offsets, "minOffset", 0),
             int_in(offsets, "maxOffset", 0),
-            int_in(offsets, "lastUpdateTimestamp", 0) / 1000,
+            time_in(offsets, "lastUpdateTimestamp"),
         )
         for queue, offsets in _offset_table(body)
     }
@@ -86,18 +87,15 @@ def decode_consume_stats(body: bytes) -> dict[MessageQueue, OffsetPair]:
             int_in(offsets, "brokerOffset", 0),
             int_in(offsets, "consumerOffset", 0),
             int_in(offsets, "pullOffset", 0),
-            int_in(offsets, "lastTimestamp", 0) / 1000,
+            time_in(offsets, "lastTimestamp"),
         )
         for queue, offsets in _offset_table(body)
     }
 
 
 def _offset_table(body: bytes) -> list[tuple[MessageQueue, dict[str, Any]]]:
-    table = object_in(load_object(body), "offsetTable")
-    return [
-        (queue_from_key(key), as_object(offsets, "a queue's offsets"))
-        for key, offsets in table.items()
-    ]
+    table = queue_table_in(load_object(body), "offsetTable")
+    return [(queue, as_object(offsets, "a queue's offsets")) for queue, offsets in table.items()]
 
 
 def decode_connections(body: bytes) -> ConsumerConnections:

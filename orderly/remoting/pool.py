@@ -6,6 +6,7 @@ address would list a client twice: this is the only place that opens connections
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
@@ -18,6 +19,10 @@ from orderly.remoting.single_flight import SingleFlight
 
 class Connections:
     """The connections of one client. Thread-safe.
+
+    They belong to the process that made them. A forked child has copies of the sockets, but none
+    of the threads that read them, and of each lock whatever state it was in: there every use is
+    refused before any lock is touched, and nothing is said on the parent's connections.
 
     Args:
         connect_timeout: seconds.
@@ -37,6 +42,7 @@ class Connections:
         on_open: Callable[[Connection], None],
         on_loss: Callable[[Connection], None],
     ) -> None:
+        self._process = os.getpid()
         self._connect_timeout = connect_timeout
         self._max_frame = max_frame
         self._on_request = on_request
@@ -48,8 +54,32 @@ class Connections:
         self._open: dict[str, Connection] = {}
         self._closed = False
 
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked child's copy of another process's connections."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Refuse the use of a forked child's copy. Takes no lock: one may be held for ever there.
+
+        Whatever stands on connections asks this first, before its own locks, in each public call.
+
+        Raises:
+            LifecycleError: this process did not make them.
+        """
+        if self.foreign:
+            raise LifecycleError(
+                f"this client was made before a fork, by process {self._process}; make a new one"
+                " in the child, after the fork"
+            )
+
     def connected(self, address: str) -> Connection | None:
-        """The open connection to `address`, or None. Never connects, never waits."""
+        """The open connection to `address`, or None. Never connects, never waits.
+
+        Raises:
+            LifecycleError: in a forked child.
+        """
+        self.check_process()
         connection = self._open.get(address)
         return connection if connection is not None and connection.alive else None
 
@@ -61,12 +91,14 @@ class Connections:
 
         Raises:
             ConnectFailed: names the address and what to check.
-            LifecycleError: after `close`.
+            LifecycleError: after `close`, or in a forked child.
         """
         return self.connected(address) or self._opening.do(address, lambda: self._connect(address))
 
     def close(self) -> None:
-        """Close all connections and refuse new ones. Idempotent."""
+        """Close all connections and refuse new ones. Idempotent; no effect in a forked child."""
+        if self.foreign:
+            return
         with self._lock:
             self._closed = True
             connections = list(self._open.values())

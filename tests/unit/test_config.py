@@ -130,7 +130,7 @@ def test_bad_consumer_settings(setting):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"order": "key"}, {"model": "broadcasting"}, {"max_reconsume_times": 16}],
+    [{"order": "key"}],
     ids=str,
 )
 def test_nothing_that_is_missing_is_silently_ignored(setting):

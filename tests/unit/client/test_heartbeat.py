@@ -285,11 +285,8 @@ def test_a_change_in_a_group_nobody_knows_is_ignored(client, broker, join):
 @pytest.mark.parametrize(
     "code",
     [
-        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-        RequestCode.GET_CONSUMER_RUNNING_INFO,
-        RequestCode.CONSUME_MESSAGE_DIRECTLY,
         RequestCode.CHECK_TRANSACTION_STATE,
+        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
         4711,
     ],
 )

@@ -5,11 +5,16 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
+from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.perform import performer
 from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.releasing import Releaser
 from orderly.consumer.session import Session
+from orderly.consumer.taking import Taker
 from orderly.errors import OrderlyError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.ordering.allocation import averagely
 from orderly.protocol.heartbeat import Subscription
 
 ME, OTHER = "me@1", "other@2"
@@ -90,7 +95,8 @@ def session(cluster):
         routes=SimpleNamespace(get=cluster.route),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
     )
-    session = Session("group", client, ConsumerConfig(consume_from="first"), "first")
+    config = ConsumerConfig(consume_from="first")
+    session = Session("group", client, config, performer("group", cluster), ConsumerHooks())
     session.subscriptions = {"orders": Subscription("orders")}
     return session
 
@@ -106,11 +112,16 @@ def again():
 
 
 @pytest.fixture
-def rebalancer(session, pulling, again):
+def releaser(session):
+    return Releaser(session, OffsetSaver(session))
+
+
+@pytest.fixture
+def rebalancer(session, releaser, pulling, again):
     def start(held):
         pulling.append(held.queue.queue_id)
 
-    return Rebalancer(session, OffsetSaver(session), start, again.append)
+    return Rebalancer(session, averagely, Taker(session, start), releaser, again.append)
 
 
 @pytest.fixture

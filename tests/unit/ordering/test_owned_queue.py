@@ -5,11 +5,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, Gate, OwnedQueue
+from orderly.ordering.owned_queue import PULL_IDLE, Drop, Gate, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 
 TRUST = 30.0
+NOW = 1.0
 
 
 def owned(start=0, *, asked_at=0.0, max_messages=4, max_bytes=10_000):
@@ -22,6 +23,14 @@ def loaded(count=3, **kwargs):
     queue = owned(**kwargs)
     queue.pull_gate(0)
     queue.pulled([message(i) for i in range(count)], count)
+    return queue
+
+
+def held(*offsets):
+    queue = owned(start=offsets[0])
+    queue.pull_gate(0)
+    queue.pulled([message(offset) for offset in offsets], offsets[-1] + 1)
+    queue.take(0, NOW)  # the claim is free again
     return queue
 
 
@@ -76,7 +85,7 @@ def test_results_in_hand_do_not_count_after_the_broker_named_another_offset():
     queue = loaded(count=3, start=0)
     batch = queue.take(1, 1)
     assert queue.pull_gate(1) is Gate.OPEN
-    assert queue.offset_illegal(2)
+    assert queue.restart_at(2, Drop.OFFSET_ILLEGAL)
     queue.finish(batch, Disposition.COMMIT, 2)
     assert queue.unsaved(2) == 2
 
@@ -86,7 +95,7 @@ def test_a_reset_may_go_back():
     batch = queue.take(3, 1)
     queue.finish(batch, Disposition.COMMIT, 1)
     queue.saved(3)
-    assert queue.offset_illegal(1)
+    assert queue.restart_at(1, Drop.OFFSET_ILLEGAL)
     assert queue.unsaved(2) == 1
 
 
@@ -257,3 +266,59 @@ class OwnedQueueMachine(RuleBasedStateMachine):
 
 TestOwnedQueueHistories = OwnedQueueMachine.TestCase
 TestOwnedQueueHistories.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+
+
+def test_a_dead_letter_moves_the_offset_and_never_comes_again():
+    queue = held(0, 1, 2)
+    batch = queue.take(3, NOW)
+    queue.finish(batch, Disposition.PUT_BACK, NOW, finished={0, 1})
+    assert queue.offset == 2
+    assert [m.queue_offset for m in queue.take(3, NOW)] == [2]
+
+
+def test_a_dead_letter_behind_a_failed_message_does_not_move_the_offset():
+    queue = held(0, 1, 2)
+    queue.finish(queue.take(3, NOW), Disposition.PUT_BACK, NOW, finished={1})
+    assert queue.offset == 0
+    assert [m.queue_offset for m in queue.take(3, NOW)] == [0, 2]
+
+
+def test_a_paused_queue_hands_nothing_out_and_goes_on_where_it_was():
+    queue = held(0, 1)
+    queue.pause()
+    assert queue.take(1, NOW) == []
+    assert queue.pull_gate(NOW) is Gate.PAUSED
+    assert queue.resume(NOW)
+    assert [m.queue_offset for m in queue.take(1, NOW)] == [0]
+
+
+def test_a_message_in_hand_during_a_pause_still_counts():
+    queue = held(0, 1)
+    batch = queue.take(1, NOW)
+    queue.pause()
+    queue.finish(batch, Disposition.COMMIT, NOW)
+    assert queue.offset == 1
+
+
+def test_after_a_seek_results_in_hand_do_not_count():
+    queue = held(5, 6)
+    batch = queue.take(1, NOW)
+    assert queue.restart_at(0, Drop.MOVED)
+    queue.finish(batch, Disposition.COMMIT, NOW)
+    assert queue.unsaved(NOW) == 0
+
+
+def test_a_queue_that_is_not_pulled_for_two_minutes_is_stalled_unless_it_may_not_be_pulled():
+    queue = owned(asked_at=NOW)
+    assert not queue.pull_stalled(NOW + PULL_IDLE)
+    assert queue.pull_stalled(NOW + PULL_IDLE + 1)
+    queue.pause()
+    assert not queue.pull_stalled(NOW + PULL_IDLE + 1)
+    queue.resume(NOW + PULL_IDLE)
+    assert not queue.pull_stalled(NOW + PULL_IDLE + 1)
+
+
+def test_a_message_that_was_not_tried_has_no_attempt_counted():
+    queue = held(0, 1, 2)
+    queue.finish(queue.take(3, NOW), Disposition.PUT_BACK, NOW, finished={0}, untried={2})
+    assert [(m.queue_offset, m.reconsume_times) for m in queue.take(3, NOW)] == [(1, 1), (2, 0)]

@@ -10,6 +10,10 @@ from orderly.ordering.process_queue import ProcessQueue
 from tests.support.messages import message
 
 
+def span(messages):
+    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None
+
+
 class ProcessQueueMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
@@ -42,8 +46,7 @@ class ProcessQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def commit(self):
-        expected = self.in_hand[-1].queue_offset + 1 if self.in_hand else None
-        assert self.queue.commit() == expected
+        self.queue.commit()
         self.in_hand, self.last_batch = [], []
 
     @rule()
@@ -52,12 +55,17 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         self.pending = self.in_hand + self.pending
         self.in_hand, self.last_batch = [], []
 
-    @rule()
-    def put_back(self):
-        self.queue.put_back(self.last_batch)
-        again = [replace(m, reconsume_times=m.reconsume_times + 1) for m in self.last_batch]
-        self.pending = again + self.pending
-        self.in_hand = self.in_hand[: len(self.in_hand) - len(again)]
+    @rule(data=st.data())
+    def put_back(self, data):
+        offsets = [m.queue_offset for m in self.last_batch]
+        finished = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
+        self.queue.put_back(self.last_batch, finished)
+        self.pending = [
+            replace(m, reconsume_times=m.reconsume_times + 1)
+            for m in self.last_batch
+            if m.queue_offset not in finished
+        ] + self.pending
+        self.in_hand = self.in_hand[: len(self.in_hand) - len(self.last_batch)]
         self.last_batch = []
 
     @invariant()
@@ -67,6 +75,7 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         assert self.queue.count == len(held)
         assert self.queue.size == sum(m.stored_size for m in held)
         assert self.queue.head == (held[0] if held else None)
+        assert self.queue.spans == (span(self.pending), span(self.in_hand))
 
 
 TestProcessQueue = ProcessQueueMachine.TestCase

@@ -15,7 +15,6 @@ from orderly.protocol.bodies import (
     decode_route,
     decode_topic_list,
     lock_request,
-    subscription_group_request,
 )
 
 ROUTE = (
@@ -107,15 +106,6 @@ def test_lists_of_members_topics_and_groups_are_read():
     assert decode_consumer_ids(b'{"consumerIdList":["b@2","a@1"]}') == ("b@2", "a@1")
     assert decode_topic_list(b'{"topicList":["b","a"]}') == ("a", "b")
     assert decode_group_list(b'{"subscriptionGroupTable":{"y":{},"x":{}}}') == ("x", "y")
-
-
-def test_a_subscription_group_is_enabled_and_notified():
-    fields = json.loads(subscription_group_request("g", fifo=True))
-    assert fields["groupName"] == "g"
-    assert fields["consumeEnable"]
-    assert fields["notifyConsumerIdsChangedEnable"]
-    assert fields["consumeMessageOrderly"]
-    assert not json.loads(subscription_group_request("g"))["consumeMessageOrderly"]
 
 
 def test_a_name_that_is_no_text_is_refused_when_written():

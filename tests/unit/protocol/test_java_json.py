@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ProtocolError
-from orderly.protocol.java_json import MAX_DEPTH, MAX_JSON, loads
+from orderly.protocol.java_json import MAX_DEPTH, MAX_JSON, ObjectKeyed, dumps, loads
 
 text = st.text(st.characters(codec="utf-8"), max_size=10)
 scalars = st.none() | st.booleans() | st.integers() | text
@@ -129,3 +129,26 @@ def test_garbage_gives_a_value_or_a_protocol_error(data):
         loads(data)
     except ProtocolError:
         return
+
+
+@given(documents)
+def test_what_is_written_is_read_again(document):
+    assert loads(dumps(document)) == document
+
+
+@given(st.lists(st.tuples(flat_objects, documents), unique_by=lambda pair: canonical(pair[0])))
+def test_object_keys_are_written_as_objects_wherever_they_stand(pairs):
+    expected = {canonical(key): value for key, value in pairs}
+    for wrap in (lambda inner: inner, lambda inner: [inner], lambda inner: {"table": inner}):
+        assert loads(dumps(wrap(ObjectKeyed(tuple(pairs))))) == wrap(expected)
+
+
+def test_an_object_key_has_no_quotes():
+    table = ObjectKeyed((({"topic": "t", "queueId": 0}, 7),))
+    assert dumps({"offsets": table}) == b'{"offsets":{{"topic":"t","queueId":0}:7}}'
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\ud800": 1}, float("nan"), [float("inf")]])
+def test_what_json_cannot_say_is_refused_when_written(value):
+    with pytest.raises(ProtocolError):
+        dumps(value)

@@ -19,15 +19,23 @@ class ConsumeContext:
 
     Attributes:
         message_queue: the queue the messages came from.
+        group: the consumer group.
         attempt: 1 for the first try of the batch's first message; counted in memory, so a
             rebalance or a restart begins anew.
         auto_commit: set it to False before returning to answer with SUCCESS (keep), COMMIT or
             ROLLBACK; it holds for this call only (Java: ConsumeOrderlyContext).
+        finished: queue offsets that `done` named.
+        untried: queue offsets that `not_tried` named.
+        rejected: queue offset -> reason, of what `dead_letter` named.
     """
 
     message_queue: MessageQueue
+    group: str = ""
     attempt: int = 1
     auto_commit: bool = True
+    finished: set[int] = field(default_factory=set, init=False)
+    untried: set[int] = field(default_factory=set, init=False)
+    rejected: dict[int, str] = field(default_factory=dict, init=False)
     _suspend: float | None = field(default=None, init=False)
 
     @property
@@ -47,6 +55,33 @@ class ConsumeContext:
         if not MIN_SUSPEND <= seconds <= MAX_SUSPEND:
             raise ConfigError(f"suspend takes {MIN_SUSPEND} to {MAX_SUSPEND} s, not {seconds}")
         self._suspend = seconds
+        return ConsumeResult.SUSPEND
+
+    def done(self, message: ReceivedMessage) -> None:
+        """Say that one message of the batch is done, whatever becomes of the others.
+
+        It does not come again if the batch is suspended. Of use with a `batch_size` over 1.
+        """
+        self.finished.add(message.queue_offset)
+
+    def not_tried(self, message: ReceivedMessage) -> None:
+        """Say that one message of the batch was not looked at, because one before it failed.
+
+        It comes again without having an attempt counted against it.
+        """
+        self.untried.add(message.queue_offset)
+
+    def dead_letter(self, message: ReceivedMessage, reason: str) -> ConsumeResult:
+        """Send one message of the batch to the group's dead letters instead of trying it again.
+
+        Returns SUSPEND: `return context.dead_letter(message, "no such account")`. Once the dead
+        letter is stored the message counts as done and the queue goes on; until then it waits.
+
+        Args:
+            message: of this batch.
+            reason: for the log; not stored with the message.
+        """
+        self.rejected[message.queue_offset] = reason
         return ConsumeResult.SUSPEND
 
 

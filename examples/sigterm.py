@@ -1,0 +1,50 @@
+"""A service that ends cleanly when it is told to: SIGTERM (docker stop, Kubernetes, systemd) or ^C.
+
+    ORDERLY_NAMESRV=localhost:9876 python examples/sigterm.py GROUP TOPIC
+
+The signal's handler only leaves a note; the main thread reads it and closes the consumer. Python
+runs a signal's handler in the main thread, between any two steps of what that thread is doing: it
+may be holding the very lock that close() waits for, and then nothing goes on, ever. SimpleQueue is
+made for such notes: its put() may interrupt its own get(). threading.Event is not.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from orderly import ConsumeContext, ConsumerConfig, ConsumeResult, OrderlyConsumer, ReceivedMessage
+
+
+def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> ConsumeResult:
+    """Do the work: one message at a time of a queue, up to 20 queues side by side."""
+    for message in messages:
+        time.sleep(0.02)
+        print("handled", message.queue.queue_id, message.queue_offset, message.sharding_key)
+    return ConsumeResult.SUCCESS
+
+
+def main(group: str, topic: str) -> None:
+    """Consume until a signal comes."""
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: signals.put(received))
+
+    # Give the orchestrator a longer grace period (Kubernetes: terminationGracePeriodSeconds, 30)
+    # than the consumer: after it comes SIGKILL, and then the queues stay locked for a minute.
+    config = ConsumerConfig(consume_from="first", close_timeout=20)
+    consumer = OrderlyConsumer(group, handle, config=config)
+    with consumer.subscribe(topic):
+        print(consumer.state)
+        received = signals.get()
+        print("closing on", signal.Signals(received).name)
+    # Closed: handlers have ended, offsets are saved, the queues are free for the next member.
+    print(consumer.state)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # each line is seen at once, also through a pipe
+    main(*sys.argv[1:])

@@ -1,0 +1,168 @@
+"""A reset of a group's offsets: planned, told, done, and seen at the brokers.
+
+The options and questions are in `offsets`. What was planned is what is sent: one offset for
+each queue, so that the broker resets nothing the user has not seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orderly.errors import ConfigError, OrderlyError, RouteError
+from orderly.model import MessageQueue
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+    from orderly.monitoring.backlog import QueueBacklog
+
+_POLL = 0.2  # seconds between looks at the committed offsets
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReset:
+    """One queue: where the group is (None: never committed), and where it shall be."""
+
+    queue: MessageQueue
+    minimum: int
+    maximum: int
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """To the oldest message of each queue."""
+
+    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  one question, four answers
+        """The queue's minimum."""
+        assert row.minimum is not None
+        return row.minimum
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """To the end of each queue: what is there is skipped."""
+
+    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  see Earliest
+        """The queue's maximum."""
+        assert row.maximum is not None
+        return row.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """To the first message stored at or after a time (seconds since the epoch)."""
+
+    time: float
+
+    def offset(self, client: Client, row: QueueBacklog) -> int:
+        """As the broker searches; a queue without such a message: its maximum."""
+        assert row.minimum is not None
+        assert row.maximum is not None
+        found = client.brokers.search_offset(row.queue, self.time)
+        return min(max(found, row.minimum), row.maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """One queue, to an offset."""
+
+    broker: str
+    queue_id: int
+    value: int
+
+    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  see Earliest
+        """The offset asked for."""
+        from orderly.client.group_admin import check_offset  # noqa: PLC0415  `--help` needs no sockets
+
+        assert row.minimum is not None
+        assert row.maximum is not None
+        check_offset(row.queue, self.value, row.minimum, row.maximum)
+        return self.value
+
+
+Target = Earliest | Latest | Moment | Exact
+
+
+def plan(client: Client, group: str, topic: str, target: Target) -> list[QueueReset]:
+    """Work out where each queue goes; sends nothing.
+
+    Raises:
+        ConfigError: the queue does not exist, or does not have the offset.
+        RouteError: a queue's offsets could not be read.
+    """
+    from orderly.monitoring.collect import collect  # noqa: PLC0415  `--help` needs no sockets
+
+    rows = collect(client, group, topic)
+    if isinstance(target, Exact):
+        rows = [_row_of(target, topic, rows)]
+    return [_reset(client, target, row) for row in rows]
+
+
+def _row_of(target: Exact, topic: str, rows: Sequence[QueueBacklog]) -> QueueBacklog:
+    wanted = MessageQueue(topic, target.broker, target.queue_id)
+    for row in rows:
+        if row.queue == wanted:
+            return row
+    known = ", ".join(f"{row.queue.broker_name}:{row.queue.queue_id}" for row in rows)
+    raise ConfigError(
+        f"topic {topic} has no queue {target.broker}:{target.queue_id}; it has: {known or 'none'}"
+    )
+
+
+def _reset(client: Client, target: Target, row: QueueBacklog) -> QueueReset:
+    if not row.readable or row.minimum is None or row.maximum is None:
+        raise RouteError(
+            f"the offsets of {row.queue} could not be read, so nothing was reset; try again when"
+            " its broker answers"
+        )
+    after = target.offset(client, row)
+    return QueueReset(row.queue, row.minimum, row.maximum, row.committed, after)
+
+
+def members_online(client: Client, group: str) -> list[str] | None:
+    """Client ids of the group's members that are connected; None: not known."""
+    try:
+        members = client.admin.consumer_connections(group)
+    except OrderlyError:
+        return None
+    return [member.client_id for member in members.connections] if members else []
+
+
+def await_seen(
+    client: Client,
+    group: str,
+    resets: Sequence[QueueReset],
+    timeout: float,
+    on_progress: Callable[[int], None],
+) -> list[MessageQueue]:
+    """Wait until the brokers show the new offsets, or offsets that have gone on from there.
+
+    Args:
+        client: to ask with.
+        group: the group.
+        resets: what was sent.
+        timeout: seconds.
+        on_progress: called with the number of queues that show it, whenever it grows.
+
+    Returns:
+        The queues that did not show it in time; with luck empty.
+    """
+    deadline = time.monotonic() + timeout
+    left = list(resets)
+    while True:
+        found = [reset for reset in left if not _is_seen(client, group, reset)]
+        if len(found) < len(left):
+            on_progress(len(resets) - len(found))
+        left = found
+        if not left or time.monotonic() >= deadline:
+            return [reset.queue for reset in left]
+        time.sleep(_POLL)
+
+
+def _is_seen(client: Client, group: str, reset: QueueReset) -> bool:
+    committed = client.brokers.query_offset(group, reset.queue)
+    return committed == reset.after or committed != reset.before

@@ -1,0 +1,271 @@
+"""`orderly offsets show|reset`: a consumer group's offsets, to read and to set.
+
+What a reset does is `offset_reset`; here are the options, the texts and the exit codes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orderly.cli import NOT_MEASURED
+from orderly.cli.offset_reset import (
+    Earliest,
+    Exact,
+    Latest,
+    Moment,
+    QueueReset,
+    Target,
+    await_seen,
+    members_online,
+    plan,
+)
+from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.text import iso_time
+from orderly.config import check_group, check_topic
+from orderly.errors import ConfigError, OrderlyError
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+    from orderly.monitoring.backlog import QueueBacklog
+
+SHOW_SCHEMA = "orderly.offsets/v1"
+RESET_SCHEMA = "orderly.offsets-reset/v1"
+NOT_SEEN = 1  # exit code: sent, and not confirmed within --timeout
+
+
+@click.group()
+def offsets() -> None:
+    """A consumer group's offsets: show them, set them.
+
+    An offset is the position of the next message to consume. `-` means not known, or never
+    committed; it is never 0.
+    """
+
+
+@offsets.command("show")
+@click.option("--group", "-g", required=True, help="Consumer group.")
+@click.option("--topic", "-t", help="Only this topic; default: all it has offsets on.")
+@output_option
+@common_options
+@click.pass_context
+def show(ctx: click.Context, *, group: str, topic: str | None, output: str) -> int:
+    """Show minimum, committed offset and maximum per queue.
+
+    Exits 3 if a queue could not be read; what could be read is shown all the same.
+    """
+    check_group(group)
+    with settings_of(ctx).client() as client:
+        measured = time.time()
+        rows = _rows(client, group, topic)
+    if output == "json":
+        print_json(
+            {
+                "schema": SHOW_SCHEMA,
+                "time": iso_time(measured),
+                "group": group,
+                "queues": [_shown(row) for row in rows],
+            }
+        )
+    else:
+        headings = ("topic", "broker", "queue", "min", "committed", "max")
+        print_table(Table(headings, [tuple(_shown(row).values()) for row in rows]))
+    return 0 if all(row.readable and row.maximum is not None for row in rows) else NOT_MEASURED
+
+
+def _rows(client: Client, group: str, topic: str | None) -> list[QueueBacklog]:
+    from orderly.monitoring.collect import collect  # noqa: PLC0415  `--help` needs no sockets
+
+    rows = collect(client, group, topic)
+    if not rows:
+        raise ConfigError(
+            f"group {group} has no committed offset on any topic: check the name, or give --topic"
+            " to see a topic's queues"
+        )
+    return rows
+
+
+def _shown(row: QueueBacklog) -> dict[str, str | int | None]:
+    return {
+        "topic": row.queue.topic,
+        "broker": row.queue.broker_name,
+        "queue": row.queue.queue_id,
+        "min": row.minimum,
+        "committed": row.committed,
+        "max": row.maximum,
+    }
+
+
+def _read_queue(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    broker, _, number = text.rpartition(":")
+    if not broker or not (number.isascii() and number.isdecimal()):
+        raise click.BadParameter("write BROKER:ID, as in broker-a:0", ctx, param)
+    return broker, int(number)
+
+
+def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        hint = "write an ISO 8601 time, as in 2026-01-31T12:00:00Z (without a zone: local time)"
+        raise click.BadParameter(hint, ctx, param) from error
+
+
+@offsets.command("reset")
+@click.option("--group", "-g", required=True, help="Consumer group.")
+@click.option("--topic", "-t", required=True, help="Topic.")
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="One queue, with --queue.")
+@click.option("--queue", metavar="BROKER:ID", callback=_read_queue, help="The queue: broker-a:0.")
+@click.option(
+    "--to-time",
+    metavar="ISO8601",
+    callback=_read_time,
+    help="All queues, to the first message stored at or after it.",
+)
+@click.option("--to-earliest", is_flag=True, help="All queues, to the oldest message.")
+@click.option("--to-latest", is_flag=True, help="All queues, to the end: skip what is there.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Seconds to wait until the brokers show it.",
+)
+@output_option
+@common_options
+@click.pass_context
+def reset(
+    ctx: click.Context,
+    /,
+    *,
+    group: str,
+    topic: str,
+    dry_run: bool,
+    yes: bool,
+    timeout: float,
+    output: str,
+    **targets: Any,
+) -> int:
+    """Set a group's offsets: consume again, or skip.
+
+    Members may run: each takes its new offsets with the next pull of the queue, at the latest
+    after some 20 seconds, and what it has in hand then is not committed any more. In what comes
+    again the order per key is kept.
+
+    Exit codes: 0 done; 1 sent, and the brokers did not show it within --timeout; 3 refused.
+    """
+    check_group(group)
+    check_topic(topic)
+    target = _target(ctx, **targets)
+    if output == "json" and not (yes or dry_run):
+        raise click.UsageError("with --output json give --yes or --dry-run", ctx)
+    with settings_of(ctx).client() as client:
+        planned_at = time.time()
+        resets = plan(client, group, topic, target)
+        members = members_online(client, group)
+        if output == "table":
+            _print_plan(resets)
+        if not dry_run:
+            if not (yes or _confirmed(ctx, group, len(resets))):
+                click.echo("nothing was changed", err=True)
+                return NOT_MEASURED
+            left = _apply(client, group, resets, timeout)
+    if output == "json":
+        names = {"group": group, "topic": topic, "clients": members, "dry_run": dry_run}
+        heading = {"schema": RESET_SCHEMA, "time": iso_time(planned_at)}
+        print_json(heading | names | {"queues": [_planned(entry) for entry in resets]})
+    if dry_run:
+        return 0
+    _tell_members(members)
+    return NOT_SEEN if left else 0
+
+
+def _target(
+    ctx: click.Context,
+    *,
+    to_offset: int | None,
+    queue: tuple[str, int] | None,
+    to_time: float | None,
+    to_earliest: bool,
+    to_latest: bool,
+) -> Target:
+    if (to_offset is None) != (queue is None):
+        raise click.UsageError("--to-offset and --queue go together: one queue, one offset", ctx)
+    chosen: list[Target] = []
+    if to_offset is not None and queue is not None:
+        chosen.append(Exact(*queue, to_offset))
+    if to_time is not None:
+        chosen.append(Moment(to_time))
+    if to_earliest:
+        chosen.append(Earliest())
+    if to_latest:
+        chosen.append(Latest())
+    if len(chosen) != 1:
+        options = "--to-offset with --queue, --to-time, --to-earliest or --to-latest"
+        raise click.UsageError(f"give exactly one of {options}", ctx)
+    return chosen[0]
+
+
+def _print_plan(resets: Sequence[QueueReset]) -> None:
+    headings = ("topic", "broker", "queue", "min", "max", "before", "after")
+    print_table(
+        Table(headings, [(entry.queue.topic, *_planned(entry).values()) for entry in resets])
+    )
+
+
+def _planned(entry: QueueReset) -> dict[str, str | int | None]:
+    return {
+        "broker": entry.queue.broker_name,
+        "queue": entry.queue.queue_id,
+        "min": entry.minimum,
+        "max": entry.maximum,
+        "before": entry.before,
+        "after": entry.after,
+    }
+
+
+def _confirmed(ctx: click.Context, group: str, queues: int) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody to ask here: give --yes (or --dry-run)", ctx)
+    return click.confirm(f"Reset {queues} queues of group {group}?", err=True)
+
+
+def _apply(client: Client, group: str, resets: Sequence[QueueReset], timeout: float) -> list[Any]:
+    """Send the resets and wait until they are seen; the queues where they were not."""
+    try:
+        client.groups.reset_queues(group, {entry.queue: entry.after for entry in resets})
+    except OrderlyError:
+        click.echo("not all queues were reset; `orderly offsets show` tells which", err=True)
+        raise
+
+    def progress(seen: int) -> None:
+        click.echo(f"{seen} of {len(resets)} queues show the new offset", err=True)
+
+    left = await_seen(client, group, resets, timeout, progress)
+    for queue in left:
+        click.echo(f"{queue} does not show it after {timeout:g} s", err=True)
+    return left
+
+
+def _tell_members(members: list[str] | None) -> None:
+    if members is None:
+        text = "whether members are online is not known"
+    elif members:
+        text = f"{len(members)} online: each takes it with its next pull, within some 20 s"
+    else:
+        text = "nobody is online: the next member to start begins there"
+    click.echo(text, err=True)

@@ -1,0 +1,271 @@
+"""Administration of groups: reset their offsets, ask their members, read their settings.
+
+What only reads offsets, members and names is in `admin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orderly.client.admin import Admin, listed
+from orderly.client.masters import Masters
+from orderly.client.routes import Routes
+from orderly.config import check_group, check_topic
+from orderly.errors import BrokerError, ConfigError, RouteError
+from orderly.model import BrokerData, MessageQueue
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.filter_check import FilterCheck, encode_filter_check
+from orderly.protocol.frame import request
+from orderly.protocol.group_config import GroupConfig, decode_group_config
+from orderly.protocol.headers import (
+    GetConsumerConnections,
+    GetGroupConfig,
+    GetOffsetsOfMembers,
+    GetRunningInfo,
+    ResetOffset,
+    to_ext,
+)
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.reset_bodies import decode_offsets_of_members, decode_reset
+from orderly.protocol.running_info import RunningInfo, decode_running_info
+from orderly.protocol.stats_bodies import decode_connections
+
+_MEMBER_PATIENCE = 12.0  # seconds; the broker itself waits 10 for the member
+_THE_END = -1  # in place of a time
+# A broker that did not look at the queue would go by the time: better repeat all than skip all.
+_THE_START = 0
+_ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
+
+
+class GroupAdmin:
+    """Administrative requests about groups. Thread-safe; every method blocks.
+
+    If one of the brokers asked does not answer, the method raises.
+    """
+
+    def __init__(self, masters: Masters, admin: Admin, routes: Routes) -> None:
+        self._masters = masters
+        self._admin = admin
+        self._routes = routes
+
+    # --- offsets -------------------------------------------------------------------------------
+
+    def reset_offsets(
+        self, group: str, topic: str, *, moment: float | None = None, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Set the group's offset in every queue of a topic to a time.
+
+        A broker of release 5.2 or later resets by itself, whether members run or not: they learn
+        it with their next pull, which a message or 15 s of silence brings about. An older one (or
+        one with useServerSideResetOffset=false) tells the members, and refuses if there is none.
+
+        Args:
+            group: it must exist.
+            topic: its name.
+            moment: seconds since the epoch: the first message stored at or after it. None: the
+                end.
+            force: also forward. False: older brokers keep offsets that lie before; newer ones
+                do not look at it.
+
+        Returns:
+            The new offsets.
+
+        Raises:
+            GroupNotFound: a broker does not know the group.
+            BrokerError: among others: no member is online, and the broker needs one.
+        """
+        header = ResetOffset(
+            topic=check_topic(topic),
+            group=check_group(group),
+            timestamp=_THE_END if moment is None else round(moment * 1000),
+            is_force=force,
+        )
+        what = f"a reset of group {group!r} on topic {topic!r}"
+        command = request(header.code, to_ext(header))
+        replies = self._masters.ask_each(self._masters.of(topic), command, what)
+        return {queue: at for reply in replies for queue, at in decode_reset(reply.body).items()}
+
+    def reset_queues(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Set the group's offset in some queues, each to its own value.
+
+        All is checked before anything is sent; but a broker that fails on the way leaves its
+        queues, and those after them, as they were.
+
+        Args:
+            group: it must exist.
+            offsets: by queue; minimum to maximum of the queue.
+
+        Raises:
+            ConfigError: no such queue, an offset the queue does not have, or a broker that can
+                reset only whole topics.
+            GroupNotFound: a broker does not know the group.
+        """
+        check_group(group)
+        self._check_offsets(offsets)
+        holders = {queue: self._holder(queue) for queue in sorted(offsets)}
+        for broker in {b.broker_name: b for b in holders.values()}.values():
+            self._require_own_resets(broker)
+        for queue, broker in holders.items():
+            header = ResetOffset(
+                topic=queue.topic,
+                group=group,
+                timestamp=_THE_START,
+                queue_id=queue.queue_id,
+                offset=offsets[queue],
+            )
+            what = f"a reset of group {group!r} in {queue} to {offsets[queue]}"
+            self._masters.ask(broker, request(header.code, to_ext(header)), what)
+
+    def _check_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        for topic in sorted({queue.topic for queue in offsets}):
+            spans = self._admin.topic_stats(topic)
+            for queue in sorted(queue for queue in offsets if queue.topic == topic):
+                if queue not in spans:
+                    raise ConfigError(
+                        f"topic {topic} has no queue {queue}; it has: {listed(map(str, spans))}"
+                    )
+                span = spans[queue]
+                check_offset(queue, offsets[queue], span.min_offset, span.max_offset)
+
+    def _holder(self, queue: MessageQueue) -> BrokerData:
+        broker = self._routes.get(queue.topic).broker(queue.broker_name)
+        if broker is None:
+            raise RouteError(f"{queue} has no broker in its topic's route; wait until it is back")
+        return broker
+
+    def _require_own_resets(self, broker: BrokerData) -> None:
+        """Refuse a broker that would take one queue's reset for one of the whole topic."""
+        command = request(RequestCode.GET_BROKER_CONFIG)
+        reply = self._masters.ask(broker, command, "its configuration")
+        if b"useServerSideResetOffset=true" not in reply.body.split():
+            raise ConfigError(
+                f"broker {broker.broker_name!r} resets only whole topics: set"
+                " useServerSideResetOffset=true in its configuration (release 5.1 or later)"
+            )
+
+    # --- members -------------------------------------------------------------------------------
+
+    def running_info(self, group: str, client_id: str, *, stack: bool = False) -> RunningInfo:
+        """What a member of the group says about itself.
+
+        Args:
+            group: its name.
+            client_id: of the member, as `Admin.consumer_connections` lists it.
+            stack: also the stacks of its threads, if it gives them away.
+
+        Raises:
+            ConfigError: no such member is online.
+            BrokerError: the member refused, or did not answer within 10 s.
+        """
+        header = GetRunningInfo(
+            consumer_group=check_group(group), client_id=client_id, jstack_enable=stack
+        )
+        reply = self._masters.ask(
+            self._broker_of(group, client_id),
+            request(header.code, to_ext(header)),
+            f"the running info of {client_id!r} in group {group!r}",
+            timeout=_MEMBER_PATIENCE,
+        )
+        return decode_running_info(reply.body)
+
+    def _broker_of(self, group: str, client_id: str) -> BrokerData:
+        """A broker that has the member's heartbeat."""
+        header = GetConsumerConnections(consumer_group=group)
+        command = request(header.code, to_ext(header))
+        online: set[str] = set()
+        for broker in self._masters.all():
+            what = f"the members of group {group!r}"
+            reply = self._masters.ask(broker, command, what, accept=_ONLINE_OR_NOT)
+            if reply.code == ResponseCode.SUCCESS:
+                online |= {c.client_id for c in decode_connections(reply.body).connections}
+            if client_id in online:
+                return broker
+        raise ConfigError(
+            f"no member {client_id!r} of group {group!r} is online; online: {listed(online)}"
+        )
+
+    def member_offsets(self, group: str, topic: str) -> dict[str, dict[MessageQueue, int]]:
+        """Which offset comes next, by client id and owned queue, as the members say themselves.
+
+        A member that does not answer its broker within 5 s is left out.
+
+        Raises:
+            BrokerError: among others: a broker without a member of the group.
+        """
+        header = GetOffsetsOfMembers(topic=check_topic(topic), group=check_group(group))
+        found: dict[str, dict[MessageQueue, int]] = {}
+        for broker in self._masters.of(topic):
+            reply = self._masters.ask(
+                broker,
+                request(header.code, to_ext(header)),
+                f"the offsets of the members of group {group!r}",
+                timeout=_MEMBER_PATIENCE,
+            )
+            for client_id, offsets in decode_offsets_of_members(reply.body).items():
+                found.setdefault(client_id, {}).update(offsets)
+        return found
+
+    # --- settings ------------------------------------------------------------------------------
+
+    def group_config(self, group: str, broker: str) -> GroupConfig:
+        """The group's settings on a broker, which creates the group unless it must not.
+
+        Args:
+            group: its name.
+            broker: the broker's name.
+
+        Raises:
+            GroupNotFound: no such group, and the broker does not create groups by itself.
+            ConfigError: no such broker.
+        """
+        header = GetGroupConfig(group=check_group(group))
+        command = request(header.code, to_ext(header))
+        known = {data.broker_name: data for data in self._masters.all()}
+        if broker not in known:
+            raise ConfigError(f"there is no broker {broker!r}; there are: {listed(known)}")
+        reply = self._masters.ask(known[broker], command, f"the settings of group {group!r}")
+        return decode_group_config(reply.body)
+
+    def check_filter(self, group: str, subscription: Subscription, client_id: str) -> None:
+        """Ask every broker of the topic whether it understands a filter that is not by tags.
+
+        Raises:
+            ConfigError: a broker refuses the expression, or does not filter that way at all.
+        """
+        body = encode_filter_check(FilterCheck(client_id, check_group(group), subscription))
+        command = request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+        what = f"filter {subscription.expression!r} of topic {subscription.topic!r}"
+        for broker in self._masters.of(subscription.topic):
+            try:
+                self._masters.ask(broker, command, what)
+            except BrokerError as error:
+                reason = _refused_filter(subscription, error)
+                if reason is None:
+                    raise
+                raise ConfigError(f"broker {broker.broker_name!r} {reason}") from error
+
+
+def check_offset(queue: MessageQueue, offset: int, minimum: int, maximum: int) -> None:
+    """Refuse an offset that the queue does not have.
+
+    Raises:
+        ConfigError: with the range.
+    """
+    if not minimum <= offset <= maximum:
+        raise ConfigError(
+            f"offset {offset} is not in {queue}: it holds {minimum} to {maximum} (its end);"
+            " choose one of these"
+        )
+
+
+def _refused_filter(subscription: Subscription, error: BrokerError) -> str | None:
+    """Why the broker does not take the filter; None if it failed for another reason."""
+    if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+        return f"does not understand the filter {subscription.expression!r}: {error.remark}"
+    # "No such kind of filter" has no code of its own.
+    if error.code == ResponseCode.SYSTEM_ERROR and "does not support" in error.remark:
+        return (
+            f"does not filter by {subscription.expression_type}: set enablePropertyFilter=true in"
+            " its configuration, or subscribe by tags"
+        )
+    return None

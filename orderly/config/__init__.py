@@ -1,0 +1,26 @@
+"""Settings as frozen values, checked when they are made. Durations are seconds, sizes bytes.
+
+`from_env()` reads `ORDERLY_<FIELD>` for each field, e.g. `ORDERLY_NAMESRV`. What is not
+available yet is refused here, so that no setting is silently ignored.
+"""
+
+from orderly.config.client import ClientConfig
+from orderly.config.consumer import ConsumerConfig
+from orderly.config.fields import MIB
+from orderly.config.functions import check_function
+from orderly.config.names import check_group, check_seconds, check_topic, parse_addresses
+from orderly.config.positions import parse_consume_from
+from orderly.config.producer import ProducerConfig
+
+__all__ = [
+    "MIB",
+    "ClientConfig",
+    "ConsumerConfig",
+    "ProducerConfig",
+    "check_function",
+    "check_group",
+    "check_seconds",
+    "check_topic",
+    "parse_addresses",
+    "parse_consume_from",
+]

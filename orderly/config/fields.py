@@ -1,0 +1,85 @@
+"""What every config does with its fields: check their types, read them from the environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from orderly.errors import ConfigError
+
+MIB = 1024 * 1024
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ConfigError with `message` unless `condition` holds."""
+    if not condition:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One type a field may have: what it is called, what it accepts, how its text is read."""
+
+    name: str
+    accepts: Callable[[object], bool]
+    read: Callable[[str], object]
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    finite = isinstance(value, int | float) and math.isfinite(value)
+    return finite and not isinstance(value, bool)
+
+
+def _read_bool(text: str) -> bool:
+    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
+        text.strip().lower()
+    ]
+
+
+_KINDS: dict[str, _Kind] = {
+    "int": _Kind("an int", _is_int, int),
+    "float": _Kind("a finite number", _is_number, float),
+    "str": _Kind("a str", lambda value: isinstance(value, str), str),
+    "bool": _Kind("True or False", lambda value: isinstance(value, bool), _read_bool),
+    "int | None": _Kind("an int or None", lambda value: value is None or _is_int(value), int),
+}
+
+
+def check_types(config: Any) -> None:
+    """Check the type of every field; a bool is no number, and neither is NaN."""
+    for field in fields(config):
+        kind, value = _KINDS[str(field.type)], getattr(config, field.name)
+        require(kind.accepts(value), f"{field.name} must be {kind.name}, not {value!r}")
+
+
+class FromEnv:
+    """Adds `from_env()` to a config; explicit arguments win over the environment."""
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None, **explicit: Any) -> Self:
+        """Read `ORDERLY_<FIELD>` from `env` (default: os.environ); `explicit` fields win.
+
+        Raises:
+            ConfigError: a variable that cannot be read as its field's type.
+        """
+        env = os.environ if env is None else env
+        found: dict[str, Any] = {
+            f.name: _from_text(f.name, str(f.type), env[f"ORDERLY_{f.name.upper()}"])
+            for f in fields(cls)  # type: ignore[arg-type]
+            if f"ORDERLY_{f.name.upper()}" in env
+        }
+        return cls(**(found | explicit))
+
+
+def _from_text(name: str, kind: str, text: str) -> object:
+    try:
+        return _KINDS[kind].read(text)
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"ORDERLY_{name.upper()}={text!r} must be {_KINDS[kind].name}") from error

@@ -1,0 +1,69 @@
+"""Names and addresses as a broker accepts them; what is not one is refused before it is sent."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from orderly.errors import ConfigError
+
+DEFAULT_NAMESRV_PORT = 9876
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
+_MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
+
+
+def check_seconds(name: str, value: float) -> float:
+    """Return `value` if it is a finite number of seconds above 0, else raise ConfigError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
+    return value
+
+
+def check_topic(topic: str) -> str:
+    """Return `topic` if a broker accepts it as a topic name, else raise ConfigError."""
+    return _check_name("topic", topic, _MAX_TOPIC)
+
+
+def check_group(group: str) -> str:
+    """Return `group` if a broker accepts it as a group name, else raise ConfigError."""
+    return _check_name("group", group, _MAX_GROUP)
+
+
+def _check_name(kind: str, name: str, limit: int) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"the {kind} name must be a non-empty str, not {name!r}")
+    if len(name) > limit:
+        raise ConfigError(
+            f"the {kind} name {name[:20]!r}… has {len(name)} characters; at most {limit}"
+        )
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"the {kind} name {name!r} may only contain letters, digits and %|_-")
+    return name
+
+
+def parse_addresses(namesrv: str) -> tuple[str, ...]:
+    """Split "host:port;host:port" (or commas) into addresses; the port defaults to 9876.
+
+    Raises:
+        ConfigError: empty, or a port that is not a number from 1 to 65535.
+    """
+    if not isinstance(namesrv, str):
+        raise ConfigError(f"namesrv must be a str such as 'host:9876', not {namesrv!r}")
+    parts = [part.strip() for part in re.split(r"[;,]", namesrv) if part.strip()]
+    if not parts:
+        raise ConfigError(
+            "no name server is set: pass namesrv='host:9876' or set ORDERLY_NAMESRV"
+            " (`orderly broker start` runs a local one)"
+        )
+    return tuple(_address(part) for part in parts)
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        host, port = text, str(DEFAULT_NAMESRV_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{text!r} is not a name server address; write host:port")
+    return f"{host}:{port}"

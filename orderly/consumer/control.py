@@ -1,0 +1,111 @@
+"""Steering single queues of a running consumer: pause, resume, and go on from another offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from orderly.config import parse_consume_from
+from orderly.consumer.puller import Puller
+from orderly.consumer.session import Held, Session, now
+from orderly.consumer.worker import Worker
+from orderly.errors import ConfigError, LifecycleError
+from orderly.model import MessageQueue
+from orderly.ordering.owned_queue import Drop
+
+
+class Control:
+    """Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        puller, worker: start again what a pause stopped.
+    """
+
+    def __init__(self, session: Session, puller: Puller, worker: Worker) -> None:
+        self._session = session
+        self._puller = puller
+        self._worker = worker
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Hand out and pull nothing more of these; they stay paused over a rebalance."""
+        chosen = _queues(queues)
+        self._session.paused |= chosen
+        for held in self._held(chosen):
+            with held.lock:
+                held.owned.pause()
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """End the pause of these; the others stay as they are."""
+        chosen = _queues(queues)
+        self._session.paused -= chosen
+        for held in self._held(chosen):
+            with held.lock:
+                run = held.owned.resume(now())
+            if run:
+                self._worker.submit(held)
+            self._puller.start(held)
+
+    def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
+        """Go on from another offset, which is committed; see `OrderlyConsumer.seek`."""
+        held = self._session.find(queue)
+        if held is None:
+            raise LifecycleError(
+                f"{queue} is not held by this consumer; `assignment` shows the queues that are"
+            )
+        offset = self._offset(queue, position)
+        with held.lock:
+            owned = held.owned
+            # What stands there already must not start anew: an `assigned` hook that seeks would
+            # be called again and again.
+            there = owned.offset == owned.next_pull == offset and not owned.messages.count
+            moved = there or owned.restart_at(offset, Drop.MOVED)
+        if not moved:
+            raise LifecycleError(f"{queue} is being given up; seek again once it is held")
+        if not there:
+            held.log.info("offset set by hand", seek_to=offset)
+            self._session.attention()
+        return offset
+
+    def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets, as a broker demands that does not reset by itself (220)."""
+        for queue, offset in offsets.items():
+            held = self._session.find(queue)
+            if held is None:
+                continue
+            with held.lock:
+                moved = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
+            if moved:
+                held.log.warning("offset reset by the broker", reset_to=offset)
+                self._session.attention()
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The lowest unfinished offset of each queue held of `topic`."""
+        return {h.queue: h.owned.offset for h in self._session.held() if h.queue.topic == topic}
+
+    def _held(self, queues: frozenset[MessageQueue]) -> list[Held]:
+        return [held for held in self._session.held() if held.queue in queues]
+
+    def _offset(self, queue: MessageQueue, position: int | str | datetime) -> int:
+        brokers = self._session.client.brokers
+        low, high = brokers.min_offset(queue), brokers.max_offset(queue)
+        if isinstance(position, bool):
+            raise ConfigError("an offset is an int, not a bool")
+        if isinstance(position, int):
+            if not low <= position <= high:
+                raise ConfigError(
+                    f"offset {position} of {queue} is outside what the broker has: {low} to {high}"
+                )
+            return position
+        meant = position if isinstance(position, datetime) else parse_consume_from(position)
+        if isinstance(meant, datetime):
+            return brokers.search_offset(queue, meant.timestamp())
+        return low if meant == "first" else high
+
+
+def _queues(queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
+    chosen = frozenset(queues)
+    for queue in chosen:
+        if not isinstance(queue, MessageQueue):
+            raise ConfigError(f"expected MessageQueue values, not {queue!r}")
+    return chosen

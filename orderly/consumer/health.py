@@ -1,0 +1,53 @@
+"""What a consumer says of its own health: values, and the JSON that probes show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from orderly.model import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHealth:
+    """One queue this consumer holds.
+
+    Attributes:
+        queue: which one.
+        why: what it is doing, or what it waits for: one word of the consumer's own list.
+        seconds: for how long a handler has been running, or for how much longer it waits.
+        committed_offset: the offset stored for the group; None if it is not known.
+        next_offset: the offset of the next message to pull; None before the first pull.
+        cached_messages, cached_bytes: pulled and not yet finished.
+    """
+
+    queue: MessageQueue
+    why: str
+    seconds: float | None
+    committed_offset: int | None
+    next_offset: int | None
+    cached_messages: int
+    cached_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One consumer at one moment.
+
+    Attributes:
+        live: False: it will not recover by itself; restart the process.
+        ready: it consumes, or there is nothing for it to consume.
+        state: created, running, failed or closed.
+        queues: those it holds, sorted.
+        reasons: sentences; empty if it is live and ready.
+    """
+
+    live: bool
+    ready: bool
+    state: str
+    queues: tuple[QueueHealth, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """All of it as one JSON object, for people and programs."""
+        return json.dumps(asdict(self))

@@ -1,0 +1,56 @@
+"""Functions a program may have called: around each handler call, and as queues come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orderly.consumer.statistics import ReturnType
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.context import ConsumeContext
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How one call of the handler ended.
+
+    Attributes:
+        kind: SUCCESS, TIME_OUT, EXCEPTION, RETURNNULL or FAILED (Java: ConsumeReturnType).
+        answer: what the handler returned, or the exception it raised.
+        seconds: how long it took.
+    """
+
+    kind: ReturnType
+    answer: object
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHooks:
+    """Functions of the program; each may be left out. One that raises is logged, nothing more.
+
+    Attributes:
+        before: (messages, context), on the handler's thread, just before it.
+        after: (messages, context, Consumed), on the handler's thread, before the result is applied.
+        assigned: (queues), locked and about to be pulled. On the rebalancer's thread; as long as
+            it takes, nothing else is rebalanced.
+        revoked: (queues), given up: handler ended, offset saved, unlocked.
+        lost: (queues), whose lock was lost: another member may be consuming them already.
+    """
+
+    before: Callable[[Sequence[ReceivedMessage], ConsumeContext], object] | None = None
+    after: Callable[[Sequence[ReceivedMessage], ConsumeContext, Consumed], object] | None = None
+    assigned: Callable[[tuple[MessageQueue, ...]], object] | None = None
+    revoked: Callable[[tuple[MessageQueue, ...]], object] | None = None
+    lost: Callable[[tuple[MessageQueue, ...]], object] | None = None
+
+    def call(self, name: str, log: Any, *args: object) -> None:
+        """Call the hook of that name, if there is one."""
+        hook = getattr(self, name)
+        if hook is None:
+            return
+        try:
+            hook(*args)
+        except Exception as error:
+            log.warning("a hook raised", hook=name, error=repr(error)[:200], exc_info=True)

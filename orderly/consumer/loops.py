@@ -1,0 +1,111 @@
+"""The parts of one running consumer, put together: what feeds what, and what runs how often."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+
+from orderly.consumer.calling import Caller
+from orderly.consumer.control import Control
+from orderly.consumer.direct import DirectConsumption
+from orderly.consumer.insight import Insight
+from orderly.consumer.lock_keeper import LockKeeper
+from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.puller import Puller
+from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.releasing import Releaser
+from orderly.consumer.session import Held, Session, now
+from orderly.consumer.taking import Taker
+from orderly.consumer.worker import Worker
+from orderly.ordering.allocation import Allocation
+from orderly.ordering.context import Handler
+from orderly.ordering.owned_queue import Drop
+from orderly.remoting.periodic import Periodic
+
+_RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
+
+
+class Loops:
+    """Thread-safe.
+
+    Args:
+        session: the consumer's shared state; its `attention` is set here.
+        handler: the user's function.
+        allocate: who gets which queues.
+    """
+
+    def __init__(self, session: Session, handler: Handler, allocate: Allocation) -> None:
+        self._session = session
+        self._attention = threading.Event()
+        session.attention = self._on_attention
+        caller = Caller(session, handler)
+        self.worker = Worker(session, caller, self._reopen)
+        self._puller = Puller(session, self.worker.submit)
+        self.control = Control(session, self._puller, self.worker)
+        self.insight = Insight(session)
+        self.direct = DirectConsumption(session, self.worker, caller)
+        saver = OffsetSaver(session)
+        self.releaser = Releaser(session, saver)
+        taker = Taker(session, self._puller.start)
+        rebalancer = Rebalancer(session, allocate, taker, self.releaser, self._again)
+        config = session.config
+        self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
+        keeper = LockKeeper(session, self._renew_again)
+        self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
+        self._offsets = self._periodic("offsets", config.commit_interval, saver.save_all)
+
+    def _periodic(
+        self, role: str, interval: float, work: Callable[[], object], first: float | None = None
+    ) -> Periodic:
+        first_after = interval if first is None else first
+        return Periodic(f"{role}-{self._session.group}", interval, work, first_after=first_after)
+
+    def start(self) -> None:
+        """Begin all rounds, the first rebalance at once."""
+        for loop in (self.rounds, self._locks, self._offsets):
+            loop.start()
+        self.rounds.wake()
+
+    def wind_down(self, seconds: float) -> bool:
+        """Release every queue; returns whether that was done within `seconds`."""
+        deadline = now() + seconds
+        self.rounds.stop()
+        self._puller.close()
+        self.releaser.drop_all(Drop.CLOSING)
+        while not self._released(deadline):
+            left = deadline - now()
+            if left <= 0:
+                return False
+            self._attention.wait(min(left, _RELEASE_RETRY))
+        return True
+
+    def wait_released(self) -> None:
+        """Block until every queue is released; its lock is renewed until then."""
+        while not self._released():
+            self._attention.wait(_RELEASE_RETRY)
+
+    def stop(self) -> None:
+        """End all rounds and threads; running handlers are not waited for."""
+        self._puller.close()
+        self.worker.close()
+        for loop in (self.rounds, self._locks, self._offsets):
+            loop.stop()
+
+    def _released(self, deadline: float = math.inf) -> bool:
+        self._attention.clear()
+        self.releaser.release_idle(deadline)
+        return not self._session.held()
+
+    def _on_attention(self) -> None:
+        self._attention.set()
+        self.rounds.wake()
+
+    def _again(self, seconds: float) -> None:
+        self.rounds.wake_within(seconds)
+
+    def _renew_again(self, seconds: float) -> None:
+        self._locks.wake_within(seconds)
+
+    def _reopen(self, held: Held) -> None:
+        self._puller.reopen(held)

@@ -1,0 +1,155 @@
+"""What is checked before a consumer joins its group: better a clear error than an idle member.
+
+What only an operator can judge is a warning: while a new version is rolled out, members may differ
+for a while. A question that a broker refuses to answer stops nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from orderly.client import Client
+from orderly.config import ConsumerConfig
+from orderly.errors import BrokerError, ConfigError
+from orderly.model import TopicRoute
+from orderly.ordering.start import RETRY_PREFIX
+from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.heartbeat import ALL_TAGS, ConsumeType, MessageModel, Subscription
+from orderly.protocol.stats_bodies import ConsumerConnections
+
+_TAG = "TAG"
+
+
+def check_start(
+    client: Client,
+    group: str,
+    subscriptions: Iterable[Subscription],
+    config: ConsumerConfig,
+    log: Any,
+) -> None:
+    """Check topics, filters, the group's settings and its other members.
+
+    Raises:
+        ConfigError: the consumer would get nothing, or disturb the members that are there.
+        TopicNotFound: a topic does not exist.
+        OrderlyError: no name server answered.
+    """
+    wanted = {subscription.topic: subscription for subscription in subscriptions}
+    routes = [client.routes.get(topic) for topic in wanted]
+    for route in routes:
+        check_readable(route)
+    for subscription in wanted.values():
+        check_filter(client, group, subscription)
+    try:
+        _check_group(client, group, routes, config, log)
+        members = client.admin.consumer_connections(group)
+    except BrokerError as error:
+        log.info("the group could not be looked at before the start", error=str(error))
+        return
+    if members is not None:
+        check_members(group, wanted, config, members, log)
+
+
+def check_readable(route: TopicRoute) -> None:
+    """Refuse a topic of which nothing may be read.
+
+    Raises:
+        ConfigError: no broker lets its queues be read.
+    """
+    if not route.read_queues():
+        raise ConfigError(
+            f"no queue of topic {route.topic} may be read: its read permission is off, or it has no"
+            " read queues; set them at the broker (mqadmin updateTopicPerm, updateTopic)"
+        )
+
+
+def check_filter(client: Client, group: str, subscription: Subscription) -> None:
+    """Have the brokers check a filter that is not by tags.
+
+    Raises:
+        ConfigError: a broker cannot read it, or does not filter that way.
+    """
+    if subscription.expression_type != _TAG:
+        client.groups.check_filter(group, subscription, client.client_id)
+
+
+def _check_group(
+    client: Client, group: str, routes: list[TopicRoute], config: ConsumerConfig, log: Any
+) -> None:
+    for name in sorted({broker.broker_name for route in routes for broker in route.brokers}):
+        check_settings(client.groups.group_config(group, name), name, config, log)
+
+
+def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, log: Any) -> None:
+    """Compare what a broker lets the group do with what we want.
+
+    Raises:
+        ConfigError: the broker would refuse our pulls.
+    """
+    remedy = "allow it with mqadmin updateSubGroup"
+    if not settings.consume_enabled:
+        raise ConfigError(f"broker {broker} forbids group {settings.name} to consume; {remedy}")
+    if config.broadcasting and not settings.broadcast_enabled:
+        raise ConfigError(f"broker {broker} forbids group {settings.name} to broadcast; {remedy}")
+    if not settings.orderly:
+        log.info(
+            "the group is not marked as ordered at the broker: this member keeps the order, but"
+            " gRPC members would not; mark it with mqadmin updateSubGroup -o true",
+            broker=broker,
+        )
+
+
+def check_members(
+    group: str,
+    wanted: dict[str, Subscription],
+    config: ConsumerConfig,
+    members: ConsumerConnections,
+    log: Any,
+) -> None:
+    """Compare us with the members that are there.
+
+    Raises:
+        ConfigError: they consume in another way, so that both would break each other's order.
+    """
+    if not members.connections:
+        return
+    model = MessageModel.BROADCASTING if config.broadcasting else MessageModel.CLUSTERING
+    if members.message_model != model or members.consume_type != ConsumeType.PASSIVELY:
+        raise ConfigError(
+            f"group {group} has members that consume as {members.consume_type},"
+            f" {members.message_model}; this one would as {ConsumeType.PASSIVELY}, {model}."
+            " Stop them first, or use another group"
+        )
+    theirs = {
+        topic: subscription
+        for topic, subscription in members.subscriptions.items()
+        if not topic.startswith(RETRY_PREFIX)
+    }
+    differences = subscription_differences(wanted, theirs)
+    if differences:
+        log.warning(
+            "members of the group subscribe differently; the last heartbeat wins at the broker, so"
+            " messages may be missed: give all members the same topics and filters",
+            differences=differences,
+            members=tuple(connection.client_id for connection in members.connections),
+        )
+
+
+def subscription_differences(
+    ours: dict[str, Subscription], theirs: dict[str, Subscription]
+) -> tuple[str, ...]:
+    """Say topic by topic where two members' subscriptions differ."""
+    return tuple(
+        f"{topic}: {_shown(ours.get(topic))} here, {_shown(theirs.get(topic))} there"
+        for topic in sorted(ours.keys() | theirs.keys())
+        if _shown(ours.get(topic)) != _shown(theirs.get(topic))
+    )
+
+
+def _shown(subscription: Subscription | None) -> str:
+    if subscription is None:
+        return "not subscribed"
+    if subscription.expression_type != _TAG:
+        return f"{subscription.expression_type} {subscription.expression!r}"
+    return repr(" || ".join(sorted(subscription.tags)) or ALL_TAGS)

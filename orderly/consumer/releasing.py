@@ -1,0 +1,112 @@
+"""Gives queues up: stop handing out, wait for the handler, save the offset, unlock.
+
+The lock is kept and renewed until the handler has ended, however long that takes (Java unlocks by
+force 20 s after the last renewal, beside the running handler).
+"""
+
+from __future__ import annotations
+
+import math
+
+from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import OrderlyError
+from orderly.ordering.owned_queue import Drop
+
+_FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING})
+_WORTH_A_WARNING = frozenset({Drop.STALLED})
+
+
+class Releaser:
+    """Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        saver: saves offsets before a lock is given back.
+    """
+
+    def __init__(self, session: Session, saver: OffsetSaver) -> None:
+        self._session = session
+        self._saver = saver
+
+    def drop(self, held: Held, reason: Drop) -> None:
+        """Stop handing out; what is in hand ends."""
+        with held.lock:
+            changed = held.owned.drop(reason)
+        if changed:
+            tell = held.log.warning if reason in _WORTH_A_WARNING else held.log.info
+            tell("queue given up", reason=reason.value)
+
+    def drop_all(self, reason: Drop) -> None:
+        """Stop handing out on every queue."""
+        for held in self._session.held():
+            self.drop(held, reason)
+
+    def drop_outdated(self) -> None:
+        """Give up the queues whose topic is no longer subscribed, or otherwise than they are held.
+
+        From the drop on nothing more is taken in, so no message is filtered by the old tags once
+        the new ones are set.
+        """
+        current = self._session.subscriptions
+        for held in self._session.held():
+            subscription = current.get(held.queue.topic)
+            if subscription is not held.subscription:
+                self.drop(held, Drop.RESUBSCRIBED if subscription else Drop.REVOKED)
+
+    def drop_stalled(self) -> None:
+        """Give up queues that have not been pulled for two minutes; they are taken anew."""
+        for held in self._session.held():
+            with held.lock:
+                stalled = held.owned.pull_stalled(now())
+            if stalled:
+                self.drop(held, Drop.STALLED)
+
+    def release_idle(self, deadline: float = math.inf) -> bool:
+        """Release each dropped queue that no handler works on; returns whether none is left.
+
+        Args:
+            deadline: after it no further queue is begun (seconds, `session.now`).
+        """
+        self._tell_losses()
+        leaving = [held for held in self._session.held() if held.owned.dropped is not None]
+        released = [now() < deadline and self._release(held) for held in leaving]
+        return all(released)
+
+    def _tell_losses(self) -> None:
+        """Tell the program at once, also while a handler still runs: it may want to stop it."""
+        for held in self._session.held():
+            if held.owned.dropped is Drop.LOST and not held.loss_told:
+                held.loss_told = True
+                self._session.hooks.call("lost", held.log, (held.queue,))
+
+    def _release(self, held: Held) -> bool:
+        with held.lock:
+            idle, reason = held.owned.idle, held.owned.dropped
+        assert reason is not None, "only dropped queues are released"
+        if not idle:
+            self._note_busy(held)
+            return False
+        try:
+            with self._session.locking:
+                self._saver.hand_on(held)
+                self._session.remove(held)
+        except OrderlyError as error:
+            held.failed_releases += 1
+            held.log.warning("queue not released; it is tried again", error=str(error))
+            return False
+        held.log.info("queue released", reason=reason.value)
+        if reason is not Drop.LOST:
+            self._session.hooks.call("revoked", held.log, (held.queue,))
+        # A queue dropped for any other reason is still ours by allocation: take it again.
+        return reason in _FOR_GOOD
+
+    def _note_busy(self, held: Held) -> None:
+        """Say once for each doubling of the wait that a handler holds a queue back."""
+        held.failed_releases += 1
+        since = held.owned.handling_since
+        if since is not None and held.failed_releases.bit_count() == 1:
+            held.log.info(
+                "the queue stays locked until its handler ends",
+                handler_running_seconds=round(now() - since, 1),
+            )

@@ -1,0 +1,156 @@
+"""Runs the user's function: attempts in place, then what `decide` says. A consumer's handler."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tenacity import (
+    Retrying,
+    retry_if_result,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_exponential,
+    wait_random,
+)
+
+from orderly.config import check_function
+from orderly.config.fields import require
+from orderly.listener.decide import Answer, Failed, decide, read_answer
+from orderly.listener.outcomes import Attempt, Block, DeadLetter, Done, Outcome
+from orderly.listener.rules import Retry, Rules
+from orderly.log import get_logger, where
+from orderly.model import ReceivedMessage
+from orderly.ordering.context import ConsumeContext
+from orderly.ordering.results import ConsumeResult
+
+Function = Callable[[ReceivedMessage, Attempt], Outcome]
+"""A user's function for one message."""
+
+
+class Listener:
+    """Makes a consumer's handler of a function for one message.
+
+        def ship(message, attempt):
+            ...
+            return Done()
+
+        OrderlyConsumer("shipping", Listener(ship, then=DeadLetter))
+
+    A failing message is tried again in place, then suspends its queue, longer each time, and at the
+    limit `then` decides. Nothing behind it in its queue runs before. Only `Done()` acknowledges.
+    Deliveries are counted in the consumer's memory.
+
+    Thread-safe: it keeps nothing between two calls; the function must be too, for queues run side
+    by side.
+
+    Args:
+        function: called with (message, attempt); answers with an Outcome. An Exception, None or
+            anything else is a failure. KeyboardInterrupt and SystemExit are passed on.
+        retry: the attempts in place.
+        suspend: seconds the queue waits after the first failed delivery, 0.01 to 30; doubled by
+            each further one.
+        max_suspend: the longest wait, up to 30 seconds.
+        limit: failed deliveries after which the next one is the last; None: there is none.
+        then: what happens at the limit, and after a fatal exception: `Block` (tried again every
+            `max_suspend` seconds, with an error event each time) or `DeadLetter`.
+        sleep: waits between attempts in place; a test may pass its own.
+
+    Raises:
+        ConfigError: not callable, or a setting outside its range.
+        NotAvailableYet: an async function.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        retry: Retry | None = None,
+        suspend: float = 1.0,
+        max_suspend: float = 30.0,
+        limit: int | None = 16,
+        then: type[Block | DeadLetter] = Block,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        check_function("the function", function)
+        retry = Retry() if retry is None else retry
+        require(isinstance(retry, Retry), f"retry must be a Retry, not {retry!r}")
+        self._function = function
+        self._fatal = retry.fatal
+        self._rules = Rules(suspend, max_suspend, limit, then)
+        self._retrying = _retrying(retry, sleep)
+        self._log = get_logger("orderly.listener")
+
+    def __call__(
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext
+    ) -> ConsumeResult:
+        """Handle a batch in order, up to the first message that is not done."""
+        for place, message in enumerate(messages):
+            result = self._handle(message, context)
+            if result is not None:
+                for later in messages[place + 1 :]:
+                    context.not_tried(later)
+                return result
+            context.done(message)
+        return ConsumeResult.SUCCESS
+
+    def _handle(self, message: ReceivedMessage, context: ConsumeContext) -> ConsumeResult | None:
+        """Run one message; returns what ends the batch, or None: the message is done."""
+        at = where(context.group, message.queue, message)
+        # Shared by all threads: tenacity keeps the state of a call per thread.
+        answer: Answer = self._retrying(self._attempt, message, itertools.count(1), at)
+        decision = decide(answer, message.reconsume_times, self._rules)
+        if isinstance(decision, Done):
+            return None
+        if isinstance(decision, DeadLetter):
+            return context.dead_letter(message, decision.reason)
+        if decision.problem is not None:
+            self._log.error(
+                "the message blocks its queue",
+                **at,
+                reason=decision.problem,
+                seconds=decision.seconds,
+            )
+        return context.suspend(decision.seconds)
+
+    def _attempt(
+        self, message: ReceivedMessage, numbers: Iterator[int], at: dict[str, Any]
+    ) -> Answer:
+        attempt = Attempt(next(numbers), delivery=message.reconsume_times + 1)
+        raised: Exception | None = None
+        try:
+            answer = read_answer(self._function(message, attempt))
+        except Exception as error:  # noqa: BLE001 - whatever the function raises is a failure
+            raised = error
+            answer = Failed(_shown(error), fatal=isinstance(error, self._fatal))
+        if isinstance(answer, Failed):
+            self._log.warning(
+                "attempt failed",
+                **at,
+                attempt_in_place=attempt.number,
+                reason=answer.reason,
+                fatal=answer.fatal,
+                exc_info=raised,
+            )
+        return answer
+
+
+def _retrying(retry: Retry, sleep: Callable[[float], None]) -> Retrying:
+    return Retrying(
+        sleep=sleep,
+        stop=stop_after_attempt(retry.attempts) | stop_before_delay(retry.max_seconds),
+        wait=wait_exponential(multiplier=retry.first_wait, max=retry.max_wait)
+        + wait_random(0, retry.first_wait),
+        retry=retry_if_result(lambda answer: isinstance(answer, Failed) and not answer.fatal),
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+    )
+
+
+def _shown(error: Exception) -> str:
+    """Type and text; not repr(), which for a UnicodeDecodeError shows the whole body."""
+    try:
+        return f"{type(error).__name__}: {error}"[:200]
+    except Exception:  # noqa: BLE001 - a user's class may do anything
+        return type(error).__name__

@@ -1,0 +1,99 @@
+"""Why a queue is not moving: one answer per queue, from its state alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orderly.model import MessageQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
+
+
+class Why(StrEnum):
+    """What a queue is waiting for, or what it is doing."""
+
+    NOT_OWNED = "not owned: the allocation gives it to another member"
+    NOT_LOCKED = "not locked: ours by allocation, but another client holds the broker's lock"
+    LOCK_LOST = "lock lost: another client may have it; it is asked for again"
+    LEAVING = "being given up: a handler still runs, the lock is kept until it ends"
+    RELEASING = "being given up: its offset is to be saved and its lock returned"
+    PAUSED = "paused by the user"
+    HANDLING = "a handler is running"
+    SUSPENDED = "suspended: a handler asked to wait"
+    UNCOMMITTED = "flow-controlled: all that may be cached is in hand, only a COMMIT helps"
+    WAITING = "messages wait for a worker thread"
+    FLOW_CONTROLLED = "flow-controlled: enough is cached, consuming reopens it"
+    PULLING = "pulling"
+    EMPTY = "empty: everything the broker has is consumed"
+    PULL_FAILED = "the last pull failed; it is tried again"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one queue is where it is.
+
+    Attributes:
+        queue: which one.
+        why: the reason.
+        seconds: HANDLING and LEAVING: for how long the handler has been running; SUSPENDED: for
+            how much longer it waits; otherwise None.
+        offset: the lowest offset not finished here; None if the queue is not held.
+        cached: messages held here, pending and in hand.
+        key, attempt: of the lowest unfinished message, if one is cached.
+    """
+
+    queue: MessageQueue
+    why: Why
+    seconds: float | None = None
+    offset: int | None = None
+    cached: int = 0
+    key: str | None = None
+    attempt: int | None = None
+
+    def __str__(self) -> str:
+        """For people: queue, reason and for how long."""
+        span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
+        return f"{self.queue}: {self.why}{span}"
+
+
+def explain(owned: OwnedQueue, now: float) -> Explanation:
+    """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
+    why, seconds = _reason(owned, now)
+    head = owned.messages.head
+    return Explanation(
+        owned.queue,
+        why,
+        seconds,
+        owned.offset,
+        owned.messages.count,
+        None if head is None else head.sharding_key,
+        None if head is None else head.reconsume_times + 1,
+    )
+
+
+def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
+    running = None if owned.handling_since is None else now - owned.handling_since
+    if owned.dropped is Drop.LOST or not owned.lease.valid(now):
+        return Why.LOCK_LOST, running
+    if owned.dropped is not None:
+        return (Why.RELEASING if running is None else Why.LEAVING), running
+    if running is not None:
+        return Why.HANDLING, running
+    if owned.paused:
+        return Why.PAUSED, None
+    if owned.suspended_until is not None:
+        return Why.SUSPENDED, max(0.0, owned.suspended_until - now)
+    return _supply(owned), None
+
+
+def _supply(owned: OwnedQueue) -> Why:
+    """Whether messages are there, under way, or cannot come."""
+    if owned.stuck_full:
+        return Why.UNCOMMITTED
+    if owned.messages.pending:
+        return Why.WAITING
+    if owned.throttled:
+        return Why.FLOW_CONTROLLED
+    if not owned.pulling:
+        return Why.PULL_FAILED
+    return Why.EMPTY if owned.at_end else Why.PULLING

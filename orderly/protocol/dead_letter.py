@@ -1,0 +1,67 @@
+"""The request that makes a message a dead letter, as the Java client writes it.
+
+It is an ordinary send to `%RETRY%<group>`; the broker turns it into `%DLQ%<group>` because the
+count is over the limit (SendMessageProcessor.handleRetryAndDLQ). Administration tools then show it
+as they show Java's. Sent to another broker than the message's own it could land in the retry topic and
+come back out of order: the caller sends it to the queue's own master.
+"""
+
+from __future__ import annotations
+
+from orderly.model import ReceivedMessage
+from orderly.protocol import properties as names
+from orderly.protocol.command import RemotingCommand
+from orderly.protocol.compression import compress_zlib
+from orderly.protocol.frame import request
+from orderly.protocol.headers import SendMessage, to_ext
+
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+_COMPRESSED = 0x1
+_ZLIB = 0x300  # bits 8-10 of the system flag: type 3
+_DELAY_OF_FIRST = 3  # Java: 3 + reconsume times; without effect on a dead letter
+_NOT_COPIED = frozenset({"TRAN_MSG", names.RECONSUME_TIME, names.MAX_RECONSUME_TIMES, names.DELAY})
+
+
+def dead_letter_request(
+    group: str, message: ReceivedMessage, broker_name: str, now: float
+) -> RemotingCommand:
+    """Write the send that ends in `%DLQ%<group>`.
+
+    The limit sent is the message's own count and the count sent is one more: brokers that compare
+    with "over" and those that compare with "at or over" agree (apache/rocketmq issue 6163).
+
+    Args:
+        group: the consumer group.
+        message: as it was received; body, flag and properties are kept.
+        broker_name: of the message's own queue.
+        now: seconds since the epoch, the dead letter's born time.
+
+    Raises:
+        InvalidMessage: its properties with those of a dead letter are too long to be sent.
+    """
+    count = message.reconsume_times
+    compressed = bool(message.sys_flag & _COMPRESSED)
+    header = SendMessage(
+        producer_group=INNER_PRODUCER,
+        topic=f"%RETRY%{group}",
+        queue_id=0,
+        sys_flag=_COMPRESSED | _ZLIB if compressed else 0,
+        born_timestamp=int(now * 1000),
+        flag=message.flag,
+        properties=names.encode_properties(_properties(message)),
+        reconsume_times=count + 1,
+        max_reconsume_times=count,
+        broker_name=broker_name,
+    )
+    body = compress_zlib(message.body) if compressed else message.body
+    return request(header.code, to_ext(header), body)
+
+
+def _properties(message: ReceivedMessage) -> dict[str, str]:
+    kept = {k: v for k, v in message.properties.items() if k not in _NOT_COPIED and v}
+    origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.offset_message_id
+    return kept | {
+        names.RETRY_TOPIC: message.topic,
+        names.ORIGIN_MESSAGE_ID: origin,
+        names.DELAY: str(_DELAY_OF_FIRST + message.reconsume_times),
+    }

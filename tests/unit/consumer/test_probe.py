@@ -1,0 +1,203 @@
+"""The probe endpoint: true answers, and nothing a caller does ends it."""
+
+import http.client
+import json
+import socket
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly.consumer import probe as module
+from orderly.consumer.health import Health
+from orderly.consumer.probe import Probe
+from orderly.errors import ConfigError
+from tests.support.waiting import eventually
+
+SOON = 5.0
+WELL = Health(live=True, ready=True, state="running")
+
+
+class Told:
+    """A consumer that says what it is told to."""
+
+    def __init__(self):
+        self.health = WELL
+
+    def __call__(self):
+        if isinstance(self.health, Exception):
+            raise self.health
+        return self.health
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def probe(told):
+    with Probe(0, told) as probe:
+        yield probe
+
+
+def get(probe, path, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", probe.port, timeout=SOON)
+    try:
+        connection.request(method, path)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+def get_json(probe, path):
+    status, body = get(probe, path)
+    return status, json.loads(body)
+
+
+def talk(probe, data):
+    """Send bytes, end the sending, read until the probe closes."""
+    with socket.create_connection(("127.0.0.1", probe.port), timeout=SOON) as sock:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: sock.recv(4096), b""))
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("ready", [True, False])
+def test_live_and_ready_are_answered_apart(probe, told, live, ready):
+    told.health = Health(live, ready, "running", reasons=("because",))
+    assert get_json(probe, "/live") == (
+        200 if live else 503,
+        {"live": live, "reasons": ["because"]},
+    )
+    assert get_json(probe, "/ready") == (
+        200 if ready else 503,
+        {"ready": ready, "reasons": ["because"]},
+    )
+    assert get_json(probe, "/health") == (200, json.loads(told.health.to_json()))
+
+
+def test_a_query_does_not_matter_and_other_paths_are_404(probe):
+    assert get(probe, "/live?verbose=1")[0] == 200
+    for path in ("/", "/livez", "/health/", "/../etc/passwd"):
+        status, body = get_json(probe, path)
+        assert (status, body) == (404, {"error": "there is only /live, /ready, /health"})
+
+
+def test_health_that_cannot_be_read_is_not_well(probe, told, capsys):
+    told.health = RuntimeError("broken <inside>")
+    with capture_logs() as events:
+        for path in ("/live", "/ready", "/health"):
+            status, body = get_json(probe, path)
+            assert status == 503
+            assert "broken" not in str(body)
+    assert [event["error"] for event in events] == ["RuntimeError('broken <inside>')"] * 3
+    told.health = WELL
+    assert get(probe, "/ready")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"GET /live HTTP/9.9\r\n\r\n",
+        b"GET /" + b"x" * 100_000,
+        b"GET /live HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+        b"POST /live HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=["nothing", "tls", "no path", "version", "long", "headers", "post"],
+)
+def test_a_bad_request_gets_no_health_and_ends_nothing(probe, capfd, data):
+    assert b'"live"' not in talk(probe, data)
+    assert get(probe, "/live")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_caller_that_hangs_up_ends_nothing(capfd):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        assert go_on.wait(SOON)
+        return WELL
+
+    with Probe(0, slow) as probe:
+        sock = socket.create_connection(("127.0.0.1", probe.port))
+        sock.sendall(b"GET /live HTTP/1.0\r\n\r\n")
+        assert asked.wait(SOON)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        go_on.set()
+        assert get(probe, "/live")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_request_has_a_limit_however_slowly_it_trickles(told, monkeypatch):
+    monkeypatch.setattr(module, "_PATIENCE", 0.3)
+    done = threading.Event()
+    with Probe(0, told) as probe, ThreadPoolExecutor(1) as pool:
+        sock = socket.create_connection(("127.0.0.1", probe.port), timeout=SOON)
+
+        def trickle():
+            try:
+                while not done.wait(0.05):
+                    sock.send(b"G")
+            except OSError:
+                return
+
+        pool.submit(trickle)
+        try:
+            sock.recv(4096)  # returns, or is reset, when the probe gives up
+        except ConnectionError:
+            pass
+        finally:
+            done.set()
+    sock.close()
+
+
+def test_too_many_at_once_are_turned_away_and_room_comes_back(told, monkeypatch):
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    with Probe(0, told) as probe:
+        idle = [socket.create_connection(("127.0.0.1", probe.port)) for _ in range(2)]
+        eventually(lambda: is_turned_away(probe))
+        for sock in idle:
+            sock.close()
+        eventually(lambda: not is_turned_away(probe))
+
+
+def is_turned_away(probe):
+    try:
+        return get(probe, "/live")[0] != 200
+    except (ConnectionError, http.client.HTTPException):
+        return True
+
+
+def test_a_taken_port_is_refused_with_the_remedy(probe, told):
+    with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{probe.port}: .*choose another port"):
+        Probe(probe.port, told).start()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_refused(told, port):
+    with pytest.raises(ConfigError, match="0 to 65535"):
+        Probe(port, told)
+
+
+def test_start_and_close_may_be_repeated_and_leave_no_thread(told):
+    probe = Probe(0, told)
+    probe.close()
+    assert probe.port == 0
+    port = probe.start().port
+    assert probe.start().port == port > 0
+    assert f"orderly-probe-{port}" in {thread.name for thread in threading.enumerate()}
+    probe.close()
+    probe.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("orderly-probe")])

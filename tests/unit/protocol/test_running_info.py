@@ -1,0 +1,124 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.errors import ProtocolError
+from orderly.model import MessageQueue
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.running_info import (
+    QueueInfo,
+    RunningInfo,
+    RunningProperty,
+    TopicStatus,
+    decode_running_info,
+    encode_running_info,
+)
+
+texts = st.text(st.characters(codec="utf-8"), max_size=10)
+numbers = st.integers(0, 2**53)
+times = st.integers(0, 2**41).map(lambda ms: ms / 1000)
+rates = st.floats(0, 1e9)
+queues = st.builds(MessageQueue, texts, texts, st.integers(0, 2**31 - 1))
+queue_infos = st.builds(
+    QueueInfo,
+    commit_offset=numbers,
+    cached_min=numbers,
+    cached_max=numbers,
+    cached_count=numbers,
+    cached_mib=numbers,
+    in_hand_min=numbers,
+    in_hand_max=numbers,
+    in_hand_count=numbers,
+    locked=st.booleans(),
+    try_unlock_times=numbers,
+    last_lock_time=times,
+    dropped=st.booleans(),
+    last_pull_time=times,
+    last_consume_time=times,
+)
+statuses = st.builds(
+    TopicStatus,
+    pull_rt=rates,
+    pull_tps=rates,
+    consume_rt=rates,
+    consume_ok_tps=rates,
+    consume_failed_tps=rates,
+    consume_failed_messages=numbers,
+)
+subscriptions = st.builds(Subscription, texts, texts, version=numbers)
+infos = st.builds(
+    RunningInfo,
+    st.dictionaries(texts, texts, max_size=3),
+    st.lists(subscriptions, max_size=2).map(tuple),
+    st.dictionaries(queues, queue_infos, max_size=3),
+    st.dictionaries(texts, statuses, max_size=2),
+    texts,
+)
+
+
+@given(infos)
+def test_a_running_info_survives_the_wire(info):
+    assert decode_running_info(encode_running_info(info)) == info
+
+
+def test_queues_are_written_as_java_reads_them():
+    state = QueueInfo(commit_offset=7, dropped=True, last_pull_time=1.5, in_hand_count=2)
+    info = RunningInfo({RunningProperty.ORDERLY: "true"}, queues={MessageQueue("t", "b", 0): state})
+    text = encode_running_info(info).decode()
+    assert '"mqTable":{{"topic":"t","brokerName":"b","queueId":0}:{"commitOffset":7,' in text
+    assert '"droped":true' in text
+    assert '"lastPullTimestamp":1500' in text
+    assert '"transactionMsgCount":2' in text
+    assert '"properties":{"PROP_CONSUMEORDERLY":"true"}' in text
+    assert "jstack" not in text, "Java prints a heading for it even if it is empty"
+
+
+def test_a_java_members_running_info_is_read():
+    body = (
+        b'{"jstack":"main TID: 1","mqPopTable":{},"mqTable":{{"brokerName":"b","queueId":1,'
+        b'"topic":"t"}:{"cachedMsgCount":3,"cachedMsgMaxOffset":9,"cachedMsgMinOffset":7,'
+        b'"cachedMsgSizeInMiB":1,"commitOffset":7,"droped":false,"lastConsumeTimestamp":2000,'
+        b'"lastLockTimestamp":1000,"lastPullTimestamp":3000,"locked":true,"transactionMsgCount":0,'
+        b'"transactionMsgMaxOffset":0,"transactionMsgMinOffset":0,"tryUnlockTimes":0}},'
+        b'"properties":{"PROP_CONSUMER_START_TIMESTAMP":"1","maxReconsumeTimes":16},'
+        b'"statusTable":{"t":{"consumeFailedMsgs":1,"consumeFailedTPS":0.5,"consumeOKTPS":2,'
+        b'"consumeRT":1.5,"pullRT":3,"pullTPS":4.0}},"subscriptionSet":[],"userConsumerInfo":{}}'
+    )
+    info = decode_running_info(body)
+    assert info.properties == {"PROP_CONSUMER_START_TIMESTAMP": "1", "maxReconsumeTimes": "16"}
+    state = info.queues[MessageQueue("t", "b", 1)]
+    assert (state.cached_min, state.cached_max, state.cached_count) == (7, 9, 3)
+    assert (state.last_lock_time, state.last_consume_time, state.last_pull_time) == (1.0, 2.0, 3.0)
+    assert state.locked
+    assert info.topics["t"] == TopicStatus(
+        pull_rt=3.0,
+        pull_tps=4.0,
+        consume_rt=1.5,
+        consume_ok_tps=2.0,
+        consume_failed_tps=0.5,
+        consume_failed_messages=1,
+    )
+    assert info.jstack == "main TID: 1"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b'{"mqTable":{"no queue":{}}}',
+        b'{"mqTable":{{"topic":"t","brokerName":"b","queueId":0}:1}}',
+        b'{"statusTable":{"t":{"pullRT":"fast"}}}',
+        b'{"statusTable":{"t":{"pullRT":true}}}',
+    ],
+)
+def test_what_is_no_running_info_is_refused(body):
+    with pytest.raises(ProtocolError):
+        decode_running_info(body)
+
+
+def test_a_rate_that_json_cannot_say_is_refused_when_written():
+    with pytest.raises(ProtocolError):
+        encode_running_info(RunningInfo({}, topics={"t": TopicStatus(pull_rt=float("inf"))}))
+    assert json.loads(encode_running_info(RunningInfo({})))["userConsumerInfo"] == {}
