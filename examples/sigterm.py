@@ -10,6 +10,7 @@ made for such notes: its put() may interrupt its own get(). threading.Event is n
 
 from __future__ import annotations
 
+import logging
 import queue
 import signal
 import sys
@@ -18,12 +19,14 @@ from collections.abc import Sequence
 
 from orderly import ConsumeContext, ConsumerConfig, ConsumeResult, OrderlyConsumer, ReceivedMessage
 
+log = logging.getLogger("service")
 
-def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> ConsumeResult:
+
+def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> ConsumeResult:
     """Do the work: one message at a time of a queue, up to 20 queues side by side."""
     for message in messages:
         time.sleep(0.02)
-        print("handled", message.queue.queue_id, message.queue_offset, message.sharding_key)
+        log.info("handled %s %d", message.queue, message.queue_offset)
     return ConsumeResult.SUCCESS
 
 
@@ -38,13 +41,13 @@ def main(group: str, topic: str) -> None:
     config = ConsumerConfig(consume_from="first", close_timeout=20)
     consumer = OrderlyConsumer(group, handle, config=config)
     with consumer.subscribe(topic):
-        print(consumer.state)
+        log.info("%s", consumer.state)
         received = signals.get()
-        print("closing on", signal.Signals(received).name)
+        log.info("closing on %s", signal.Signals(received).name)
     # Closed: handlers have ended, offsets are saved, the queues are free for the next member.
-    print(consumer.state)
+    log.info("%s", consumer.state)
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(line_buffering=True)  # each line is seen at once, also through a pipe
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     main(*sys.argv[1:])

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntFlag
 
+from orderly.namespace import unwrap
+
 NO_PROPERTIES: Mapping[str, str] = {}
 
 
@@ -71,11 +73,15 @@ class ReceivedMessage:
     sys_flag: int
     physical_offset: int
     stored_size: int
+    namespace: str = ""
 
     @property
     def topic(self) -> str:
-        """Topic the message was sent to (for a retried message the original one)."""
-        return self.properties.get("RETRY_TOPIC") or self.queue.topic
+        """Topic the message was sent to, without the namespace it was consumed in.
+
+        For a retried message the original one.
+        """
+        return unwrap(self.namespace, self.properties.get("RETRY_TOPIC") or self.queue.topic)
 
     @property
     def sharding_key(self) -> str | None:

@@ -11,6 +11,14 @@ settings.register_profile("orderly", deadline=None)
 settings.load_profile("orderly")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--members",
+        default="2",
+        help="with how many members the behaviour tests run: 2 (default), or several as 1,2,3",
+    )
+
+
 @pytest.fixture(autouse=True)
 def _library_defaults():
     """Each test starts with logging as a program has it that configures nothing."""

@@ -82,8 +82,9 @@ class Client:
         """Begin the background work; without effect on a client that runs (it may be shared).
 
         Raises:
-            LifecycleError: after `close`.
+            LifecycleError: after `close`, or in a forked child of the process that made it.
         """
+        self.connections.check_process()
         with self._lifecycle:
             if self._closed:
                 raise LifecycleError("the client is closed; make a new one")
@@ -96,8 +97,11 @@ class Client:
     def close(self) -> None:
         """Leave all groups, end the background work, close all connections. Idempotent.
 
-        Requests in flight fail with ConnectionLost.
+        Requests in flight fail with ConnectionLost. In a forked child it does nothing: connections
+        and memberships are the parent's.
         """
+        if self.connections.foreign:
+            return
         with self._lifecycle:
             if self._closed:
                 return

@@ -26,6 +26,7 @@ from orderly.consumer.session import Session, now
 from orderly.consumer.statistics import TopicStatistics
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
+from orderly.namespace import wrap
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import Handler
 from orderly.ordering.explain import Explanation
@@ -98,13 +99,14 @@ class OrderlyConsumer:
         self._lifecycle = threading.RLock()
         self._closed = threading.Event()
         self._offsets: LocalOffsets | None = None
-        perform = performer(group, self._client.brokers)
+        real_group = self._real(group)
+        perform = performer(real_group, self._client.brokers)
         if self.config.broadcasting:
             folder = Path(self.config.offsets_folder)
-            self._offsets = LocalOffsets(folder, group, self.config.instance)
+            self._offsets = LocalOffsets(folder, real_group, self.config.instance)
             perform = broadcasting_performer(self._offsets, self._client.brokers)
         hooks = hooks or ConsumerHooks()
-        self._session = Session(group, self._client, self.config, perform, hooks)
+        self._session = Session(real_group, self._client, self.config, perform, hooks)
         self._loops = Loops(self._session, handler, allocate)
 
     # --- subscriptions -------------------------------------------------------------------------
@@ -125,22 +127,24 @@ class OrderlyConsumer:
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
-        check_topic(topic)
-        subscription = _subscription(topic, tags, sql)
+        subscription = _subscription(check_topic(self._real(topic)), tags, sql)
+        real = subscription.topic
+        self._client.connections.check_process()
         with self._lifecycle:
             self._require(State.CREATED, State.RUNNING)
             if self.state is State.RUNNING:
-                check_readable(self._client.routes.get(topic))
-                check_filter(self._client, self.group, subscription)
-            self._session.subscriptions = {**self._session.subscriptions, topic: subscription}
+                check_readable(self._client.routes.get(real))
+                check_filter(self._client, self._session.group, subscription)
+            self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
         return self
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once."""
+        self._client.connections.check_process()
         with self._lifecycle:
             rest = {**self._session.subscriptions}
-            rest.pop(topic, None)
+            rest.pop(self._real(topic), None)
             self._session.subscriptions = rest
             self._announce()
 
@@ -164,6 +168,7 @@ class OrderlyConsumer:
             OffsetFileError: broadcasting, and the file of its offsets is damaged or in use.
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
+        self._client.connections.check_process()
         with self._lifecycle:
             self._require(State.CREATED)
             try:
@@ -178,17 +183,17 @@ class OrderlyConsumer:
     def _join(self) -> None:
         session, client = self._session, self._client
         client.start()
-        check_start(client, self.group, session.subscriptions.values(), self.config, session.log)
+        check_start(client, session.group, session.subscriptions.values(), self.config, session.log)
         if self._offsets is not None:
             self._offsets.open()
         else:
-            retry_topic = RETRY_PREFIX + self.group
+            retry_topic = RETRY_PREFIX + session.group
             session.subscriptions = {
                 **session.subscriptions,
                 retry_topic: Subscription.from_expression(retry_topic, "*", session.version),
             }
         client.heartbeat.register_consumer(
-            self.group,
+            session.group,
             subscriptions=session.announced,
             on_members_changed=self._loops.rounds.wake,
             consume_from=self.config.consume_from,
@@ -220,6 +225,8 @@ class OrderlyConsumer:
         Raises:
             LifecycleError: called by a handler, which would wait for itself.
         """
+        if self._client.connections.foreign:  # a forked child: nothing here is its own
+            return
         if self._loops.worker.inside:
             raise LifecycleError("close() was called by a handler; call it from another thread")
         with self._lifecycle:
@@ -244,7 +251,7 @@ class OrderlyConsumer:
                 key=head.sharding_key if head else None,
                 handler_running_seconds=None if since is None else round(now() - since, 1),
             )
-        self._client.heartbeat.unregister_consumer(self.group)
+        self._client.heartbeat.unregister_consumer(self._session.group)
         self._registered = False
         name = f"orderly-closing-{self.group}"
         threading.Thread(target=self._end_later, name=name, daemon=True).start()
@@ -256,7 +263,7 @@ class OrderlyConsumer:
     def _stop_parts(self) -> None:
         self._loops.stop()
         if self._registered:  # not the twin's membership in a shared client
-            self._client.heartbeat.unregister_consumer(self.group)
+            self._client.heartbeat.unregister_consumer(self._session.group)
         if self._offsets is not None:
             self._offsets.close()
         if self._owns_client:
@@ -281,10 +288,12 @@ class OrderlyConsumer:
             queues: None: those of `assignment`. They stay paused over a rebalance, also if they
                 are not held now.
         """
+        self._client.connections.check_process()
         self._loops.control.pause(self.assignment if queues is None else queues)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """End a pause; None: of every queue."""
+        self._client.connections.check_process()
         self._loops.control.resume(self._session.paused if queues is None else queues)
 
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
@@ -302,6 +311,7 @@ class OrderlyConsumer:
             ConfigError: an offset outside what the broker has, or no position at all.
             LifecycleError: the queue is not held, or is being given up.
         """
+        self._client.connections.check_process()
         return self._loops.control.seek(queue, position)
 
     # --- questions -----------------------------------------------------------------------------
@@ -315,7 +325,8 @@ class OrderlyConsumer:
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The subscribed topics' queues held and locked at this moment, sorted.
 
-        Without those being given up, and without the group's own retry topic.
+        Without those being given up, and without the group's own retry topic. Named as at the
+        broker: with the client's namespace, if it has one.
         """
         return held_queues(self._session)
 
@@ -338,7 +349,11 @@ class OrderlyConsumer:
 
     def statistics(self, topic: str) -> TopicStatistics:
         """How fast a topic is consumed: calls, messages and failures a second, times in seconds."""
-        return self._session.statistics.of(topic, now())
+        return self._session.statistics.of(self._real(topic), now())
+
+    def _real(self, name: str) -> str:
+        """The broker's name of a topic or group: with the client's namespace."""
+        return wrap(self._client.config.namespace, name)
 
     def _require(self, *states: State) -> None:
         if self.state not in states:

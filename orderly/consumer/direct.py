@@ -7,6 +7,7 @@ queue's lane, so never beside the handler, and changes neither the cache nor the
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 from orderly.consumer.calling import Called, Caller
 from orderly.consumer.hooks import Consumed
@@ -57,8 +58,9 @@ class DirectConsumption:
                 f"{message.queue} is not held by this member; ask the member that holds it"
             )
         held.log.warning("a message is consumed by hand", offset=message.queue_offset)
+        named = replace(message, namespace=self._session.client.config.namespace)
         called: Future[Called] = Future()
-        self._worker.submit_direct(held, lambda: self._call(held, message, called))
+        self._worker.submit_direct(held, lambda: self._call(held, named, called))
         return _result(called.result(_PATIENCE))
 
     def _call(self, held: Held, message: ReceivedMessage, called: Future[Called]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
@@ -31,6 +32,7 @@ class Puller:
     def __init__(self, session: Session, arrived: Callable[[Held], None]) -> None:
         self._session = session
         self._arrived = arrived
+        self._namespace = session.client.config.namespace
         self._executor = ThreadPoolExecutor(
             _CONNECTING_THREADS, thread_name_prefix=f"orderly-pull-{session.group}"
         )
@@ -104,6 +106,8 @@ class Puller:
         if messages:
             seconds = now() - held.owned.pulled_at
             self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
+        if self._namespace:
+            messages = [replace(message, namespace=self._namespace) for message in messages]
         if held.subscription.tags:  # the broker filters by hash; collisions get through
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         with held.lock:

@@ -60,7 +60,7 @@ class Rebalancer:
         for topic in tuple(session.subscriptions):
             try:
                 settled &= self._rebalance(topic)
-            except Exception as error:  # noqa: BLE001 - a user's strategy may raise anything
+            except OrderlyError as error:
                 self._report(topic, error)
         settled &= self._releaser.release_idle()
         if not settled:
@@ -120,15 +120,11 @@ class Rebalancer:
             with held.lock:
                 held.owned.limit(messages, size)
 
-    def _report(self, topic: str, error: Exception) -> None:
+    def _report(self, topic: str, error: OrderlyError) -> None:
         if topic.startswith(RETRY_PREFIX) and isinstance(error, TopicNotFound):
             return  # the broker makes the retry topic with the group's first heartbeat
-        ours = isinstance(error, OrderlyError)
         self._session.log.warning(
-            "rebalance failed; the assignment stays",
-            subscribed=topic,
-            error=str(error) if ours else repr(error)[:200],
-            exc_info=None if ours else error,
+            "rebalance failed; the assignment stays", subscribed=topic, error=str(error)
         )
 
     def _report_unlisted(self, topic: str, members: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import Allocation
 
@@ -29,11 +30,19 @@ def my_share(
     heartbeat yet, or lost it. Taking that for "I own nothing" would stop a healthy consumer.
 
     Raises:
-        Whatever `allocate` raises; the caller keeps its assignment then.
+        ConfigError: the strategy failed; the caller keeps its assignment then.
     """
     if client_id not in members:
         return None
-    mine = frozenset(allocate(client_id, sorted(queues), sorted(set(members))))
+    try:
+        mine = frozenset(allocate(client_id, sorted(queues), sorted(set(members))))
+    except OrderlyError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"the allocation strategy {allocate!r} failed ({error!r}): it must return some of the"
+            " queues it is given, whichever member asks"
+        ) from error
     return mine & frozenset(queues)
 
 

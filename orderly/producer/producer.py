@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Self
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,7 @@ from orderly.config import ProducerConfig, check_group
 from orderly.errors import ConfigError, LifecycleError
 from orderly.log import get_logger
 from orderly.model import Message, MessageQueue, SendResult
+from orderly.namespace import wrap
 from orderly.producer.completion import refuse_in_callback
 from orderly.producer.dispatch import Dispatch
 from orderly.selectors.choice import KEYLESS_LANE, Selector
@@ -75,6 +77,7 @@ class OrderlyProducer:
         Raises:
             LifecycleError: started or closed before, or the client has a producer of this group.
         """
+        self._client.connections.check_process()
         with self._lifecycle:
             if self._started or self._closed:
                 raise LifecycleError("a producer is started once; make a new one")
@@ -93,6 +96,8 @@ class OrderlyProducer:
         Raises:
             LifecycleError: called in a future's callback.
         """
+        if self._client.connections.foreign:  # a forked child: nothing here is its own
+            return
         refuse_in_callback("close")
         with self._lifecycle:
             was_started, was_closed = self._started, self._closed
@@ -170,7 +175,7 @@ class OrderlyProducer:
             RouteError, NameServerUnavailable: no queue to be had at the moment.
             LifecycleError: the producer does not run.
         """
-        return self._running().accept(message, selector, arg, timeout, wait=True)
+        return self._running().accept(self._named(message), selector, arg, timeout, wait=True)
 
     async def asend(
         self,
@@ -186,7 +191,7 @@ class OrderlyProducer:
         does not hold them back: the number of tasks that wait here is the bound. Cancelling the
         task withdraws the message if it is not in flight yet. Arguments and errors as `send`.
         """
-        dispatch = self._running()
+        dispatch, message = self._running(), self._named(message)
         async with self._turn():  # fair, so nobody overtakes a task that waits for a route
             _, lane = dispatch.plan(message, selector, arg)
             ordered = lane is not None
@@ -208,7 +213,7 @@ class OrderlyProducer:
                 "send_oneway cannot keep the order of a sharding key, because nobody hears of a"
                 " failure; call submit() and ignore the future instead"
             )
-        self._running().oneway(message)
+        self._running().oneway(self._named(message))
 
     def resume(self, key: str | int | None = None, topic: str | None = None) -> None:
         """Let later messages of a key through again after one of them failed.
@@ -220,7 +225,8 @@ class OrderlyProducer:
                 their order without a key (`single_queue`, or a selector of your own).
             topic: only there; None: in all topics.
         """
-        self._running().resume(KEYLESS_LANE if key is None else str(key), topic)
+        real = None if topic is None else wrap(self._client.config.namespace, topic)
+        self._running().resume(KEYLESS_LANE if key is None else str(key), real)
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until no message is pending.
@@ -243,9 +249,18 @@ class OrderlyProducer:
         Raises:
             OrderlyError: as `submit`.
         """
-        return self._running().topics.queues(topic, ordered=True)
+        real = wrap(self._client.config.namespace, topic)
+        return self._running().topics.queues(real, ordered=True)
+
+    def _named(self, message: Message) -> Message:
+        """The message with its topic named as at the broker; what is no message is left alone."""
+        namespace = self._client.config.namespace
+        if not namespace or not isinstance(message, Message) or not isinstance(message.topic, str):
+            return message
+        return replace(message, topic=wrap(namespace, message.topic))
 
     def _running(self) -> Dispatch:
+        self._client.connections.check_process()
         if self._started and not self._closed:
             return self._dispatch
         state = "is closed; make a new one" if self._closed else "is not started; call start()"

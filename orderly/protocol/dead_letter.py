@@ -2,8 +2,8 @@
 
 It is an ordinary send to `%RETRY%<group>`; the broker turns it into `%DLQ%<group>` because the
 count is over the limit (SendMessageProcessor.handleRetryAndDLQ). Administration tools then show it
-as they show Java's. Sent to another broker than the message's own it could land in the retry topic and
-come back out of order: the caller sends it to the queue's own master.
+as they show Java's. Sent to another broker than the message's own it could land in the retry topic
+and come back out of order: the caller sends it to the queue's own master.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def dead_letter_request(
 
 def _properties(message: ReceivedMessage) -> dict[str, str]:
     kept = {k: v for k, v in message.properties.items() if k not in _NOT_COPIED and v}
-    origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.offset_message_id
+    origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
     return kept | {
-        names.RETRY_TOPIC: message.topic,
+        names.RETRY_TOPIC: message.properties.get(names.RETRY_TOPIC) or message.queue.topic,
         names.ORIGIN_MESSAGE_ID: origin,
         names.DELAY: str(_DELAY_OF_FIRST + message.reconsume_times),
     }

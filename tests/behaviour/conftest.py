@@ -1,11 +1,22 @@
-"""Fixtures of the behaviour tests: a fresh topic and group each; all is closed at the end."""
+"""Fixtures of the behaviour tests: a fresh topic and group each; all is closed at the end.
+
+A promise holds however many members share the queues: tests that take `start_group` run with as
+many members as `--members` says (2, unless told otherwise; `make test-members` runs 1, 2 and 3).
+"""
 
 import contextlib
 
 import pytest
 
-from orderly import ConsumerConfig, OrderlyConsumer, OrderlyProducer
-from tests.support.consuming import Recorder, unique
+from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from tests.support.consuming import Group, Recorder, unique
+from tests.support.waiting import eventually
+
+
+def pytest_generate_tests(metafunc):
+    if "members" in metafunc.fixturenames:
+        counts = metafunc.config.getoption("--members").split(",")
+        metafunc.parametrize("members", [int(count) for count in counts], ids=lambda n: f"{n}of-it")
 
 
 @pytest.fixture
@@ -17,6 +28,11 @@ def closing():
 @pytest.fixture
 def group():
     return unique("group")
+
+
+@pytest.fixture
+def client(orderly_namesrv, closing):
+    return closing(Client(namesrv=orderly_namesrv))
 
 
 @pytest.fixture
@@ -33,11 +49,30 @@ def topic(orderly_topic):
 def start_member(orderly_namesrv, topic, group, closing):
     """Start a member of the test's group; returns (consumer, recorder)."""
 
-    def start(act=None, *, tags="*", **settings):
-        recorder = Recorder(act)
+    def start(act=None, *, tags="*", sql=None, recorder=None, hooks=None, **settings):
+        recorder = recorder or Recorder(act)
         config = ConsumerConfig(**{"consume_from": "first", "rebalance_interval": 5} | settings)
-        consumer = OrderlyConsumer(group, recorder, namesrv=orderly_namesrv, config=config)
-        closing(consumer.subscribe(topic, tags))
+        consumer = OrderlyConsumer(
+            group, recorder, namesrv=orderly_namesrv, config=config, hooks=hooks
+        )
+        closing(consumer.subscribe(topic, tags, sql=sql))
         return consumer, recorder
+
+    return start
+
+
+@pytest.fixture
+def start_group(start_member, members):
+    """Start all members of the test's group, sharing one recorder; returns once they are settled.
+
+    Settled: every queue of the topic has its owner, and each member its share.
+    """
+
+    def start(act=None, *, queues=4, **settings):
+        recorder = Recorder(act)
+        consumers = [start_member(recorder=recorder, **settings)[0] for _ in range(members)]
+        group = Group(consumers, recorder)
+        eventually(lambda: group.settled(queues), within=30)
+        return group
 
     return start

@@ -58,12 +58,12 @@ def service(orderly_namesrv, topic, tmp_path):
 
 
 def offsets_handled(lines):
-    """The next offset by queue id, from the example's lines "handled QUEUE OFFSET KEY"."""
+    """The next offset by queue id, from the lines "handled TOPIC/BROKER/ID OFFSET"."""
     handled = {}
     for line in lines:
         if line.startswith("handled "):
-            _, queue_id, offset, _ = line.split()
-            handled[int(queue_id)] = int(offset) + 1
+            _, queue, offset = line.split()
+            handled[int(queue.rpartition("/")[2])] = int(offset) + 1
     return handled
 
 
@@ -71,13 +71,13 @@ def offsets_handled(lines):
 def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, service, number):
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         send_numbers(producer, topic, KEYS, EACH)
-    eventually(lambda: len(service.lines) > 50, within=SOON, every=0.05)
+    eventually(lambda: sum(offsets_handled(service.lines).values()) > 50, SOON, every=0.05)
     service.process.send_signal(number)
     assert service.process.wait(SOON) == 0, service.errors
     lines = service.lines
-    assert lines[0] == "running"
+    assert "running" in lines
     assert f"closing on {number.name}" in lines
-    assert lines[-1] == "closed"
+    assert "closed" in lines
 
     handled = offsets_handled(lines)
     assert sum(handled.values()) < len(KEYS) * EACH, "it was not stopped half-way"

@@ -66,6 +66,25 @@ class Recorder:
         return found
 
 
+@dataclass(frozen=True)
+class Group:
+    """The members of a group in this process, and what all of them were given."""
+
+    consumers: list
+    seen: Recorder
+
+    def settled(self, queues):
+        """Whether the members own all `queues`, each exactly one share of them."""
+        owned = [queue for consumer in self.consumers for queue in consumer.assignment]
+        counts = sorted(len(consumer.assignment) for consumer in self.consumers)
+        return len(owned) == len(set(owned)) == queues and counts[-1] - counts[0] <= 1
+
+    def close(self):
+        """Close every member."""
+        for consumer in self.consumers:
+            consumer.close()
+
+
 def send_numbers(producer, topic, keys, count, first=0):
     """Send `count` messages a key, numbered from `first`, keys in turn; returns the results."""
     return [

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2] / "orderly"
 # A part may import from parts with a lower rank, and from itself.
 RANK = {
     "errors": 0,
+    "namespace": 0,
     "model": 1,
     "config": 2,
     "log": 2,
@@ -26,7 +27,7 @@ RANK = {
     "testing": 8,
     "cli": 9,
 }
-PURE = {"errors", "model", "protocol", "ordering", "selectors"}
+PURE = {"errors", "namespace", "model", "protocol", "ordering", "selectors"}
 IMPURE = {
     "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
     "queue", "random", "secrets", "select", "socket", "ssl", "structlog", "subprocess", "sys",

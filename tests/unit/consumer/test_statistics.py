@@ -98,10 +98,12 @@ def test_topics_are_apart_and_a_snapshot_stays_as_it_was(statistics):
     assert statistics.of("other", 1000.0).consumed_per_second == 0
 
 
-def test_an_event_that_comes_late_is_counted(statistics):
-    consume(statistics, 1010.0)
-    consume(statistics, 1009.9, kind=BAD)
-    assert statistics.of(T, 1011.0).failed_last_hour == 1
+def test_events_that_come_late_are_counted_and_push_nothing_out(statistics):
+    consume(statistics, 500.0, kind=BAD)
+    for _ in range(500):
+        consume(statistics, 1010.0)
+        consume(statistics, 1009.9, kind=BAD)
+    assert statistics.of(T, 1011.0).failed_last_hour == 501
 
 
 def test_memory_is_bounded(statistics):

@@ -158,7 +158,10 @@ class FakeClient:
         self.schedule = Schedule("test")
         self.oneways: list[object] = []
         connection = SimpleNamespace(send_oneway=self.oneways.append)
-        self.connections = SimpleNamespace(get=lambda address: connection)
+        self.connections = SimpleNamespace(
+            get=lambda address: connection, check_process=lambda: None, foreign=False
+        )
+        self.config = SimpleNamespace(namespace="")
         self.members: list[str] = []
         self.heartbeat = SimpleNamespace(
             register_producer=self.members.append, unregister_producer=self.members.remove

@@ -1,0 +1,31 @@
+"""Namespaces: tenants of one cluster, told apart by a prefix of their topic and group names.
+
+`orders` of namespace `shop` is `shop%orders` at the broker, its group's retry topic
+`%RETRY%shop%shipping` (Java: NamespaceUtil). Programs use the bare names.
+"""
+
+from __future__ import annotations
+
+_KINDS = ("%RETRY%", "%DLQ%")
+_SEPARATOR = "%"
+
+
+def wrap(namespace: str, name: str) -> str:
+    """Return the broker's name of a topic or group; a name that has the namespace keeps it."""
+    kind, bare = _split(name)
+    prefix = namespace + _SEPARATOR
+    if not namespace or not bare or bare.startswith(prefix):
+        return name
+    return kind + prefix + bare
+
+
+def unwrap(namespace: str, name: str) -> str:
+    """Return the program's name of a topic or group; another namespace's name stays as it is."""
+    kind, bare = _split(name)
+    prefix = namespace + _SEPARATOR
+    return kind + bare.removeprefix(prefix) if namespace else name
+
+
+def _split(name: str) -> tuple[str, str]:
+    kind = next((kind for kind in _KINDS if name.startswith(kind)), "")
+    return kind, name[len(kind) :]

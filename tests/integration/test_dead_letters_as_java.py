@@ -1,0 +1,74 @@
+"""The same messages dead-lettered by the Java client's ordered consumer and by ours are alike."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from tests.support.consuming import unique
+from tests.support.dead_letters import dead_letters
+from tests.support.java import compile_java, run_java
+from tests.support.waiting import eventually
+
+SOURCE = Path(__file__).with_name("JavaDeadLetters.java")
+LIMIT = 1
+LARGE = b"large " * 2000  # travels compressed
+
+
+@pytest.fixture
+def topic(orderly_topic, orderly_namesrv):
+    topic = orderly_topic(queues=1)
+    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+        for body in (b"small", LARGE):
+            producer.send(
+                Message(topic, body, "a", tags="red", keys=("k1", "k2"), properties={"p": "€"})
+            )
+        producer.send(Message(topic, b"plain", "a"))
+        producer.send(Message(topic, b"last", "a"))
+    return topic
+
+
+def by_java(namesrv, group, topic, folder):
+    compile_java(SOURCE, folder)
+    run_java(folder, SOURCE.stem, f"{namesrv} {group} {topic} {LIMIT}")
+
+
+def by_ours(namesrv, group, topic):
+    ended = threading.Event()
+
+    def handle(messages, context):
+        if messages[0].body != b"last":
+            return context.suspend(0.01)
+        ended.set()
+        return ConsumeResult.SUCCESS
+
+    config = ConsumerConfig(consume_from="first", max_reconsume_times=LIMIT)
+    with OrderlyConsumer(group, handle, namesrv=namesrv, config=config).subscribe(topic):
+        assert ended.wait(20)
+
+
+def described(message):
+    """All that a reader of the dead letters sees, but for where and when it was stored."""
+    return {
+        "queue": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "body": message.body,
+        "message_id": message.message_id,
+        "reconsume_times": message.reconsume_times,
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "properties": dict(message.properties),
+    }
+
+
+def test_a_dead_letter_of_ours_is_as_one_of_java(orderly_namesrv, topic, tmp_path):
+    java, ours = unique("java"), unique("ours")
+    by_java(orderly_namesrv, java, topic, tmp_path)
+    by_ours(orderly_namesrv, ours, topic)
+    with Client(namesrv=orderly_namesrv) as client:
+        theirs = eventually(lambda: dead_letters(client, java)[2:] and dead_letters(client, java))
+        found = [described(message) for message in dead_letters(client, ours)]
+    expected = [described(message) for message in theirs]
+    assert [message["body"] for message in found] == [b"small", LARGE, b"plain"]
+    assert found == expected
