@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check format bench lock jars clean
+.PHONY: help demo test unit check test-container offline-image format bench lock jars clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## See ordered messaging work on a real broker with real flights
 	@$(BIN)/orderly demo $(ARGS)
@@ -25,6 +25,12 @@ check: $(READY)  ## Format, lint, types, unit tests, known vulnerabilities of th
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q tests/unit
 	@$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock || echo "pip-audit: not clean, or its service could not be reached"
+
+test-container: $(READY)  ## Run the behaviour tests on a broker in a container (needs Docker)
+	@$(BIN)/pytest tests/integration/test_container.py tests/behaviour --broker=container $(ARGS)
+
+offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
+	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh
 
 format: $(READY)  ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true

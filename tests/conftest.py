@@ -19,6 +19,20 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Tests of what only another broker has are not collected; the header says so."""
+    of_container = collection_path.name == "test_container.py" and "integration" in str(
+        collection_path
+    )
+    return True if of_container and config.getoption("--broker") != "container" else None
+
+
+def pytest_report_header(config):
+    if config.getoption("--broker") != "container":
+        return "not collected here: tests of a broker in a container (make test-container)"
+    return None
+
+
 @pytest.fixture(autouse=True)
 def _library_defaults():
     """Each test starts with logging as a program has it that configures nothing."""

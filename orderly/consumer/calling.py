@@ -14,7 +14,9 @@ from orderly.consumer.statistics import ReturnType
 from orderly.log import where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext, Handler
-from orderly.ordering.results import FAILURE, ConsumeResult, Effect, effect_of
+from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect, effect_of
+
+_ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,12 @@ class Caller:
         effect = effect_of(answer, auto_commit=context.auto_commit, java_compat=compat)
         if effect.misplaced:
             self._warn(held, batch, "COMMIT or ROLLBACK under auto-commit", answer=str(answer))
+        if context.rejected and effect.disposition in _ACKNOWLEDGES:
+            # The dead letters are still to be stored; with an acknowledgement they would be lost.
+            if context.auto_commit:
+                rest = {m.queue_offset for m in batch} - context.rejected.keys()
+                context.finished.update(rest)
+            return FAILURE
         return effect
 
     def _warn(

@@ -114,9 +114,13 @@ class Rebalancer:
         return plan(share, active, leaving)
 
     def _split_limits(self, topic: str) -> None:
-        of_topic = [held for held in self._session.held() if held.queue.topic == topic]
-        messages, size = queue_limits(self._session.config, len(of_topic))
-        for held in of_topic:
+        kept = [
+            held
+            for held in self._session.held()
+            if held.queue.topic == topic and held.owned.dropped is None
+        ]
+        messages, size = queue_limits(self._session.config, len(kept))
+        for held in kept:
             with held.lock:
                 held.owned.limit(messages, size)
 

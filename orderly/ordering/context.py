@@ -76,6 +76,8 @@ class ConsumeContext:
 
         Returns SUSPEND: `return context.dead_letter(message, "no such account")`. Once the dead
         letter is stored the message counts as done and the queue goes on; until then it waits.
+        Answer SUCCESS instead if the rest of the batch is done; under manual commit that rest
+        comes again.
 
         Args:
             message: of this batch.

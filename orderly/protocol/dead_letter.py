@@ -16,10 +16,11 @@ from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage, to_ext
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+_COMPRESS_ABOVE = 4096  # bytes, as Java's producer; how it came is no longer known
 _COMPRESSED = 0x1
 _ZLIB = 0x300  # bits 8-10 of the system flag: type 3
 _DELAY_OF_FIRST = 3  # Java: 3 + reconsume times; without effect on a dead letter
-_NOT_COPIED = frozenset({"TRAN_MSG", names.RECONSUME_TIME, names.MAX_RECONSUME_TIMES, names.DELAY})
+_TRANSACTION = "TRAN_MSG"
 
 
 def dead_letter_request(
@@ -40,12 +41,12 @@ def dead_letter_request(
         InvalidMessage: its properties with those of a dead letter are too long to be sent.
     """
     count = message.reconsume_times
-    compressed = bool(message.sys_flag & _COMPRESSED)
+    body, sys_flag = _sent_body(message.body)
     header = SendMessage(
         producer_group=INNER_PRODUCER,
         topic=f"%RETRY%{group}",
         queue_id=0,
-        sys_flag=_COMPRESSED | _ZLIB if compressed else 0,
+        sys_flag=sys_flag,
         born_timestamp=int(now * 1000),
         flag=message.flag,
         properties=names.encode_properties(_properties(message)),
@@ -53,15 +54,21 @@ def dead_letter_request(
         max_reconsume_times=count,
         broker_name=broker_name,
     )
-    body = compress_zlib(message.body) if compressed else message.body
     return request(header.code, to_ext(header), body)
 
 
+def _sent_body(body: bytes) -> tuple[bytes, int]:
+    smaller = compress_zlib(body) if len(body) > _COMPRESS_ABOVE else body
+    return (smaller, _COMPRESSED | _ZLIB) if len(smaller) < len(body) else (body, 0)
+
+
 def _properties(message: ReceivedMessage) -> dict[str, str]:
-    kept = {k: v for k, v in message.properties.items() if k not in _NOT_COPIED and v}
+    kept = {k: v for k, v in message.properties.items() if k != _TRANSACTION and v}
     origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
     return kept | {
         names.RETRY_TOPIC: message.properties.get(names.RETRY_TOPIC) or message.queue.topic,
         names.ORIGIN_MESSAGE_ID: origin,
+        names.RECONSUME_TIME: str(message.reconsume_times + 1),
+        names.MAX_RECONSUME_TIMES: str(message.reconsume_times),
         names.DELAY: str(_DELAY_OF_FIRST + message.reconsume_times),
     }

@@ -8,27 +8,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orderly.testing.embedded import BrokerStartFailed, EmbeddedBroker
+    from orderly.testing.container import RocketMQContainer
+    from orderly.testing.embedded import EmbeddedBroker
+    from orderly.testing.engine import ContainerUnavailable
     from orderly.testing.jars import JarsUnavailable
     from orderly.testing.java import JavaNotFound
     from orderly.testing.oracle import Delivered, Sent, Verdict, judge
+    from orderly.testing.readiness import BrokerStartFailed
 
 __all__ = [
     "BrokerStartFailed",
+    "ContainerUnavailable",
     "Delivered",
     "EmbeddedBroker",
     "JarsUnavailable",
     "JavaNotFound",
+    "RocketMQContainer",
     "Sent",
     "Verdict",
     "judge",
 ]
 
 _HOMES = {
-    "orderly.testing.embedded": ("BrokerStartFailed", "EmbeddedBroker"),
+    "orderly.testing.container": ("RocketMQContainer",),
+    "orderly.testing.embedded": ("EmbeddedBroker",),
+    "orderly.testing.engine": ("ContainerUnavailable",),
     "orderly.testing.jars": ("JarsUnavailable",),
     "orderly.testing.java": ("JavaNotFound",),
     "orderly.testing.oracle": ("Delivered", "Sent", "Verdict", "judge"),
+    "orderly.testing.readiness": ("BrokerStartFailed",),
 }
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.file_lock import hold
 from orderly.testing.cache import cache_folder
 from orderly.testing.daemon_state import (
     Daemon,
@@ -25,12 +26,13 @@ from orderly.testing.daemon_state import (
     state_file,
     write,
 )
-from orderly.testing.embedded import START_TIMEOUT, EmbeddedBroker
-from orderly.testing.file_lock import hold
+from orderly.testing.embedded import EmbeddedBroker
 from orderly.testing.ports import is_free
+from orderly.testing.readiness import START_TIMEOUT
 
 _STOP_TIMEOUT = 45.0  # seconds; a clean shutdown takes about 10
 _POLL = 0.1
+_BUSY = EmbeddedBrokerError("the local broker's state is in use by another broker; stop that one")
 
 
 def default_directory() -> Path:
@@ -110,7 +112,7 @@ def serve(directory: Path, namesrv_port: int, properties: Mapping[str, str]) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     # Two that start at the same moment: one of them gets the lock, and is the daemon.
-    with hold(state_file().with_suffix(".lock"), "the local broker's state"), broker:
+    with hold(state_file().with_suffix(".lock"), _BUSY), broker:
         write(_here(broker, properties))
         try:
             while not ended.wait(1.0):

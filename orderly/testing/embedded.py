@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self, TextIO
 
-from orderly.client import Client
-from orderly.config import ClientConfig
-from orderly.errors import EmbeddedBrokerError, LifecycleError, OrderlyError
-from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.command import request
+from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.file_lock import hold
 from orderly.testing import settings
-from orderly.testing.file_lock import hold
 from orderly.testing.jars import Progress, fetch_jars
 from orderly.testing.java import find_java
-from orderly.testing.ports import free_port, is_free
+from orderly.testing.ports import free_port, is_free, on_free_ports
+from orderly.testing.readiness import Started, wait_ready
 from orderly.testing.server import ServerProcess
-
-START_TIMEOUT = 90.0
-_PORT_ATTEMPTS = 3  # somebody may take a free port before the broker does
-_POLL = 0.1
-
-
-class BrokerStartFailed(EmbeddedBrokerError):
-    """Name server or broker ended, or did not answer in time; the text has the end of its log."""
 
 
 class EmbeddedBroker:
@@ -78,7 +65,6 @@ class EmbeddedBroker:
         self._name_server: ServerProcess | None = None
         self._broker: ServerProcess | None = None
         self._commands: dict[str, list[str]] = {}
-        self._asked_to_register = False
         self._lock: TextIO | None = None
 
     # --- where it is ---------------------------------------------------------------------------
@@ -125,15 +111,7 @@ class EmbeddedBroker:
         java = find_java()
         jars = fetch_jars(progress=self._progress)
         atexit.register(self.stop)
-        for attempts_left in reversed(range(_PORT_ATTEMPTS)):
-            try:
-                self._start(java, jars)
-            except BaseException as error:
-                self.stop()
-                if not (attempts_left and 0 in self._wanted and _is_port_taken(error)):
-                    raise
-            else:
-                break
+        on_free_ports(lambda: self._start(java, jars), self.stop, ours=0 in self._wanted)
         return self
 
     def _start(self, java: Path, jars: Sequence[Path]) -> None:
@@ -204,7 +182,8 @@ class EmbeddedBroker:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="orderly-broker-"))
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._lock = hold(self._directory / "lock", f"the directory {self._directory}")
+        in_use = f"the directory {self._directory} is in use by another broker; stop that one"
+        self._lock = hold(self._directory / "lock", EmbeddedBrokerError(in_use))
         self._ports = (
             _port("name server", self._wanted[0]),
             _port("broker", self._wanted[1], -2, 1),
@@ -226,49 +205,21 @@ class EmbeddedBroker:
             )
 
     def _launch(self, role: str) -> ServerProcess:
-        self._asked_to_register = False
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
         env |= {"ROCKETMQ_HOME": str(self.directory)}
         name = "name server" if role == "namesrv" else role
         return ServerProcess(name, self._commands[role], self.directory / f"{role}.out", env)
 
     def _wait_ready(self) -> None:
-        """Wait until the name server knows the broker and the broker answers."""
-        config = ClientConfig(namesrv=self.namesrv, connect_timeout=1.0, request_timeout=2.0)
-        deadline = time.monotonic() + START_TIMEOUT
-        with contextlib.closing(Client(config)) as client:
-            while not self._answers(client):
-                self._check_alive()
-                if time.monotonic() > deadline:
-                    raise BrokerStartFailed(self._report(f"not ready after {START_TIMEOUT:g} s"))
-                time.sleep(_POLL)
+        permission = self._extra.get("brokerPermission", "6")
+        started = Started(self.namesrv, self.broker_name, self.broker_address, permission)
+        wait_ready(started, self._problem, self._report)
 
-    def _answers(self, client: Client) -> bool:
-        try:
-            if self.broker_name not in client.admin.cluster().brokers:
-                self._have_it_register(client)
-                return False
-            client.admin.groups()  # asks the broker itself
-        except OrderlyError:
-            return False
-        return True
-
-    def _have_it_register(self, client: Client) -> None:
-        """Change a setting of the broker (to what it is), upon which it registers at once.
-
-        At its start it often finds no name server in its list yet, which a timer fills, and would
-        try again only after 10 s (BrokerController.registerBrokerAll).
-        """
-        if not self._asked_to_register:
-            setting = f"brokerPermission={self._extra.get('brokerPermission', '6')}"
-            command = request(RequestCode.UPDATE_BROKER_CONFIG, body=setting.encode())
-            reply = client.connections.get(self.broker_address).call(command, timeout=2.0)
-            self._asked_to_register = reply.code == ResponseCode.SUCCESS
-
-    def _check_alive(self) -> None:
+    def _problem(self) -> str | None:
         for server in (self._name_server, self._broker):
             if server is not None and not server.alive:
-                raise BrokerStartFailed(self._report(f"the {server.name} ended at its start"))
+                return f"the {server.name} ended at its start"
+        return None
 
     def _report(self, what: str) -> str:
         logs = [
@@ -282,10 +233,6 @@ class EmbeddedBroker:
         if self._broker is None:
             raise LifecycleError("the embedded broker is not started")
         return self._broker
-
-
-def _is_port_taken(error: BaseException) -> bool:
-    return isinstance(error, BrokerStartFailed) and "Address already in use" in str(error)
 
 
 def _port(name: str, wanted: int, *neighbours: int) -> int:

@@ -5,11 +5,42 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+from collections.abc import Callable
 
 from orderly.errors import EmbeddedBrokerError
 
 _ATTEMPTS = 200
 _LOWEST, _HIGHEST = 10_240, 32_000  # below where systems take ports for outgoing connections
+
+_STARTS = 3
+_TAKEN = ("address already in use", "port is already allocated")  # Java and Linux; Docker
+
+
+def on_free_ports(start: Callable[[], None], undo: Callable[[], None], *, ours: bool) -> None:
+    """Start servers; again, on other ports, where somebody took a free port before they did.
+
+    Args:
+        start: chooses ports and starts.
+        undo: ends what a failed start left.
+        ours: whether `start` may choose another port at all.
+
+    Raises:
+        BaseException: what `start` raised last.
+    """
+    for starts_left in reversed(range(_STARTS)):
+        try:
+            start()
+        except BaseException as error:
+            undo()
+            if not (starts_left and ours and _is_port_taken(error)):
+                raise
+        else:
+            return
+
+
+def _is_port_taken(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, EmbeddedBrokerError) and any(word in text for word in _TAKEN)
 
 
 def free_port(*neighbours: int) -> int:

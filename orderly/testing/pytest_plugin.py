@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 if TYPE_CHECKING:
+    from orderly.testing.container import RocketMQContainer
     from orderly.testing.embedded import EmbeddedBroker
 
-_NOT_YET = {
-    "container": "the container broker does not exist yet; use --broker=embedded or HOST:PORT",
-    "fake": "the fake broker does not exist yet; use --broker=embedded or HOST:PORT",
-}
+_OURS = ("embedded", "container")
+_NOT_YET = {"fake": "the fake broker does not exist yet; use --broker=embedded or HOST:PORT"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,17 +28,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--broker",
         default=os.environ.get("ORDERLY_TEST_BROKER", "embedded"),
         metavar="WHERE",
-        help="what tests run on: embedded (default; a local RocketMQ 5.5.0), the HOST:PORT of a"
-        " name server, container or fake",
+        help="what tests run on: embedded (default; a local RocketMQ 5.5.0), container (the same"
+        " in Docker; ORDERLY_ROCKETMQ_IMAGE names the image), the HOST:PORT of a name server, or"
+        " fake",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a `--broker` that means nothing, before any test runs."""
     where = config.getoption("--broker")
-    if where != "embedded" and where not in _NOT_YET and ":" not in where:
+    if where not in (*_OURS, *_NOT_YET) and ":" not in where:
         raise pytest.UsageError(
-            f"--broker={where}: choose embedded, HOST:PORT (of a name server), container or fake"
+            f"--broker={where}: choose embedded, container, HOST:PORT (of a name server) or fake"
         )
 
 
@@ -49,26 +49,49 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture(scope="session")
-def orderly_broker(pytestconfig: pytest.Config) -> Iterator[EmbeddedBroker]:
-    """The embedded broker of this session (`orderly.testing.EmbeddedBroker`).
+def orderly_broker(pytestconfig: pytest.Config) -> Iterator[EmbeddedBroker | RocketMQContainer]:
+    """The broker of this session: `orderly.testing.EmbeddedBroker` or `RocketMQContainer`.
 
     Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
     """
     where = pytestconfig.getoption("--broker")
     if where in _NOT_YET:
         pytest.fail(_NOT_YET[where], pytrace=False)
-    if where != "embedded":
+    if where not in _OURS:
         pytest.skip(f"needs a broker it may stop; --broker={where} is not ours")
+    broker = _in_container(pytestconfig) if where == "container" else _embedded()
+    yield broker
+    broker.stop()
+
+
+def _embedded() -> EmbeddedBroker:
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
     from orderly.testing.jars import JarsUnavailable  # noqa: PLC0415
     from orderly.testing.java import JavaNotFound  # noqa: PLC0415
 
     try:
-        broker = EmbeddedBroker().start()
+        return EmbeddedBroker().start()
     except (JarsUnavailable, JavaNotFound) as error:  # a broker that fails to start is a failure
         _missing(error)
-    yield broker
-    broker.stop()
+
+
+def _in_container(config: pytest.Config) -> RocketMQContainer:
+    from orderly.testing.container import RocketMQContainer  # noqa: PLC0415
+    from orderly.testing.engine import ContainerUnavailable  # noqa: PLC0415
+
+    try:
+        return RocketMQContainer(progress=lambda text: _show(config, text)).start()
+    except ContainerUnavailable as error:
+        _missing(error)
+
+
+def _show(config: pytest.Config, text: str) -> None:
+    """Write past pytest's capture: an image may take minutes to come."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if capture is not None and reporter is not None:
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"orderly: {text}")
 
 
 @pytest.fixture(scope="session")

@@ -6,21 +6,23 @@ Chosen so that both fit into 1 GiB of memory and start in seconds; nothing here 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 NAME_SERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER = "org.apache.rocketmq.broker.BrokerStartup"
 
 _OPENED = ("java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch")
 _EXPORTED = ("java.base/jdk.internal.ref", "java.base/sun.nio.ch")
-_COMMON_FLAGS = (
-    "-XX:+UseSerialGC",
+_FOR_TESTS = (
     "-XX:TieredStopAtLevel=1",  # a faster start; a test broker never needs the second compiler
     "-Dtls.server.mode=disabled",  # a certificate that nobody asks for costs seconds and 55 MiB
     # A nearly full disk is no reason to refuse a test's messages: NaN makes every comparison false
     # (DefaultMessageStore; diskMaxUsedSpaceRatio alone is clamped and not the only limit).
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=NaN",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=NaN",
+)
+_JAVA_17 = (
+    "-XX:+UseSerialGC",
     "--enable-native-access=ALL-UNNAMED",
     *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED),
     *(f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTED),
@@ -28,6 +30,11 @@ _COMMON_FLAGS = (
 _HEAP = {
     NAME_SERVER: ("-Xms32m", "-Xmx96m", "-XX:MaxDirectMemorySize=64m"),
     BROKER: ("-Xms96m", "-Xmx320m", "-XX:MaxDirectMemorySize=256m"),
+}
+# The public image's scripts choose generations and regions for a heap of gigabytes.
+_SMALL = {
+    NAME_SERVER: ("-Xmn16m", "-XX:G1HeapRegionSize=1m"),
+    BROKER: ("-Xmn64m", "-XX:G1HeapRegionSize=1m"),
 }
 
 LOGBACK = """\
@@ -43,6 +50,16 @@ LOGBACK = """\
   <root level="INFO"><appender-ref ref="FILE"/></root>
 </configuration>
 """
+
+
+def java_flags(main: str) -> tuple[str, ...]:
+    """Return the JVM options of NAME_SERVER or BROKER, for Java 17 or newer."""
+    return (*_HEAP[main], *_FOR_TESTS, *_JAVA_17)
+
+
+def java_flags_for_image(main: str) -> tuple[str, ...]:
+    """Return what is added to an image's own JVM options: valid from Java 8 on, any collector."""
+    return (*_HEAP[main], *_SMALL[main], *_FOR_TESTS)
 
 
 def java_command(
@@ -61,8 +78,7 @@ def java_command(
     class_path = ":".join(map(str, (directory / "conf", *jars)))
     return [
         str(java),
-        *_HEAP[main],
-        *_COMMON_FLAGS,
+        *java_flags(main),
         f"-Duser.home={directory}",  # RocketMQ writes below the home directory
         f"-Djava.io.tmpdir={directory / 'tmp'}",  # a killed JVM leaves its native library there
         f"-Dorderly.log={directory / f'{role}.log'}",
@@ -86,7 +102,7 @@ def name_server_properties(directory: Path, port: int) -> dict[str, str]:
 
 
 def broker_properties(
-    directory: Path, broker_name: str, port: int, namesrv: str, extra: Mapping[str, str]
+    directory: PurePath, broker_name: str, port: int, namesrv: str, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the broker's settings; `extra` wins."""
     store = directory / "store"

@@ -8,7 +8,8 @@ import contextlib
 
 import pytest
 
-from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly.ordering.allocation import averagely
 from tests.support.consuming import Group, Recorder, unique
 from tests.support.waiting import eventually
 
@@ -49,11 +50,25 @@ def topic(orderly_topic):
 def start_member(orderly_namesrv, topic, group, closing):
     """Start a member of the test's group; returns (consumer, recorder)."""
 
-    def start(act=None, *, tags="*", sql=None, recorder=None, hooks=None, **settings):
+    def start(
+        act=None,
+        *,
+        tags="*",
+        sql=None,
+        recorder=None,
+        hooks=None,
+        allocate=averagely,
+        route_interval=None,
+        **settings,
+    ):
         recorder = recorder or Recorder(act)
         config = ConsumerConfig(**{"consume_from": "first", "rebalance_interval": 5} | settings)
+        known = {"namesrv": orderly_namesrv}
+        if route_interval is not None:
+            client = Client(ClientConfig(**known, route_interval=route_interval))
+            known = {"client": closing(client)}
         consumer = OrderlyConsumer(
-            group, recorder, namesrv=orderly_namesrv, config=config, hooks=hooks
+            group, recorder, config=config, hooks=hooks, allocate=allocate, **known
         )
         closing(consumer.subscribe(topic, tags, sql=sql))
         return consumer, recorder

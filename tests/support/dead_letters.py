@@ -4,6 +4,7 @@ from orderly.client.pulling import PullQuery
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
+from tests.support.waiting import eventually
 
 
 def dead_letters(client, group):
@@ -28,6 +29,10 @@ def stored(client, topic):
         return []
 
 
-def numbers(messages):
-    """Their bodies, as `send_numbers` writes them."""
-    return [int(message.body) for message in messages]
+def dead_numbers(client, group, count):
+    """The bodies of the dead letters as numbers, once there are `count`.
+
+    What was just stored is visible a few milliseconds later only.
+    """
+    found = eventually(lambda: (d := dead_letters(client, group)) and len(d) >= count and d)
+    return [int(message.body) for message in found]

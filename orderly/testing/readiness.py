@@ -1,0 +1,94 @@
+"""When a name server and a broker that were just started can be used, however they run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orderly.client import Client
+from orderly.config import ClientConfig
+from orderly.errors import EmbeddedBrokerError, OrderlyError
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.command import request
+
+START_TIMEOUT = 90.0  # seconds
+_POLL = 0.1
+_ASK_AGAIN = 1.0
+
+
+class BrokerStartFailed(EmbeddedBrokerError):
+    """Name server or broker ended, or did not answer in time; the text has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A name server and a broker that were started, as clients see them."""
+
+    namesrv: str
+    broker_name: str
+    broker_address: str
+    permission: str = "6"
+    """The broker's setting `brokerPermission`: read and write."""
+
+
+def wait_ready(
+    started: Started, problem: Callable[[], str | None], report: Callable[[str], str]
+) -> None:
+    """Wait until the name server knows the broker and the broker answers.
+
+    Args:
+        started: what was started.
+        problem: says why it can no longer come up, or None; asked again and again.
+        report: makes the error's text of such a reason.
+
+    Raises:
+        BrokerStartFailed: there is a problem, or START_TIMEOUT passed.
+    """
+    config = ClientConfig(namesrv=started.namesrv, connect_timeout=1.0, request_timeout=2.0)
+    deadline = time.monotonic() + START_TIMEOUT
+    with contextlib.closing(Client(config)) as client:
+        question = _Question(client, started)
+        while not question.answered():
+            why = problem()
+            if why is None and time.monotonic() > deadline:
+                why = f"not ready after {START_TIMEOUT:g} s"
+            if why is not None:
+                raise BrokerStartFailed(report(why))
+            time.sleep(_POLL)
+
+
+class _Question:
+    """Asks both servers whether they are there."""
+
+    def __init__(self, client: Client, started: Started) -> None:
+        self._client = client
+        self._started = started
+        self._next_asking = 0.0
+
+    def answered(self) -> bool:
+        try:
+            if self._started.broker_name not in self._client.admin.cluster().brokers:
+                self._have_it_register()
+                return False
+            self._client.admin.groups()  # asks the broker itself
+        except OrderlyError:
+            return False
+        return True
+
+    def _have_it_register(self) -> None:
+        """Change a setting of the broker (to what it is), upon which it registers at once.
+
+        At its start it often finds no name server in its list yet, which a timer fills, and would
+        try again only after 10 s (BrokerController.registerBrokerAll). On a busy machine the list
+        may be empty still when we ask, so we ask again.
+        """
+        if time.monotonic() < self._next_asking:
+            return
+        setting = f"brokerPermission={self._started.permission}"
+        command = request(RequestCode.UPDATE_BROKER_CONFIG, body=setting.encode())
+        connection = self._client.connections.get(self._started.broker_address)
+        reply = connection.call(command, timeout=2.0)
+        if reply.code == ResponseCode.SUCCESS:
+            self._next_asking = time.monotonic() + _ASK_AGAIN

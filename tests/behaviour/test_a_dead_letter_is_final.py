@@ -1,0 +1,112 @@
+"""In a batch each message has its own fate: what is dead or done never runs again."""
+
+import pytest
+
+from orderly import ConsumeResult
+from tests.support.batches import Batches
+from tests.support.consuming import send_numbers
+from tests.support.dead_letters import dead_letters, dead_numbers, retried
+from tests.support.waiting import eventually
+
+FAST = {"batch_size": 4, "suspend": 0.02}
+
+
+@pytest.fixture
+def start(producer, topic, start_member, client):
+    """Send numbers, and have them handled in batches once all of them can be pulled."""
+
+    def start(act, count=4, **settings):
+        queue = send_numbers(producer, topic, ["a"], count)[0].queue
+        eventually(lambda: client.brokers.max_offset(queue) == count)
+        handler = Batches(act)
+        start_member(recorder=handler, **FAST | settings)
+        return handler
+
+    return start
+
+
+def test_each_message_of_a_batch_is_dead_lettered_once_and_in_order(start, group, client):
+    def act(batch, context):
+        return ConsumeResult.SUCCESS if 4 in batch else ConsumeResult.SUSPEND
+
+    handler = start(act, count=5, max_reconsume_times=1)
+    eventually(lambda: handler.batches[-1:] == [[4]], within=20)
+    assert handler.batches == [[0, 1, 2, 3], [0, 1, 2, 3], [4]]
+    assert dead_numbers(client, group, 4) == [0, 1, 2, 3]
+    assert retried(client, group) == []
+
+
+def test_a_dead_letter_does_not_run_again_because_a_sibling_is_suspended(start, group, client):
+    def act(batch, context):
+        if 1 in batch:
+            return context.dead_letter(batch[1], "no such account")
+        return ConsumeResult.SUCCESS if len(handler.calls) > 2 else ConsumeResult.SUSPEND
+
+    handler = start(act)
+    eventually(lambda: len(handler.calls) == 3, within=20)
+    assert handler.batches == [[0, 1, 2, 3], [0, 2, 3], [0, 2, 3]]
+    assert handler.attempts(3) == [1, 2, 3]
+    assert dead_numbers(client, group, 1) == [1]
+
+
+def test_one_that_is_done_does_not_run_again_because_a_sibling_is_suspended(start, group, client):
+    def act(batch, context):
+        if 0 not in batch:
+            return ConsumeResult.SUCCESS
+        context.done(batch[0])
+        context.done(batch[2])
+        return ConsumeResult.SUSPEND
+
+    handler = start(act)
+    eventually(lambda: len(handler.calls) == 2, within=20)
+    assert handler.batches == [[0, 1, 2, 3], [1, 3]]
+    assert dead_letters(client, group) == []
+
+
+def test_an_attempt_at_what_was_not_tried_is_not_counted(start, group, client):
+    def act(batch, context):
+        if 1 not in batch:
+            return ConsumeResult.SUCCESS
+        context.done(batch[0]) if 0 in batch else None
+        for number in (2, 3):
+            context.not_tried(batch[number])
+        return ConsumeResult.SUSPEND
+
+    handler = start(act, max_reconsume_times=2)
+    eventually(lambda: handler.batches[-1:] == [[2, 3]], within=20)
+    assert handler.batches == [[0, 1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 3]]
+    assert handler.attempts(1) == [1, 2, 3]
+    assert handler.attempts(2) == [1, 1, 1, 1]
+    assert dead_numbers(client, group, 1) == [1]
+
+
+def test_a_manual_rollback_brings_no_dead_letter_and_nothing_done_back(start, group, client):
+    def act(batch, context):
+        context.auto_commit = False
+        call = len(handler.calls)
+        if call == 1:  # [0, 1]: in hand from now on
+            return ConsumeResult.SUCCESS
+        if call == 2:  # [2, 3]: one dead, one done; none is left to try
+            context.done(batch[3])
+            return context.dead_letter(batch[2], "no")
+        return ConsumeResult.ROLLBACK if call == 3 else ConsumeResult.COMMIT
+
+    handler = start(act, count=5, batch_size=2)
+    eventually(lambda: len(handler.calls) == 5, within=20)
+    assert handler.batches == [[0, 1], [2, 3], [4], [0, 1], [4]]
+    assert handler.attempts(0) == [1, 1], "a rollback counts no attempt, as in Java"
+    assert dead_numbers(client, group, 1) == [2]
+
+
+def test_one_named_and_then_acknowledged_with_its_batch_is_dead_lettered_all_the_same(
+    start, group, client
+):
+    def act(batch, context):
+        if 1 in batch:
+            context.dead_letter(batch[1], "no such account")
+        return ConsumeResult.SUCCESS
+
+    handler = start(act, count=5)
+    eventually(lambda: handler.batches[-1:] == [[4]], within=20)
+    assert dead_numbers(client, group, 1) == [1]
+    assert handler.batches == [[0, 1, 2, 3], [4]]

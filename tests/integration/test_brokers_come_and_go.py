@@ -1,0 +1,97 @@
+"""A broker joins the cluster, dies, and comes back: its queues are taken, given up, taken again."""
+
+import contextlib
+
+import pytest
+
+from orderly import (
+    Client,
+    ClientConfig,
+    ConsumerConfig,
+    OrderlyConsumer,
+    OrderlyProducer,
+    ProducerConfig,
+)
+from orderly.testing import EmbeddedBroker
+from orderly.testing.ports import free_port
+from tests.support.consuming import Group, Recorder, send_numbers, unique
+from tests.support.operator import set_topic
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
+
+KEYS = [f"aircraft-{i}" for i in range(12)]
+
+
+@pytest.fixture
+def closing():
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture
+def second_broker(closing):
+    """Start another broker of the first one's cluster: it registers at both name servers."""
+
+    def start(first):
+        port = free_port()
+        both = f"127.0.0.1:{port};{first.namesrv}"
+        return closing(
+            EmbeddedBroker(
+                namesrv_port=port,
+                broker_name="broker-b",
+                broker_properties={"namesrvAddr": both},
+            )
+        )
+
+    return start
+
+
+def brokers_of(group):
+    return {queue.broker_name for member in group.consumers for queue in member.assignment}
+
+
+def test_order_and_offsets_survive_a_broker_that_comes_dies_and_comes_back(closing, second_broker):
+    first = closing(EmbeddedBroker())
+    quick = ClientConfig(namesrv=first.namesrv, route_interval=1)
+    client = closing(Client(quick))
+    topic, group_name = unique("topic"), unique("group")
+    client.admin.create_topic(topic, 2, broker="broker-a")
+    producer = closing(OrderlyProducer(client=client, config=ProducerConfig(layout="loose")))
+    seen = Recorder()
+
+    def member():
+        # "last": what is sent to a queue before it is discovered must not be skipped
+        config = ConsumerConfig(consume_from="last", rebalance_interval=1, lock_trust=21)
+        own = closing(Client(quick))
+        consumer = OrderlyConsumer(group_name, seen, client=own, config=config)
+        return closing(consumer.subscribe(topic))
+
+    group = Group([member(), member()], seen)
+    eventually(lambda: group.settled(2), within=30)
+
+    second = second_broker(first)
+    set_topic(client, topic, read=2, write=2)  # on both brokers; the library refuses to grow
+    client.routes.refresh(topic)
+    sent = send_numbers(producer, topic, KEYS, 5)
+    assert {result.queue.broker_name for result in sent} == {"broker-a", "broker-b"}
+    eventually(lambda: group.settled(4), within=30)
+    eventually(lambda: len(seen.deliveries) == 60, within=30)
+
+    second.kill_broker()
+    eventually(lambda: brokers_of(group) == {"broker-a"}, within=60)
+    client.routes.refresh(topic)
+    send_numbers(producer, topic, KEYS, 5, first=5)  # "loose": the keys of b go on at a
+    eventually(lambda: len(seen.deliveries) == 120, within=30)
+
+    second.restart_broker()
+    eventually(lambda: group.settled(4), within=60)
+    client.routes.refresh(topic)
+    send_numbers(producer, topic, KEYS, 5, first=10)
+    eventually(lambda: all(14 in seen.numbers(key) for key in KEYS), within=30)
+    assert {key: list(dict.fromkeys(numbers)) for key, numbers in seen.by_key().items()} == {
+        key: list(range(15)) for key in KEYS
+    }
+    repeats = len(seen.deliveries) - 180
+    assert repeats <= 60, "only what b's death left uncommitted may come again"
+    group.close()  # before the brokers go: a close waits for the last commit

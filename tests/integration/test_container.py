@@ -1,0 +1,89 @@
+"""RocketMQContainer on a real engine; runs with --broker=container (`make test-container`)."""
+
+import time
+
+import pytest
+
+from orderly import Client, Message, OrderlyProducer
+from orderly.errors import LifecycleError
+from orderly.testing import BrokerStartFailed, ContainerUnavailable, RocketMQContainer
+
+
+@pytest.fixture
+def broker(orderly_broker):
+    return orderly_broker
+
+
+@pytest.fixture
+def topic(orderly_topic):
+    return orderly_topic(queues=1)
+
+
+def send(producer, topic, body):
+    return producer.send(Message(topic, body, sharding_key="k"))
+
+
+def test_clients_are_led_to_the_address_that_is_open_on_loopback_only(broker):
+    with Client(namesrv=broker.namesrv) as client:
+        (found,) = client.admin.cluster().brokers.values()
+    assert found.master == broker.broker_address
+    ports = broker._container.get_wrapped_container().attrs["NetworkSettings"]["Ports"]
+    bound = [binding for bindings in ports.values() for binding in bindings or ()]
+    assert {binding["HostIp"] for binding in bound} == {"127.0.0.1"}
+    assert {int(binding["HostPort"]) for binding in bound} == {
+        int(address.rpartition(":")[2]) for address in (broker.namesrv, broker.broker_address)
+    }
+
+
+def test_a_second_start_is_refused(broker):
+    with pytest.raises(LifecycleError):
+        broker.start()
+
+
+def test_a_killed_broker_starts_again_with_its_data(broker, topic):
+    with OrderlyProducer(namesrv=broker.namesrv) as producer:
+        first = send(producer, topic, b"1")
+        broker.kill_broker()
+        assert not broker._signal("0")
+        broker.restart_broker()
+        assert send(producer, topic, b"2").queue_offset == first.queue_offset + 1
+
+
+def test_a_paused_broker_answers_when_it_is_resumed(broker, topic):
+    with OrderlyProducer(namesrv=broker.namesrv) as producer:
+        send(producer, topic, b"1")
+        broker.pause_broker()
+        try:
+            future = producer.submit(Message(topic, b"2", sharding_key="k"))
+            with pytest.raises(TimeoutError):
+                future.result(1.0)
+        finally:
+            broker.resume_broker()
+        assert future.result(30).queue_offset >= 1
+
+
+def test_a_broker_that_does_not_come_up_is_told_with_its_log_and_removed(broker):
+    bad = RocketMQContainer(broker_properties={"brokerRole": "SLAVE"})
+    started = time.monotonic()
+    with pytest.raises(BrokerStartFailed, match=r"(?s)container ended.*brokerId"):
+        bad.start()
+    assert time.monotonic() - started < 60, "it waited although the broker had ended"
+    assert bad._container is None
+
+
+def test_stop_removes_the_container(broker):
+    containers = broker._container.get_docker_client().client.containers
+    before = {container.id for container in containers.list(all=True)}
+    with RocketMQContainer() as other:
+        (new,) = {container.id for container in containers.list(all=True)} - before
+        assert other.namesrv != broker.namesrv
+    assert new not in {container.id for container in containers.list(all=True)}
+
+
+def test_an_image_that_cannot_be_had_is_named(broker):
+    nowhere = "127.0.0.1:1/nowhere:0"
+    told = []
+    with pytest.raises(ContainerUnavailable, match=f"{nowhere}.*ORDERLY_ROCKETMQ_IMAGE"):
+        RocketMQContainer(nowhere, progress=told.append).start()
+    assert told
+    assert nowhere in told[0]

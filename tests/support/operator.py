@@ -1,0 +1,66 @@
+"""What an operator changes at a broker, behind the back of whoever uses it."""
+
+import contextlib
+
+from orderly.protocol.admin_headers import CreateTopic, DeleteTopicInBroker, DeleteTopicInNameServer
+from orderly.protocol.bodies import lock_request
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.group_config import GroupConfig, encode_group_config
+from orderly.protocol.headers import to_ext
+
+
+def set_topic(client, topic, *, read, write, perm=6):
+    """Replace a topic's number of queues and its permission (mqadmin updateTopic)."""
+    header = CreateTopic(
+        topic=topic, read_queue_nums=read, write_queue_nums=write, perm=perm, order=True
+    )
+    _ask_brokers(client, request(header.code, to_ext(header)))
+
+
+def delete_topic(client, topic):
+    """Delete a topic (mqadmin deleteTopic)."""
+    header = DeleteTopicInBroker(topic=topic)
+    # Without its timer wheel (as the embedded one) a broker deletes the topic, and then fails.
+    _ask_brokers(client, request(header.code, to_ext(header)), accept=(0, 1))
+    header = DeleteTopicInNameServer(topic=topic)
+    for address in client.config.addresses:
+        _ask(client, address, request(header.code, to_ext(header)))
+
+
+def set_group(client, group, **settings):
+    """Create a group with these settings, or replace its own (mqadmin updateSubGroup)."""
+    body = encode_group_config(GroupConfig(name=group, **settings))
+    _ask_brokers(client, request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
+
+
+def take_lock_from(client, client_id, group, queue):
+    """Unlock a queue in the name of the member that holds it, and lock it for `client`."""
+    body = lock_request(group, client_id, [queue])
+    _ask_brokers(client, request(RequestCode.UNLOCK_BATCH_MQ, body=body))
+    assert queue in client.brokers.lock_queues(group, queue.broker_name, [queue])
+
+
+@contextlib.contextmanager
+def broker_setting(client, name, value, before):
+    """Change a setting of the brokers, and change it back at the end."""
+
+    def change(text):
+        body = f"{name}={text}\n".encode()
+        _ask_brokers(client, request(RequestCode.UPDATE_BROKER_CONFIG, body=body))
+
+    change(value)
+    try:
+        yield
+    finally:
+        change(before)
+
+
+def _ask_brokers(client, command, accept=(0,)):
+    for broker in client.admin.cluster().brokers.values():
+        _ask(client, broker.master, command, accept)
+
+
+def _ask(client, address, command, accept=(0,)):
+    reply = client.connections.get(address).call(command, 5.0)
+    assert reply.code in accept, reply.remark
