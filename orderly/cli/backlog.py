@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli.groups import members_online, queue_fields
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, printable
 from orderly.config import check_group, check_topic
-from orderly.errors import ConfigError, OrderlyError
+from orderly.errors import ConfigError
 from orderly.monitoring.backlog import (
     Judgement,
     QueueBacklog,
@@ -78,7 +79,8 @@ def ls(
         rows = _collect_all(client, groups, topic, required=group is not None)
         if not (everything or topic):
             rows = [row for row in rows if not _is_idle_retry(row)] or rows
-        online = {name: _online(client, name) for name in sorted({row.group for row in rows})}
+        groups = sorted({row.group for row in rows})
+        online = {name: members_online(client, name) for name in groups}
     if output == "json":
         print_json(_listing(rows, online, measured))
     elif rows:
@@ -120,15 +122,6 @@ def _is_idle_retry(row: QueueBacklog) -> bool:
         return False
     never_used = row.state is QueueState.NEW and row.maximum == row.minimum
     return never_used or (row.state is QueueState.OK and row.backlog == 0)
-
-
-def _online(client: Client, group: str) -> list[str] | None:
-    """Client ids of the group's members that are connected; None: not known."""
-    try:
-        members = client.admin.consumer_connections(group)
-    except OrderlyError:
-        return None
-    return [member.client_id for member in members.connections] if members else []
 
 
 def _any_unread(rows: Sequence[QueueBacklog]) -> bool:
@@ -197,12 +190,7 @@ def _sums_and_queues(rows: Sequence[QueueBacklog]) -> dict[str, Any]:
         },
         "queues": [
             {
-                "topic": row.queue.topic,
-                "broker": row.queue.broker_name,
-                "queue": row.queue.queue_id,
-                "min": row.minimum,
-                "committed": row.committed,
-                "max": row.maximum,
+                **queue_fields(row),
                 "backlog": row.backlog,
                 "lost": row.lost,
                 "state": str(row.state),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orderly.errors import ConfigError, OrderlyError, RouteError
+from orderly.errors import ConfigError, RouteError
 from orderly.model import MessageQueue
 
 if TYPE_CHECKING:
@@ -121,15 +121,6 @@ def _reset(client: Client, target: Target, row: QueueBacklog) -> QueueReset:
         )
     after = target.offset(client, row)
     return QueueReset(row.queue, row.minimum, row.maximum, row.committed, after)
-
-
-def members_online(client: Client, group: str) -> list[str] | None:
-    """Client ids of the group's members that are connected; None: not known."""
-    try:
-        members = client.admin.consumer_connections(group)
-    except OrderlyError:
-        return None
-    return [member.client_id for member in members.connections] if members else []
 
 
 def await_seen(

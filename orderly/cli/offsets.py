@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.groups import members_online, queue_fields
 from orderly.cli.offset_reset import (
     Earliest,
     Exact,
@@ -22,7 +23,6 @@ from orderly.cli.offset_reset import (
     QueueReset,
     Target,
     await_seen,
-    members_online,
     plan,
 )
 from orderly.cli.output import Table, print_json, print_table
@@ -70,12 +70,12 @@ def show(ctx: click.Context, *, group: str, topic: str | None, output: str) -> i
                 "schema": SHOW_SCHEMA,
                 "time": iso_time(measured),
                 "group": group,
-                "queues": [_shown(row) for row in rows],
+                "queues": [queue_fields(row) for row in rows],
             }
         )
     else:
         headings = ("topic", "broker", "queue", "min", "committed", "max")
-        print_table(Table(headings, [tuple(_shown(row).values()) for row in rows]))
+        print_table(Table(headings, [tuple(queue_fields(row).values()) for row in rows]))
     return 0 if all(row.readable and row.maximum is not None for row in rows) else NOT_MEASURED
 
 
@@ -89,17 +89,6 @@ def _rows(client: Client, group: str, topic: str | None) -> list[QueueBacklog]:
             " to see a topic's queues"
         )
     return rows
-
-
-def _shown(row: QueueBacklog) -> dict[str, str | int | None]:
-    return {
-        "topic": row.queue.topic,
-        "broker": row.queue.broker_name,
-        "queue": row.queue.queue_id,
-        "min": row.minimum,
-        "committed": row.committed,
-        "max": row.maximum,
-    }
 
 
 def _read_queue(

@@ -46,7 +46,7 @@ class ConsumerConfig(FromEnv):
             a restart. 1-64 characters of `A-Za-z0-9_.-`; one process at a time may use it.
         offsets_folder: broadcasting: where the offset files are; "~" is understood.
         allow_direct_consume: let administrators have a message consumed here by hand (`mqadmin
-            consumeMessage`); it then runs between two batches of its queue.
+            queryMsgByUniqueKey` with -g and -d); it then runs between two batches of its queue.
         allow_thread_dump: include the stacks of all threads when an administrator asks for them
             (`mqadmin consumerStatus -s`).
         java_compat: ROLLBACK under auto-commit acknowledges, as the Java client does, instead of

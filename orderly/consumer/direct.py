@@ -1,5 +1,6 @@
-"""Consuming one message by hand, as an administrator asks for it (`mqadmin consumeMessage`).
+"""Consuming one message by hand, as an administrator asks for it.
 
+`mqadmin queryMsgByUniqueKey` and `queryMsgById` ask so, given a group (-g) and a member (-d).
 Refused unless the configuration allows it: the message is consumed out of its turn. It runs on the
 queue's lane, so never beside the handler, and changes neither the cache nor the offset.
 """
@@ -61,7 +62,11 @@ class DirectConsumption:
         named = replace(message, namespace=self._session.client.config.namespace)
         called: Future[Called] = Future()
         self._worker.submit_direct(held, lambda: self._call(held, named, called))
-        return _result(called.result(_PATIENCE))
+        try:
+            return _result(called.result(_PATIENCE))
+        except TimeoutError:
+            called.cancel()  # nobody waits for it any more, so it must not run later
+            raise
 
     def _call(self, held: Held, message: ReceivedMessage, called: Future[Called]) -> None:
         if not called.set_running_or_notify_cancel():

@@ -9,6 +9,7 @@ from typing import Any
 from orderly.consumer.statistics import ReturnType
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.start import RETRY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,12 @@ class ConsumerHooks:
     assigned: Callable[[tuple[MessageQueue, ...]], object] | None = None
     revoked: Callable[[tuple[MessageQueue, ...]], object] | None = None
     lost: Callable[[tuple[MessageQueue, ...]], object] | None = None
+
+    def tell(self, name: str, log: Any, queues: Sequence[MessageQueue]) -> None:
+        """Call the hook of that name with those of `queues` that the program subscribed."""
+        told = tuple(queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX))
+        if told:
+            self.call(name, log, told)
 
     def call(self, name: str, log: Any, *args: object) -> None:
         """Call the hook of that name, if there is one."""

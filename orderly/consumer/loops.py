@@ -45,15 +45,15 @@ class Loops:
         self.control = Control(session, self._puller, self.worker)
         self.insight = Insight(session)
         self.direct = DirectConsumption(session, self.worker, caller)
-        saver = OffsetSaver(session)
-        self.releaser = Releaser(session, saver)
+        self._saver = OffsetSaver(session)
+        self.releaser = Releaser(session, self._saver)
         taker = Taker(session, self._puller.start)
         rebalancer = Rebalancer(session, allocate, taker, self.releaser, self._again)
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
         keeper = LockKeeper(session, self._renew_again)
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
-        self._offsets = self._periodic("offsets", config.commit_interval, saver.save_all)
+        self._offsets = self._periodic("offsets", config.commit_interval, self._saver.save_all)
 
     def _periodic(
         self, role: str, interval: float, work: Callable[[], object], first: float | None = None
@@ -68,7 +68,10 @@ class Loops:
         self.rounds.wake()
 
     def wind_down(self, seconds: float) -> bool:
-        """Release every queue; returns whether that was done within `seconds`."""
+        """Release every queue; returns whether that was done within `seconds`.
+
+        Where it was not, the offset is saved at least: the process may end with the handler.
+        """
         deadline = now() + seconds
         self.rounds.stop()
         self._puller.close()
@@ -76,6 +79,7 @@ class Loops:
         while not self._released(deadline):
             left = deadline - now()
             if left <= 0:
+                self._saver.save_all()
                 return False
             self._attention.wait(min(left, _RELEASE_RETRY))
         return True

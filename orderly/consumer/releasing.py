@@ -78,7 +78,7 @@ class Releaser:
         for held in self._session.held():
             if held.owned.dropped is Drop.LOST and not held.loss_told:
                 held.loss_told = True
-                self._session.hooks.call("lost", held.log, (held.queue,))
+                self._session.hooks.tell("lost", held.log, (held.queue,))
 
     def _release(self, held: Held) -> bool:
         with held.lock:
@@ -97,7 +97,7 @@ class Releaser:
             return False
         held.log.info("queue released", reason=reason.value)
         if reason is not Drop.LOST:
-            self._session.hooks.call("revoked", held.log, (held.queue,))
+            self._session.hooks.tell("revoked", held.log, (held.queue,))
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return reason in _FOR_GOOD
 

@@ -60,9 +60,8 @@ class Taker:
 
     def _announce(self, taken: list[Held]) -> None:
         """Tell the program first: what its hook prepares must be there before a message is."""
-        if taken:
-            queues = tuple(held.queue for held in taken)
-            self._session.hooks.call("assigned", self._session.log, queues)
+        queues = [held.queue for held in taken]
+        self._session.hooks.tell("assigned", self._session.log, queues)
         for held in taken:
             self._start_pulling(held)
 

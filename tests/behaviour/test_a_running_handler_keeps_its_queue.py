@@ -26,9 +26,8 @@ def events():
 
 @pytest.fixture
 def handler(closing):
-    handler = Blocking()
-    yield handler
-    handler.release()
+    with Blocking() as handler:
+        yield handler
 
 
 @pytest.fixture

@@ -1,42 +1,71 @@
-"""A consumer that must close before its handler ended keeps the lock until it has."""
+"""A consumer that must close before its handler ended keeps the lock until it has; others are free.
+
+What was done before is saved at the deadline, for the process may end at any moment after it.
+"""
 
 import threading
+import time
 
-from orderly import Client, ConsumeResult
-from tests.support.consuming import send_numbers
+import pytest
+import structlog
+
+from orderly import Client
+from tests.support.blocking import Blocking
+from tests.support.consuming import Group, send_numbers
 from tests.support.waiting import eventually
+
+NEVER = 3600  # only the close saves
+
+
+@pytest.fixture
+def other(orderly_namesrv, closing):
+    return closing(Client(namesrv=orderly_namesrv))
+
+
+@pytest.fixture
+def lock(group, other):
+    def lock(*queues):
+        return other.brokers.lock_queues(group, "broker-a", queues)
+
+    return lock
 
 
 def test_the_queue_stays_locked_until_the_handler_ends_and_its_result_counts(
-    producer, topic, group, start_member, orderly_namesrv
+    producer, topic, group, other, lock, start_member
 ):
-    queue = send_numbers(producer, topic, ["a"], 2)[0].queue
-    running, release = threading.Event(), threading.Event()
-
-    def slow(messages, context):
-        running.set()
-        release.wait(30)
-        return ConsumeResult.SUCCESS
-
-    member, _ = start_member(slow, close_timeout=0.2)
-    assert running.wait(20)
-    member.close()
-    with Client(namesrv=orderly_namesrv) as other:
-
-        def locked():
-            return queue in other.brokers.lock_queues(group, queue.broker_name, [queue])
-
-        assert not locked()
-        release.set()
-        eventually(locked, within=10)
-        assert other.brokers.query_offset(group, queue) == 1
+    with structlog.testing.capture_logs() as events, Blocking(at=1) as handler:
+        member, seen = start_member(handler, close_timeout=0.2, commit_interval=NEVER)
+        queue = send_numbers(producer, topic, ["a"], 3)[0].queue
+        eventually(lambda: handler.running == {queue}, within=20)
+        idle = set(member.assignment) - {queue}
+        member.close()
+        assert other.brokers.query_offset(group, queue) == 1, "number 0 is done"
+        assert lock(*idle) == idle
+        assert not lock(queue)
+    (event,) = [e for e in events if e["event"].startswith("closed before")]
+    assert (event["topic"], event["queue_id"]) == (topic, queue.queue_id)
+    assert (event["offset"], event["key"]) == (1, "a")
+    assert event["handler_running_seconds"] >= 0.2
+    eventually(lambda: lock(queue), within=10)
+    assert other.brokers.query_offset(group, queue) == 2, "its success counts"
+    assert seen.numbers("a") == [0, 1], "nothing new is begun"
+    eventually(lambda: not [t for t in threading.enumerate() if group in t.name])
 
 
-def test_idle_queues_are_free_at_once(producer, topic, group, start_member, orderly_namesrv):
+def test_idle_queues_are_free_at_once(group, lock, start_member):
     member, _ = start_member()
     eventually(lambda: len(member.assignment) == 4, within=20)
     queues = member.assignment
     member.close()
-    with Client(namesrv=orderly_namesrv) as other:
-        assert other.brokers.lock_queues(group, "broker-a", queues) == frozenset(queues)
+    assert lock(*queues) == frozenset(queues)
     assert not [t for t in threading.enumerate() if group in t.name]
+
+
+def test_the_others_take_over_within_a_second(members, start_member):
+    """They are told by the broker, and need no round of their own."""
+    leaver, *heirs = [start_member(rebalance_interval=NEVER)[0] for _ in range(members + 1)]
+    eventually(lambda: Group([leaver, *heirs], None).settled(4), within=20)
+    leaver.close()
+    closed = time.monotonic()
+    eventually(lambda: Group(heirs, None).settled(4))
+    assert time.monotonic() - closed < 1

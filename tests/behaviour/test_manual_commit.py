@@ -1,5 +1,7 @@
 """Manual commit: what is kept in hand comes again unless it is committed."""
 
+import threading
+
 import pytest
 
 from orderly import ConsumeResult
@@ -21,9 +23,10 @@ def handle(producer, topic, start_member, client, group):
     def run(count, *answers, batch_size=1):
         queue = send_numbers(producer, topic, ["a"], count)[0].queue
         eventually(lambda: client.brokers.max_offset(queue) == count)
-        offsets, left = [], list(answers)
+        offsets, left, started = [], list(answers), threading.Event()
 
         def act(batch, context):
+            assert started.wait(20)
             context.auto_commit = False
             offsets.append(next(e.offset for e in member.explain() if e.queue == queue))
             return left.pop(0)
@@ -32,6 +35,7 @@ def handle(producer, topic, start_member, client, group):
         member, _ = start_member(
             recorder=handler, batch_size=batch_size, suspend=0.02, commit_interval=0.05
         )
+        started.set()
         eventually(lambda: client.brokers.query_offset(group, queue) == count, within=20)
         assert left == []
         return handler, offsets

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from orderly import ConsumeResult
+from orderly.ordering.explain import Why
 from tests.support.consuming import send_numbers
 from tests.support.operator import set_group
 from tests.support.waiting import eventually
@@ -32,19 +33,57 @@ def test_an_offset_beyond_the_end_is_repaired_and_reported(
     assert topic in report
 
 
-@pytest.mark.parametrize("target", [3, 8], ids=["back", "forward"])
-def test_a_reset_while_running_starts_exactly_there(
-    target, producer, topic, client, group, start_group
+class HeldBack:
+    """A handler that keeps message 2 in hand, on its first delivery, until it is told to go on."""
+
+    def __init__(self):
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, messages, context):
+        if int(messages[0].body) == 2 and not self.reached.is_set():
+            self.reached.set()
+            self.go_on.wait(30)
+        return ConsumeResult.SUCCESS
+
+
+@pytest.fixture
+def held_back():
+    held_back = HeldBack()
+    yield held_back
+    held_back.go_on.set()
+
+
+@pytest.mark.parametrize("target", [1, 7], ids=["back", "forward"])
+def test_after_a_reset_only_what_follows_it_comes_whatever_was_cached_or_in_hand(
+    target, producer, topic, client, group, start_group, held_back
 ):
-    queue = send(producer, topic, 0, 6)
-    seen = start_group(commit_interval=0.1).seen
-    eventually(lambda: client.brokers.query_offset(group, queue) == 6, within=20)
-    send_to = max(target, 6) + 3
-    if target > 6:
-        hold_back(client, group, producer, topic, queue, target)
-    else:
-        client.groups.reset_queues(group, {queue: target})
-    send(producer, topic, max(target, 6), 3)
-    eventually(lambda: seen.numbers(KEY).count(send_to - 1) == 1, within=20)
-    again = seen.numbers(KEY)[6:]
-    assert again[again.index(target) :] == list(range(target, send_to))
+    members = start_group(held_back, commit_interval=0.05)
+    queue = send(producer, topic, 0, 10)
+    assert held_back.reached.wait(20)
+    client.groups.reset_queues(group, {queue: target})
+    send(producer, topic, 10, 1)  # the members learn of a reset with their next pull
+
+    def told():
+        return any(e.why is Why.LEAVING for c in members.consumers for e in c.explain())
+
+    eventually(told, within=20)
+    held_back.go_on.set()
+    eventually(lambda: 10 in members.seen.numbers(KEY), within=20)
+    assert members.seen.numbers(KEY) == [0, 1, 2, *range(target, 11)]
+    eventually(lambda: client.brokers.query_offset(group, queue) == 11)
+
+
+def test_a_whole_topic_is_reset_to_its_end(producer, topic, client, group, start_group):
+    keys = [f"k{i}" for i in range(8)]
+
+    def stuck_at_the_first(messages, context):
+        return context.suspend(0.02) if int(messages[0].body) == 0 else ConsumeResult.SUCCESS
+
+    seen = start_group(stuck_at_the_first).seen
+    first = send_numbers(producer, topic, keys, 3)
+    eventually(lambda: {d.queue_id for d in seen.deliveries} == {r.queue.queue_id for r in first})
+    client.groups.reset_offsets(group, topic)
+    send_numbers(producer, topic, keys, 2, first=3)
+    eventually(lambda: all(4 in seen.numbers(key) for key in keys), within=20)
+    assert all({1, 2}.isdisjoint(seen.numbers(key)) for key in keys)
+    assert all(seen.numbers(key)[-2:] == [3, 4] for key in keys)

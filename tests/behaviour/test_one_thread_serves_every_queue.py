@@ -1,5 +1,6 @@
 """A queue with work without end keeps its thread only while no other queue waits for one."""
 
+import itertools
 import threading
 import time
 
@@ -30,7 +31,7 @@ def test_queues_with_more_work_than_they_can_do_take_turns(producer, topic, star
     longest = max(len(seen.numbers(key)) for key in KEYS)
     assert longest < 150, "the others waited until a queue was empty"
     ran = sorted(seen.deliveries, key=lambda d: d.started)
-    assert all(a.ended <= b.started for a, b in zip(ran, ran[1:], strict=False)), "one thread"
+    assert all(a.ended <= b.started for a, b in itertools.pairwise(ran)), "one thread"
     assert all(seen.numbers(key) == sorted(seen.numbers(key)) for key in KEYS)
 
 

@@ -27,12 +27,6 @@ def handle(messages, context):
     return ConsumeResult.SUCCESS
 
 
-@pytest.fixture
-def producer(orderly_namesrv):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
-        yield producer
-
-
 def test_sending_to_an_unknown_topic_names_the_command_that_makes_it(producer):
     with pytest.raises(TopicNotFound, match="orderly topic create"):
         producer.send(Message(unique("missing"), b"x", sharding_key="k"))
@@ -108,13 +102,30 @@ def test_a_one_way_send_in_order_is_refused(producer):
         producer.send_oneway(Message("orders", b"x", sharding_key="k"))
 
 
+def test_what_is_not_there_yet_says_so():
+    with pytest.raises(NotAvailableYet):
+        ConsumerConfig(order="key")
+
+
 @pytest.mark.parametrize(
     "setting",
-    [{"order": "key"}, {"model": "broadcasting"}, {"max_reconsume_times": 3}],
+    [
+        {"max_reconsume_times": -1},
+        {"suspend": 0.001},
+        {"suspend": 31},
+        {"batch_size": 0},
+        {"pull_threshold_topic": 0},
+        {"lock_trust": 61},
+        {"model": "broadcasting"},
+        {"model": "multicast"},
+        {"instance": "a"},
+        {"consume_from": "yesterday"},
+        {"allow_direct_consume": 1},
+    ],
     ids=str,
 )
-def test_what_is_not_there_yet_says_so(setting):
-    with pytest.raises(NotAvailableYet):
+def test_settings_outside_their_range(setting):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
         ConsumerConfig(**setting)
 
 

@@ -5,9 +5,7 @@ import time
 
 import pytest
 
-from orderly import Client
 from orderly.cli.reader import GROUP as TAIL_GROUP
-from orderly.cli.root import run
 from orderly.client.pulling import PullQuery
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
@@ -16,30 +14,8 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def orderly(orderly_namesrv, capsys):
-    """Run one command line; returns (exit code, stdout, stderr)."""
-
-    def call(*args):
-        code = run([*args, "--namesrv", orderly_namesrv])
-        return (code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def client(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(orderly_topic):
     return orderly_topic(queues=2)
-
-
-@pytest.fixture
-def group():
-    return unique("group")
 
 
 def queue(topic, number):

@@ -14,16 +14,10 @@ from orderly.protocol.frame import request
 from orderly.protocol.headers import ConsumeDirectly, to_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus
-from tests.support.consuming import unique
 from tests.support.inbox import Inbox
 from tests.support.waiting import eventually
 
 RESULT = DirectResult(DirectOutcome.LATER, auto_commit=False, remark="not now", spent=0.25)
-
-
-@pytest.fixture
-def group():
-    return unique("group")
 
 
 @pytest.fixture

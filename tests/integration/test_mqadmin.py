@@ -9,18 +9,13 @@ import pytest
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.client import Client
 from tests.support import mqadmin
-from tests.support.consuming import Recorder, send_numbers, unique
+from tests.support.consuming import Recorder, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(12)]
 GOOD = 3  # messages of each key that are handled; what comes after is stuck
 SENT = 5
 PROCESS_QUEUE = re.compile(r"(\w+)=([^,\]]*)")  # one field of a queue's state
-
-
-@pytest.fixture
-def group():
-    return unique("group")
 
 
 @pytest.fixture

@@ -6,43 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orderly import Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
-from orderly.cli.root import run
+from orderly import ConsumerConfig, Message, OrderlyConsumer
 from orderly.client.pulling import PullQuery
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
-from tests.support.consuming import Recorder, send_numbers, unique
+from tests.support.consuming import Recorder, send_numbers
 from tests.support.waiting import eventually
 
 PER_QUEUE = 6
-
-
-@pytest.fixture
-def orderly(orderly_namesrv, capsys):
-    """Run one command line; returns (exit code, stdout, stderr)."""
-
-    def call(*args):
-        code = run([*args, "--namesrv", orderly_namesrv])
-        return (code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def client(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
-        yield client
-
-
-@pytest.fixture
-def group():
-    return unique("group")
-
-
-@pytest.fixture
-def producer(orderly_namesrv):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
-        yield producer
 
 
 @pytest.fixture

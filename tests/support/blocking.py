@@ -10,6 +10,8 @@ _PATIENCE = 60.0
 class Blocking:
     """An `act` for a Recorder that does not return before `release`; `running`: queues held up.
 
+    Leaving its `with` block releases it, too.
+
     Args:
         act: says the answer then, and at once ever after; None: SUCCESS.
         at: only the message of this number holds it up; None: whatever comes.
@@ -30,3 +32,9 @@ class Blocking:
 
     def release(self):
         self._released.set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.release()

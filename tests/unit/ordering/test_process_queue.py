@@ -59,9 +59,10 @@ class ProcessQueueMachine(RuleBasedStateMachine):
     def put_back(self, data):
         offsets = [m.queue_offset for m in self.last_batch]
         finished = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
-        self.queue.put_back(self.last_batch, finished)
+        untried = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
+        self.queue.put_back(self.last_batch, finished, untried)
         self.pending = [
-            replace(m, reconsume_times=m.reconsume_times + 1)
+            replace(m, reconsume_times=m.reconsume_times + (m.queue_offset not in untried))
             for m in self.last_batch
             if m.queue_offset not in finished
         ] + self.pending

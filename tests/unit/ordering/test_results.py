@@ -2,7 +2,14 @@
 
 import pytest
 
-from orderly.ordering.results import EFFECTS, FAILURE, ConsumeResult, Disposition, effect_of
+from orderly.ordering.results import (
+    EFFECTS,
+    FAILURE,
+    JAVA_EFFECTS,
+    ConsumeResult,
+    Disposition,
+    effect_of,
+)
 
 CELLS = [
     # auto, answer, disposition, suspends, misplaced
@@ -29,6 +36,17 @@ def test_cell(auto, answer, disposition, suspends, misplaced):
 
 def test_the_table_has_no_other_cell():
     assert len(EFFECTS) == len(CELLS)
+
+
+def test_java_differs_in_one_cell_rollback_under_auto_commit_acknowledges():
+    different = {cell for cell in EFFECTS if EFFECTS[cell] != JAVA_EFFECTS[cell]}
+    assert different == {(True, ConsumeResult.ROLLBACK)}
+    effect = effect_of(ConsumeResult.ROLLBACK, auto_commit=True, java_compat=True)
+    assert (effect.disposition, effect.suspend, effect.misplaced) == (
+        Disposition.COMMIT,
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize("auto", [True, False])

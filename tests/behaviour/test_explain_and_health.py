@@ -1,0 +1,181 @@
+"""A consumer says of each queue why it is where it is, and of itself whether it is well."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.probe import Probe
+from orderly.model import MessageQueue
+from orderly.ordering.explain import Why
+from tests.support.consuming import Recorder, send_numbers
+from tests.support.operator import take_lock_from
+from tests.support.waiting import eventually
+
+KEY = "k"
+
+
+class Held:
+    """A handler that waits until it is let go."""
+
+    def __init__(self):
+        self.entered, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, messages, context):
+        self.entered.set()
+        self.let_go.wait(30)
+        return ConsumeResult.SUCCESS
+
+
+@pytest.fixture
+def held():
+    held = Held()
+    yield held
+    held.let_go.set()
+
+
+def of(consumer, queue):
+    return next(e for e in consumer.explain() if e.queue == queue)
+
+
+def becomes(consumer, queue, why):
+    eventually(lambda: of(consumer, queue).why is why, within=20)
+    return of(consumer, queue)
+
+
+def test_what_runs_what_waits_and_what_is_empty(producer, topic, start_member):
+    queue = send_numbers(producer, topic, [KEY], 2)[0].queue
+    entered, go_on = threading.Event(), threading.Event()
+
+    def act(messages, context):
+        entered.set()
+        go_on.wait(30)
+        return context.suspend(20) if int(messages[0].body) == 1 else ConsumeResult.SUCCESS
+
+    consumer, _ = start_member(act)
+    assert entered.wait(20)
+    eventually(lambda: of(consumer, queue).seconds > 0.05)
+    running = of(consumer, queue)
+    assert (running.why, running.offset, running.key) == (Why.HANDLING, 0, KEY)
+    assert "a handler is running (0." in str(running)
+    go_on.set()
+    waiting = becomes(consumer, queue, Why.SUSPENDED)
+    assert 15 < waiting.seconds <= 20
+    assert (waiting.offset, waiting.cached, waiting.attempt) == (1, 1, 2)
+    others = [e.why for e in consumer.explain() if e.queue != queue]
+    assert others == [Why.PULLING] * 3
+
+
+def test_everything_consumed_is_empty(producer, topic, start_member):
+    queue = send_numbers(producer, topic, [KEY], 2)[0].queue
+    consumer, _ = start_member()
+    assert becomes(consumer, queue, Why.EMPTY).offset == 2
+    assert consumer.health().ready
+
+
+def test_a_queue_without_a_free_thread_waits(producer, topic, start_member, held):
+    sent = send_numbers(producer, topic, [f"k{i}" for i in range(8)], 1)
+    consumer, _ = start_member(held, max_workers=1)
+
+    def reasons():
+        return sorted(e.why.name for e in consumer.explain() if e.cached)
+
+    expected = ["HANDLING"] + ["WAITING"] * (len({r.queue for r in sent}) - 1)
+    eventually(lambda: reasons() == expected, within=20)
+
+
+def test_the_queues_of_another_member(start_member):
+    first, _ = start_member()
+    second, _ = start_member()
+    eventually(lambda: len(first.assignment) == len(second.assignment) == 2, within=20)
+    for member, other in [(first, second), (second, first)]:
+        theirs = [e.queue for e in member.explain() if e.why is Why.NOT_OWNED]
+        assert theirs == [*other.assignment]
+        assert member.health().ready
+
+
+def test_a_queue_that_somebody_else_locks(topic, client, group, start_member):
+    queue = MessageQueue(topic, "broker-a", 2)
+    assert client.brokers.lock_queues(group, "broker-a", [queue])
+    consumer, _ = start_member()
+    eventually(lambda: len(consumer.assignment) == 3, within=20)
+    assert of(consumer, queue).why is Why.NOT_LOCKED
+    assert consumer.health().reasons == (str(of(consumer, queue)),)
+    assert not consumer.health().ready
+    client.brokers.unlock_queues(group, "broker-a", [queue])
+    eventually(lambda: consumer.health().ready, within=5)
+
+
+def test_a_lock_that_is_taken_away_is_lost_and_asked_for_again(
+    producer, topic, client, group, start_member, held
+):
+    queue = send_numbers(producer, topic, [KEY], 3)[0].queue
+    lost = []
+    consumer, seen = start_member(
+        held, lock_interval=0.2, commit_interval=0.1, hooks=ConsumerHooks(lost=lost.extend)
+    )
+    assert held.entered.wait(20)
+    take_lock_from(client, consumer.client_id, group, queue)
+    becomes(consumer, queue, Why.LOCK_LOST)
+    eventually(lambda: lost == [queue])
+    health = consumer.health()
+    assert (health.live, health.ready) == (True, False)
+    assert str(queue) in health.reasons[0]
+    held.let_go.set()
+    becomes(consumer, queue, Why.NOT_LOCKED)
+    assert not consumer.health().ready
+    assert client.brokers.query_offset(group, queue) == 0, "its result came too late to count"
+    client.brokers.unlock_queues(group, queue.broker_name, [queue])
+    becomes(consumer, queue, Why.EMPTY)
+    assert seen.numbers(KEY) == [0, 0, 1, 2]
+    assert consumer.health().ready
+
+
+def test_a_queue_that_is_given_up_waits_for_its_handler(producer, topic, start_member, held):
+    queue = send_numbers(producer, topic, [KEY], 1)[0].queue
+    consumer, _ = start_member(held)
+    assert held.entered.wait(20)
+    consumer.unsubscribe(topic)
+    assert becomes(consumer, queue, Why.LEAVING).seconds > 0
+    assert queue not in consumer.assignment
+    held.let_go.set()
+    eventually(lambda: consumer.explain() == (), within=20)
+
+
+def answer(probe, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}{path}", timeout=5) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_probe_tells_the_consumers_life(
+    producer, topic, orderly_namesrv, group, closing, held
+):
+    config = ConsumerConfig(consume_from="first", consume_timeout=0.3)
+    consumer = OrderlyConsumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
+    consumer.subscribe(topic)
+    probe = closing(Probe(0, consumer.health))
+    assert answer(probe, "/live")[0] == 200
+    assert answer(probe, "/ready") == (
+        503,
+        {"ready": False, "reasons": ["the consumer is created"]},
+    )
+    closing(consumer)
+    eventually(lambda: answer(probe, "/ready")[0] == 200, within=20)
+    queue = send_numbers(producer, topic, [KEY], 1)[0].queue
+    eventually(lambda: answer(probe, "/live")[0] == 503, within=20)
+    _, body = answer(probe, "/live")
+    assert body["reasons"][0].startswith(f"{queue}: a handler has been running for")
+    held.let_go.set()
+    eventually(lambda: answer(probe, "/live")[0] == 200, within=20)
+    _, whole = answer(probe, "/health")
+    assert whole["state"] == "running"
+    assert [q["queue"]["queue_id"] for q in whole["queues"]] == [0, 1, 2, 3]
+    consumer.close()
+    assert answer(probe, "/live") == (503, {"live": False, "reasons": ["the consumer is closed"]})

@@ -1,0 +1,35 @@
+"""Fixtures of the integration tests: clients of the session's broker, closed at the end."""
+
+import pytest
+
+from orderly import Client, OrderlyProducer
+from orderly.cli.root import run
+from tests.support.consuming import unique
+
+
+@pytest.fixture
+def orderly(orderly_namesrv, capsys):
+    """Run one command line; returns (exit code, stdout, stderr)."""
+
+    def call(*args):
+        code = run([*args, "--namesrv", orderly_namesrv])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def client(orderly_namesrv):
+    with Client(namesrv=orderly_namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def producer(orderly_namesrv):
+    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+        yield producer
+
+
+@pytest.fixture
+def group():
+    return unique("group")

@@ -1,0 +1,288 @@
+"""The standard library's threading, time and futures, as far as the library uses them, on a kernel.
+
+`installed(kernel)` puts them into every module of `orderly` that imported the real ones. Nothing of
+the library is written for the simulation: it runs as it is.
+"""
+
+import contextlib
+import sys
+import threading as real_threading
+import time as real_time
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
+from types import SimpleNamespace
+
+EPOCH = 1_700_000_000.0  # virtual time 0 on the wall clock
+
+
+class Lock:
+    """threading.Lock, and RLock with `reentrant`."""
+
+    __slots__ = ("_kernel", "_owner", "_depth", "_waiting", "_reentrant")
+
+    def __init__(self, kernel, reentrant=False):
+        self._kernel = kernel
+        self._owner = None
+        self._depth = 0
+        self._waiting = []
+        self._reentrant = reentrant
+
+    def acquire(self, blocking=True, timeout=-1):
+        kernel = self._kernel
+        me = kernel.current
+        if me is None:  # an event, or the end of the run: alone in the world
+            return True
+        kernel.breathe()
+        if self._reentrant and self._owner is me:
+            self._depth += 1
+            return True
+        deadline = None if timeout < 0 else kernel.now + timeout
+        while self._owner is not None:
+            if self._owner.process.dead and self._owner.process is not me.process:
+                raise AssertionError("a lock is shared between processes")
+            if not blocking:
+                return False
+            left = None if deadline is None else deadline - kernel.now
+            if left is not None and left <= 0:
+                return False
+            self._waiting.append(me)
+            kernel.park(left)
+            if me in self._waiting:
+                self._waiting.remove(me)
+        self._owner, self._depth = me, 1
+        return True
+
+    def release(self):
+        self._depth -= 1
+        if self._depth > 0:
+            return
+        self._owner, self._depth = None, 0
+        if self._waiting:
+            self._kernel.unpark(self._waiting.pop(0))
+
+    def locked(self):
+        return self._owner is not None
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *exc_info):
+        self.release()
+
+    def release_all(self):
+        depth, self._depth = self._depth, 1
+        self.release()
+        return depth
+
+    def acquire_again(self, depth):
+        self.acquire()
+        self._depth = depth
+
+
+class Condition:
+    """threading.Condition."""
+
+    def __init__(self, kernel, lock=None):
+        self._kernel = kernel
+        self._lock = lock or Lock(kernel, reentrant=True)
+        self._waiting = []
+
+    def __enter__(self):
+        return self._lock.__enter__()
+
+    def __exit__(self, *exc_info):
+        self._lock.__exit__(*exc_info)
+
+    def acquire(self, *args):
+        return self._lock.acquire(*args)
+
+    def release(self):
+        self._lock.release()
+
+    def wait(self, timeout=None):
+        me = self._kernel.current
+        self._waiting.append(me)
+        depth = self._lock.release_all()
+        notified = self._kernel.park(timeout)
+        if me in self._waiting:
+            self._waiting.remove(me)
+        self._lock.acquire_again(depth)
+        return notified
+
+    def wait_for(self, predicate, timeout=None):
+        deadline = None if timeout is None else self._kernel.now + timeout
+        while not (result := predicate()):
+            left = None if deadline is None else deadline - self._kernel.now
+            if left is not None and left <= 0:
+                break
+            self.wait(left)
+        return result
+
+    def notify(self, n=1):
+        for _ in range(min(n, len(self._waiting))):
+            self._kernel.unpark(self._waiting.pop(0))
+
+    def notify_all(self):
+        self.notify(len(self._waiting))
+
+
+class Event:
+    """threading.Event."""
+
+    def __init__(self, kernel):
+        self._changed = Condition(kernel, Lock(kernel))
+        self._flag = False
+
+    def is_set(self):
+        return self._flag
+
+    def set(self):
+        with self._changed:
+            self._flag = True
+            self._changed.notify_all()
+
+    def clear(self):
+        self._flag = False
+
+    def wait(self, timeout=None):
+        with self._changed:
+            return self._changed.wait_for(lambda: self._flag, timeout)
+
+
+class Thread:
+    """threading.Thread."""
+
+    def __init__(self, kernel, target, name="", daemon=True, args=()):
+        self._kernel = kernel
+        self._work = lambda: target(*args)
+        self.name = name
+        self.daemon = daemon
+        self.task = None
+
+    @property
+    def ident(self):
+        return id(self.task)
+
+    def start(self):
+        self.task = self._kernel.spawn(self._work, self.name)
+        self.task.daemon = self
+
+    def is_alive(self):
+        return self.task is not None and not self.task.done
+
+    def join(self, timeout=None):
+        kernel = self._kernel
+        deadline = None if timeout is None else kernel.now + timeout
+        while self.is_alive():
+            left = None if deadline is None else deadline - kernel.now
+            if left is not None and left <= 0:
+                return
+            self.task.waiters.append(kernel.current)
+            kernel.park(left)
+
+
+class Local:
+    """threading.local."""
+
+    def __init__(self, kernel):
+        self.__dict__.update(_kernel=kernel, _values={})
+
+    def __getattr__(self, name):
+        try:
+            return self._values[self._kernel.current, name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name, value):
+        self._values[self._kernel.current, name] = value
+
+
+def future_class(kernel):
+    """concurrent.futures.Future whose condition belongs to the kernel."""
+
+    class SimFuture(Future):
+        def __init__(self):
+            super().__init__()
+            self._condition = Condition(kernel)
+
+    return SimFuture
+
+
+class Executor:
+    """concurrent.futures.ThreadPoolExecutor with a task a job."""
+
+    def __init__(self, kernel, make_future):
+        self._kernel = kernel
+        self._make_future = make_future
+        self._closed = False
+
+    def submit(self, work, *args, **kwargs):
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        future = self._make_future()
+
+        def job():
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(work(*args, **kwargs))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._kernel.spawn(job, "executor")
+        return future
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self._closed = True
+
+
+@contextlib.contextmanager
+def installed(kernel):
+    """Run `orderly` on `kernel`: its modules get the kernel's threads, clock and futures."""
+    make_future = future_class(kernel)
+    threading = SimpleNamespace(
+        Lock=lambda: Lock(kernel),
+        RLock=lambda: Lock(kernel, reentrant=True),
+        Condition=lambda lock=None: Condition(kernel, lock),
+        Event=lambda: Event(kernel),
+        Thread=lambda **options: Thread(kernel, **options),
+        local=lambda: Local(kernel),
+        get_ident=lambda: id(kernel.current),
+        current_thread=lambda: kernel.current and kernel.current.daemon,
+        enumerate=list,
+    )
+    time = SimpleNamespace(
+        monotonic=lambda: kernel.now,
+        time=lambda: EPOCH + kernel.now,
+        clock_gettime=lambda _: kernel.now,
+        sleep=kernel.sleep,
+    )
+    replacements = {
+        real_threading: threading,
+        real_time: time,
+        Future: make_future,
+        ThreadPoolExecutor: lambda *_, **__: Executor(kernel, make_future),
+    }
+    changed = []
+    for name, module in sorted(sys.modules.items()):
+        if module is None or not (name == "orderly" or name.startswith("orderly.")):
+            continue
+        for attribute, value in list(vars(module).items()):
+            replacement = _of(replacements, value)
+            if replacement is not None:
+                changed.append((module, attribute, value))
+                setattr(module, attribute, replacement)
+    try:
+        yield
+    finally:
+        for module, attribute, value in changed:
+            setattr(module, attribute, value)
+
+
+def _of(replacements, value):
+    try:
+        return replacements.get(value)
+    except TypeError:  # not hashable, so none of these
+        return None
+
+
+__all__ = ["CancelledError", "EPOCH", "InvalidStateError", "installed"]
