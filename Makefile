@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check test-container offline-image format bench lock jars clean
+.PHONY: help demo test unit check test-members test-container offline-image format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: $(READY)  ## Format, lint, types, unit tests, known vulnerabilities of th
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q tests/unit
 	@$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock || echo "pip-audit: not clean, or its service could not be reached"
+
+test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
+	@$(BIN)/pytest tests/behaviour --members=1,2,3 $(ARGS)
 
 test-container: $(READY)  ## Run the behaviour tests on a broker in a container (needs Docker)
 	@$(BIN)/pytest tests/integration/test_container.py tests/behaviour --broker=container $(ARGS)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.config import ClientConfig, ConsumerConfig, ProducerConfig
-    from orderly.consumer import ConsumeContext, ConsumeResult, OrderlyConsumer
+    from orderly.consumer import (
+        ConsumeContext,
+        Consumed,
+        ConsumeResult,
+        ConsumerHooks,
+        OrderlyConsumer,
+    )
     from orderly.errors import OrderlyError
     from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
     from orderly.producer import OrderlyProducer
@@ -22,7 +28,9 @@ __all__ = [
     "ClientConfig",
     "ConsumeContext",
     "ConsumeResult",
+    "Consumed",
     "ConsumerConfig",
+    "ConsumerHooks",
     "Message",
     "MessageQueue",
     "OrderlyConsumer",
@@ -37,7 +45,13 @@ __all__ = [
 _HOMES = {
     "orderly.client": ("Client",),
     "orderly.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
-    "orderly.consumer": ("ConsumeContext", "ConsumeResult", "OrderlyConsumer"),
+    "orderly.consumer": (
+        "ConsumeContext",
+        "ConsumeResult",
+        "Consumed",
+        "ConsumerHooks",
+        "OrderlyConsumer",
+    ),
     "orderly.errors": ("OrderlyError",),
     "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
     "orderly.producer": ("OrderlyProducer",),

@@ -17,9 +17,11 @@ import pytest
 if TYPE_CHECKING:
     from orderly.testing.container import RocketMQContainer
     from orderly.testing.embedded import EmbeddedBroker
+    from orderly.testing.fake.broker import FakeBroker
 
-_OURS = ("embedded", "container")
-_NOT_YET = {"fake": "the fake broker does not exist yet; use --broker=embedded or HOST:PORT"}
+    Broker = EmbeddedBroker | RocketMQContainer | FakeBroker
+
+_OURS = ("embedded", "container", "fake")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,17 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("ORDERLY_TEST_BROKER", "embedded"),
         metavar="WHERE",
         help="what tests run on: embedded (default; a local RocketMQ 5.5.0), container (the same"
-        " in Docker; ORDERLY_ROCKETMQ_IMAGE names the image), the HOST:PORT of a name server, or"
-        " fake",
+        " in Docker; ORDERLY_ROCKETMQ_IMAGE names the image), fake (inside this process, no Java),"
+        " or the HOST:PORT of a name server",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a `--broker` that means nothing, before any test runs."""
     where = config.getoption("--broker")
-    if where not in (*_OURS, *_NOT_YET) and ":" not in where:
+    if where not in _OURS and ":" not in where:
         raise pytest.UsageError(
-            f"--broker={where}: choose embedded, container, HOST:PORT (of a name server) or fake"
+            f"--broker={where}: choose embedded, container, fake or HOST:PORT (of a name server)"
         )
 
 
@@ -49,22 +51,26 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture(scope="session")
-def orderly_broker(pytestconfig: pytest.Config) -> Iterator[EmbeddedBroker | RocketMQContainer]:
-    """The broker of this session: `orderly.testing.EmbeddedBroker` or `RocketMQContainer`.
+def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """The broker of this session: an EmbeddedBroker, RocketMQContainer or FakeBroker.
 
     Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
     """
     where = pytestconfig.getoption("--broker")
-    if where in _NOT_YET:
-        pytest.fail(_NOT_YET[where], pytrace=False)
     if where not in _OURS:
         pytest.skip(f"needs a broker it may stop; --broker={where} is not ours")
-    broker = _in_container(pytestconfig) if where == "container" else _embedded()
+    broker = _STARTS[where](pytestconfig)
     yield broker
     broker.stop()
 
 
-def _embedded() -> EmbeddedBroker:
+def _fake(config: pytest.Config) -> FakeBroker:  # noqa: ARG001
+    from orderly.testing.fake.broker import FakeBroker  # noqa: PLC0415
+
+    return FakeBroker().start()
+
+
+def _embedded(config: pytest.Config) -> EmbeddedBroker:  # noqa: ARG001
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
     from orderly.testing.jars import JarsUnavailable  # noqa: PLC0415
     from orderly.testing.java import JavaNotFound  # noqa: PLC0415
@@ -85,6 +91,13 @@ def _in_container(config: pytest.Config) -> RocketMQContainer:
         _missing(error)
 
 
+_STARTS: dict[str, Callable[[pytest.Config], Broker]] = {
+    "embedded": _embedded,
+    "container": _in_container,
+    "fake": _fake,
+}
+
+
 def _show(config: pytest.Config, text: str) -> None:
     """Write past pytest's capture: an image may take minutes to come."""
     capture = config.pluginmanager.getplugin("capturemanager")
@@ -96,7 +109,7 @@ def _show(config: pytest.Config, text: str) -> None:
 
 @pytest.fixture(scope="session")
 def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> str:
-    """Address of a name server ("host:port") with a real broker behind it."""
+    """Address of a name server ("host:port") with a broker behind it, as `--broker` chose."""
     where = pytestconfig.getoption("--broker")
     if ":" in where:
         return str(where)

@@ -40,6 +40,7 @@ def test_it_starts_once(make, topic):
 
 
 def test_closing_ends_its_threads_its_membership_and_whoever_waits(make, client, group):
+    assert client.admin.consumer_connections(group) is None
     before = set(threading.enumerate())
     consumer = make().start()
     waiter = threading.Thread(target=consumer.wait)
@@ -99,8 +100,14 @@ def test_after_a_close_the_next_one_goes_on(make, client, producer, topic):
 
 
 def test_an_error_inside_the_with_block_closes_it_too(make, client, group):
-    with pytest.raises(ZeroDivisionError), make() as consumer:
-        eventually(lambda: len(consumer.assignment) == 4, within=20)
-        raise ZeroDivisionError
+    consumer = make()
+
+    def fail():
+        with consumer:
+            eventually(lambda: len(consumer.assignment) == 4, within=20)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert consumer.wait(0)
     assert client.admin.consumer_connections(group) is None

@@ -29,9 +29,7 @@ def hooks(told):
     def noting(name):
         return lambda queues: told.extend((name, queue) for queue in queues)
 
-    return ConsumerHooks(
-        **{name: noting(name) for name in ("assigned", "revoked", "lost")},
-    )
+    return ConsumerHooks(**{name: noting(name) for name in ("assigned", "revoked", "lost")})
 
 
 def steal(group, queue, owner, thief):
@@ -88,7 +86,7 @@ def test_the_other_queues_go_on_meanwhile(producer, topic, group, client, start_
 def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
     monkeypatch, producer, topic, told, hooks, start_group
 ):
-    """The broker still answers pulls then, and Java's clock for this starts at the answer."""
+    """The broker goes on answering pulls: it asks nobody for a lock."""
     trust = 1.0
     members = start_group(hooks=hooks, lock_trust=trust, **OFTEN)
     seen = members.seen

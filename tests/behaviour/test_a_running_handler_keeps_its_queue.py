@@ -26,6 +26,7 @@ def events():
 
 @pytest.fixture
 def handler(closing):
+    """Asks for `closing` so that it is released before the members are closed."""
     with Blocking() as handler:
         yield handler
 

@@ -39,31 +39,42 @@ def test_each_member_has_the_share_that_the_strategy_says(
 
 
 class Breaking:
-    """The users's own: everything to the first member, until it breaks."""
+    """A program's own strategy: all to the first member, until it breaks for one topic."""
 
-    def __init__(self):
+    def __init__(self, topic):
+        self.topic = topic
         self.broken = False
 
     def __call__(self, client_id, queues, members):
-        if self.broken:
+        if self.broken and queues[0].topic == self.topic:
             raise KeyError(client_id)
         return queues if client_id == members[0] else []
 
 
-def test_a_strategy_that_raises_keeps_the_assignment_and_says_so(
-    producer, topic, start_member, caplog
+def test_a_strategy_that_raises_keeps_the_assignment_and_stops_no_other_topic(
+    producer, topic, orderly_topic, start_member, caplog
 ):
-    strategy = Breaking()
+    strategy = Breaking(topic)
     consumer, seen = start_member(allocate=strategy, rebalance_interval=0.2)
     eventually(lambda: len(consumer.assignment) == 4, within=20)
     strategy.broken = True
     eventually(lambda: "rebalance failed; the assignment stays" in caplog.text)
     assert "allocation strategy" in caplog.text
     assert "KeyError" in caplog.text
-    assert len(consumer.assignment) == 4
+    consumer.subscribe(orderly_topic(queues=2))
+    eventually(lambda: len(consumer.assignment) == 6, within=20)
     send_numbers(producer, topic, KEYS, 2)
     eventually(lambda: len(seen.deliveries) == 40, within=20)
+
+
+def test_a_strategy_that_works_again_is_followed_again(topic, start_member):
+    strategy = Breaking(topic)
+    consumer, _ = start_member(allocate=strategy, rebalance_interval=0.2)
+    eventually(lambda: len(consumer.assignment) == 4, within=20)
+    strategy.broken = True
+    other, _ = start_member(allocate=strategy, rebalance_interval=0.2)
+    eventually(lambda: not other.health().ready)
+    assert len(consumer.assignment) == 4
     strategy.broken = False
-    other, _ = start_member(allocate=strategy)
-    first, second = sorted([consumer, other], key=lambda c: c.client_id)
+    first, second = sorted([consumer, other], key=lambda member: member.client_id)
     eventually(lambda: (len(first.assignment), len(second.assignment)) == (4, 0), within=20)

@@ -30,16 +30,27 @@ def make(orderly_namesrv, group, tmp_path):
 
 
 @pytest.fixture
-def refused(client, group):
+def online(client, group):
+    """A function that tells the client ids of the group's members."""
+
+    def online():
+        connections = client.admin.consumer_connections(group)
+        return connections and {member.client_id for member in connections.connections}
+
+    return online
+
+
+@pytest.fixture
+def refused(online):
     """Start a consumer that must fail so, and look for what it left behind."""
 
     def refused(consumer, error, match):
+        members = online()
         before = set(threading.enumerate())
-        online = client.admin.consumer_connections(group)
         with pytest.raises(error, match=match):
             consumer.start()
         eventually(lambda: set(threading.enumerate()) <= before)
-        assert client.admin.consumer_connections(group) == online
+        assert online() == members
         assert consumer.assignment == ()
         assert (consumer.health().live, consumer.health().state) == (False, "failed")
         with pytest.raises(LifecycleError, match="is failed; make a new one"):
@@ -74,6 +85,7 @@ def test_a_group_that_may_not_broadcast(topic, client, group, make, refused):
 )
 def test_members_that_consume_in_another_way(there, here, topic, make, refused, closing):
     member = closing(make(topic, model=there))
+    eventually(lambda: len(member.assignment) == 4, within=20)
     text = f"members that consume as .*{there.upper()}.*this one would as .*{here.upper()}"
     refused(make(topic, model=here), ConfigError, text)
     assert member.health().live

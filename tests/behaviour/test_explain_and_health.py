@@ -39,12 +39,17 @@ def held():
 
 
 def of(consumer, queue):
-    return next(e for e in consumer.explain() if e.queue == queue)
+    return next((e for e in consumer.explain() if e.queue == queue), None)
 
 
 def becomes(consumer, queue, why):
-    eventually(lambda: of(consumer, queue).why is why, within=20)
-    return of(consumer, queue)
+    """Wait until `why` is what holds the queue up; returns the explanation."""
+
+    def explained():
+        explanation = of(consumer, queue)
+        return explanation if explanation and explanation.why is why else None
+
+    return eventually(explained, within=20)
 
 
 def test_what_runs_what_waits_and_what_is_empty(producer, topic, start_member):
@@ -154,9 +159,7 @@ def answer(probe, path):
         return error.code, json.load(error)
 
 
-def test_the_probe_tells_the_consumers_life(
-    producer, topic, orderly_namesrv, group, closing, held
-):
+def test_the_probe_tells_the_consumers_life(producer, topic, orderly_namesrv, group, closing, held):
     config = ConsumerConfig(consume_from="first", consume_timeout=0.3)
     consumer = OrderlyConsumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
     consumer.subscribe(topic)

@@ -9,7 +9,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
-TIMEOUT = 0.1  # seconds after which a call counts as TIME_OUT
+TIMEOUT = 0.3  # seconds after which a call counts as TIME_OUT
 
 
 def raising(context):

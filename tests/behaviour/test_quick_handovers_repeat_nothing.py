@@ -6,8 +6,12 @@ Java sends both one-way through different pools of the broker, and at shutdown u
 import contextlib
 import itertools
 import threading
+import time
+
+import pytest
 
 from orderly import Message
+from orderly.client.broker import BrokerCalls
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.support.consuming import Group
 from tests.support.waiting import eventually
@@ -45,7 +49,24 @@ class Traffic:
                 return
 
 
-def test_rolling_all_members_over_under_traffic(producer, topic, start_group, start_member):
+@pytest.fixture
+def unlocks(monkeypatch, topic):
+    """For each unlock of a queue: its id and the offset that was stored when it was asked for."""
+    noted = []
+    unlock = BrokerCalls.unlock_queues
+
+    def noting(self, group, broker_name, queues, *args):
+        stored = [(q.queue_id, self.query_offset(group, q)) for q in queues if q.topic == topic]
+        noted.extend((time.monotonic(), *of_queue) for of_queue in stored)
+        unlock(self, group, broker_name, queues, *args)
+
+    monkeypatch.setattr(BrokerCalls, "unlock_queues", noting)
+    return noted
+
+
+def test_rolling_all_members_over_under_traffic(
+    unlocks, producer, topic, start_group, start_member
+):
     group = start_group(commit_interval=NEVER)
     members, seen = list(group.consumers), group.seen
     with Traffic(producer, topic) as traffic:
@@ -67,3 +88,7 @@ def test_rolling_all_members_over_under_traffic(producer, topic, start_group, st
     assert verdict.ok, verdict
     assert verdict.duplicates == 0, verdict
     assert len(sent) > HANDOVERS * len(KEYS), "there was traffic"
+    for at, queue_id, stored in unlocks:
+        done = [d.offset + 1 for d in calls if d.queue_id == queue_id and d.ended < at]
+        assert stored == max(done, default=0), "saved before the unlock was asked for"
+    assert len(unlocks) >= HANDOVERS * 4 // (len(members) + 1)

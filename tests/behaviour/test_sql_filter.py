@@ -11,14 +11,14 @@ KEYS = ["a", "b", "c", "d", "e", "f"]
 
 
 @pytest.fixture
-def filtering(client):
-    with broker_setting(client, "enablePropertyFilter", "true", before="false"):
+def filtering(client, orderly_broker):
+    with broker_setting(client, "enablePropertyFilter", "true"):
         yield
 
 
 @pytest.fixture
-def only_tags(client):
-    with broker_setting(client, "enablePropertyFilter", "false", before="false"):
+def only_tags(client, orderly_broker):
+    with broker_setting(client, "enablePropertyFilter", "false"):
         yield
 
 

@@ -129,20 +129,5 @@ def test_settings_outside_their_range(setting):
         ConsumerConfig(**setting)
 
 
-def test_a_second_start_and_the_same_group_twice(orderly_namesrv, orderly_topic):
-    topic, group = orderly_topic(queues=1), unique("group")
-    with Client(namesrv=orderly_namesrv) as client:
-        first = OrderlyConsumer(group, handle, client=client)
-        with first.subscribe(topic):
-            with pytest.raises(LifecycleError):
-                first.start()
-            twin = OrderlyConsumer(group, handle, client=client)
-            with pytest.raises(LifecycleError, match=group):
-                twin.subscribe(topic).start()
-            assert client.brokers.consumer_ids(group, topic) == (client.client_id,)
-        with pytest.raises(LifecycleError):
-            first.start()
-
-
 def test_invalid_message_is_a_value_error_too():
     assert issubclass(InvalidMessage, ValueError)

@@ -1,25 +1,75 @@
-"""A member in a process of its own, so that it can be killed: prints a line per delivery.
+"""A member in a process of its own, to be killed or stopped: prints a JSON line for each event.
 
-Usage: python tests/support/member.py NAMESRV GROUP TOPIC
+Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
+
+It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
 """
 
+import argparse
+import json
+import os
 import sys
-import threading
+import time
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import Client, ConsumeResult, OrderlyConsumer
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.ordering.lease import BROKER_LEASE
+from tests.support.leases import client_config, consumer_config
 
-printing = threading.Lock()
+
+def tell(**event):
+    """Write one line at once and whole, whatever thread or signal comes."""
+    os.write(1, json.dumps(event).encode() + b"\n")
 
 
-def handle(messages, context):
-    with printing:
-        for message in messages:
-            print(message.sharding_key, message.body.decode(), flush=True)
-    return ConsumeResult.SUCCESS
+def handler(seconds):
+    """A handler that takes so long for each message, and says what it did before it succeeds."""
+
+    def handle(messages, context):
+        started = time.monotonic()
+        time.sleep(seconds)
+        for m in messages:
+            tell(
+                key=m.sharding_key,
+                id=m.message_id,
+                queue=m.queue.queue_id,
+                offset=m.queue_offset,
+                started=started,
+                ended=time.monotonic(),
+            )
+        return ConsumeResult.SUCCESS
+
+    return handle
+
+
+def teller(name):
+    return lambda queues: tell(**{name: [queue.queue_id for queue in queues]})
+
+
+def shift_wall_clock(seconds):
+    """Have this process see another time of day."""
+    true_time = time.time
+    time.time = lambda: true_time() + seconds
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("namesrv", "group", "topic"):
+        parser.add_argument(name)
+    parser.add_argument("--lease", type=float, default=BROKER_LEASE)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--clock", type=float, default=0.0)
+    given = parser.parse_args()
+    shift_wall_clock(given.clock)
+    hooks = ConsumerHooks(**{name: teller(name) for name in ("assigned", "revoked", "lost")})
+    with Client(client_config(given.lease, given.namesrv)) as client:
+        config = consumer_config(given.lease)
+        act = handler(given.seconds)
+        with OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks).subscribe(
+            given.topic
+        ):
+            sys.stdin.read()
 
 
 if __name__ == "__main__":
-    namesrv, group, topic = sys.argv[1:]
-    config = ConsumerConfig(consume_from="first")
-    with OrderlyConsumer(group, handle, namesrv=namesrv, config=config).subscribe(topic) as member:
-        member.wait(300)
+    main()

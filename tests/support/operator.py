@@ -42,12 +42,15 @@ def take_lock_from(client, client_id, group, queue):
 
 
 @contextlib.contextmanager
-def broker_setting(client, name, value, before):
-    """Change a setting of the brokers, and change it back at the end."""
+def broker_setting(client, name, value):
+    """Change a setting of the one broker there is, and change it back at the end."""
+    (broker,) = client.admin.cluster().brokers.values()
+    config = _ask(client, broker.master, request(RequestCode.GET_BROKER_CONFIG)).body.decode()
+    before = dict(line.split("=", 1) for line in config.splitlines())[name]
 
     def change(text):
         body = f"{name}={text}\n".encode()
-        _ask_brokers(client, request(RequestCode.UPDATE_BROKER_CONFIG, body=body))
+        _ask(client, broker.master, request(RequestCode.UPDATE_BROKER_CONFIG, body=body))
 
     change(value)
     try:
@@ -64,3 +67,4 @@ def _ask_brokers(client, command, accept=(0,)):
 def _ask(client, address, command, accept=(0,)):
     reply = client.connections.get(address).call(command, 5.0)
     assert reply.code in accept, reply.remark
+    return reply

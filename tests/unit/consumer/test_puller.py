@@ -71,7 +71,7 @@ def reply(status, *offsets, next_offset, end=99):
 
 @pytest.fixture
 def broker(session):
-    session.client.config = ClientConfig()
+    session.client.config = ClientConfig(namesrv="127.0.0.1:9876")
     session.client.brokers = Broker()
     return session.client.brokers
 

@@ -1,0 +1,87 @@
+"""A topic's settings on one broker (TopicConfig): the answer to GetTopicConfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orderly.protocol.java_json import dumps
+from orderly.protocol.json_values import (
+    as_text,
+    bool_in,
+    count_in,
+    int_in,
+    load_object,
+    object_in,
+    text_in,
+)
+
+_SET = "+"  # in a list of attributes: "+name=value" sets one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """A topic's settings.
+
+    Attributes:
+        name: of the topic.
+        read_queues, write_queues: how many queues members see, and producers.
+        perm: 2 (write), 4 (read) or 6.
+        order: sends are refused while the broker as a whole is not writable.
+        attributes: by name, as "message.type": "FIFO".
+    """
+
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: int = 6
+    order: bool = False
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def encode_topic_config(config: TopicConfig) -> bytes:
+    """Write a topic's settings as a broker answers them."""
+    return dumps(
+        {
+            "attributes": dict(config.attributes),
+            "order": config.order,
+            "perm": config.perm,
+            "readQueueNums": config.read_queues,
+            "topicFilterType": config.filter_type,
+            "topicName": config.name,
+            "topicSysFlag": config.sys_flag,
+            "writeQueueNums": config.write_queues,
+        }
+    )
+
+
+def decode_topic_config(body: bytes) -> TopicConfig:
+    """Read a topic's settings.
+
+    Raises:
+        ProtocolError: not a topic's settings.
+    """
+    fields = load_object(body)
+    attributes = object_in(fields, "attributes")
+    return TopicConfig(
+        name=text_in(fields, "topicName"),
+        read_queues=count_in(fields, "readQueueNums"),
+        write_queues=count_in(fields, "writeQueueNums"),
+        perm=int_in(fields, "perm"),
+        order=bool_in(fields, "order"),
+        filter_type=text_in(fields, "topicFilterType", "SINGLE_TAG"),
+        sys_flag=int_in(fields, "topicSysFlag", 0),
+        attributes={name: as_text(text, "an attribute") for name, text in attributes.items()},
+    )
+
+
+def parse_attributes(text: str | None) -> dict[str, str]:
+    """Read the attributes of a request that creates a topic: "+name=value,+name=value".
+
+    Entries that set nothing ("-name") are left out: a new topic has nothing to take away.
+    """
+    entries = [entry.strip() for entry in (text or "").split(",")]
+    pairs = [entry[1:].partition("=") for entry in entries if entry.startswith(_SET)]
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,153 @@
+"""Steering single queues: what is refused, what starts anew, and what a broker's reset does."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from orderly.consumer.control import Control
+from orderly.consumer.session import now
+from orderly.errors import ConfigError, LifecycleError
+from orderly.model import MessageQueue
+from orderly.ordering.owned_queue import Drop
+from tests.support.messages import message
+
+MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+class Notes:
+    """A puller and a worker that only note what they are to start."""
+
+    def __init__(self):
+        self.pulled, self.run = [], []
+
+    def start(self, held):
+        self.pulled.append(held.queue)
+
+    def submit(self, held):
+        self.run.append(held.queue)
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def attention(session):
+    calls = []
+    session.attention = lambda: calls.append(1)
+    return calls
+
+
+@pytest.fixture
+def control(rebalancer, session, notes, attention, cluster):
+    cluster.search_offset = lambda queue, seconds: 4 if seconds == MOMENT.timestamp() else 10
+    rebalancer.round()
+    return Control(session, notes, notes)
+
+
+@pytest.fixture
+def held(control, session):
+    return session.held()[0]
+
+
+def fill(held, count=3):
+    held.owned.pull_gate(now())
+    held.owned.pulled([message(n, queue=held.queue) for n in range(count)], count)
+
+
+@pytest.mark.parametrize(
+    ("position", "offset"),
+    [
+        (0, 0),
+        (10, 10),
+        ("first", 0),
+        ("last", 10),
+        (MOMENT, 4),
+        ("2013-01-01T00:00:00+00:00", 4),
+    ],
+)
+def test_a_position_is_an_offset_a_word_or_a_time(position, offset, control, held):
+    fill(held)
+    assert control.seek(held.queue, position) == offset
+    assert (held.owned.dropped, held.owned.offset) == (Drop.MOVED, offset)
+
+
+@pytest.mark.parametrize("position", [-1, 11, True, "", "tomorrow", 1.5, None])
+def test_what_is_no_position_changes_nothing(position, control, held, attention):
+    with pytest.raises(ConfigError):
+        control.seek(held.queue, position)
+    assert held.owned.dropped is None
+    assert attention == []
+
+
+def test_a_seek_to_where_it_stands_is_nothing(control, held, attention):
+    assert control.seek(held.queue, "first") == 0
+    assert held.owned.dropped is None
+    fill(held)
+    assert control.seek(held.queue, "first") == 0
+    assert held.owned.dropped is Drop.MOVED, "what is cached would come twice otherwise"
+    assert attention == [1]
+
+
+def test_a_queue_that_is_not_held_or_is_leaving_cannot_be_moved(control, held):
+    with pytest.raises(LifecycleError, match="assignment"):
+        control.seek(MessageQueue("orders", "broker-a", 99), 0)
+    held.owned.drop(Drop.REVOKED)
+    with pytest.raises(LifecycleError):
+        control.seek(held.queue, "last")
+
+
+def test_a_queue_that_begins_to_leave_during_the_seek_is_not_moved(control, held, cluster):
+    cluster.during["max"] = lambda: held.owned.drop(Drop.REVOKED)
+    with pytest.raises(LifecycleError, match="being given up"):
+        control.seek(held.queue, "last")
+    assert held.owned.offset == 0
+
+
+def test_a_seek_is_saved_and_the_queue_taken_anew_there(
+    control, held, rebalancer, cluster, session
+):
+    control.seek(held.queue, 7)
+    rebalancer.round()
+    assert cluster.offsets[held.queue] == 7
+    rebalancer.round()
+    assert next(h for h in session.held() if h.queue == held.queue).owned.next_pull == 7
+
+
+def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
+    first, second, *_ = session.held()
+    fill(first)
+    control.pause([first.queue, second.queue])
+    assert first.owned.take(1, now()) == [], "the run that was claimed ends"
+    control.resume([first.queue])
+    assert (first.owned.paused, second.owned.paused) == (False, True)
+    assert session.paused == {second.queue}
+    assert (notes.run, notes.pulled) == ([first.queue], [first.queue])
+    control.resume([second.queue])
+    assert notes.run == [first.queue], "nothing is cached there"
+    assert notes.pulled == [first.queue, second.queue]
+
+
+def test_a_queue_not_held_is_paused_for_later(control, session, cluster, rebalancer):
+    later = MessageQueue("orders", "broker-a", 4)
+    control.pause([later])
+    cluster.queues = 5
+    rebalancer.round()
+    (held,) = [held for held in session.held() if held.queue == later]
+    assert held.owned.paused
+
+
+def test_only_queues_can_be_paused(control, session):
+    with pytest.raises(ConfigError, match="MessageQueue"):
+        control.pause(["orders"])
+    assert session.paused == frozenset()
+
+
+def test_a_brokers_reset_moves_what_is_held(control, held, session, attention):
+    fill(held)
+    control.reset({held.queue: 99, MessageQueue("orders", "broker-a", 77): 5})
+    assert (held.owned.dropped, held.owned.offset) == (Drop.OFFSET_ILLEGAL, 99)
+    assert attention == [1]
+    assert control.offsets("orders") == {h.queue: h.owned.offset for h in session.held()}
+    assert control.offsets("other") == {}

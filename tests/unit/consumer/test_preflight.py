@@ -1,0 +1,177 @@
+"""What is checked before a consumer joins: refusals, warnings, and what stops nobody."""
+
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.preflight import (
+    check_filter,
+    check_members,
+    check_readable,
+    check_settings,
+    check_start,
+    subscription_differences,
+)
+from orderly.errors import BrokerError, ConfigError, RouteError
+from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
+from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+
+CLUSTERING = ConsumerConfig()
+BROADCASTING = ConsumerConfig(model="broadcasting", instance="i")
+READ, WRITE = Permission.READ, Permission.WRITE
+
+
+def route(permission=READ | WRITE, read=4):
+    broker = BrokerData("broker-a", "c", {0: "127.0.0.1:1"})
+    return TopicRoute("orders", (QueueData("broker-a", read, 4, permission),), (broker,))
+
+
+def tags(expression, topic="orders"):
+    return Subscription.from_expression(topic, expression, 1)
+
+
+def sql(expression):
+    return Subscription("orders", expression, expression_type="SQL92")
+
+
+def members(**changed):
+    fields = {
+        "connections": (ConsumerConnection("other@1", "127.0.0.1:1", "JAVA", 0),),
+        "consume_type": ConsumeType.PASSIVELY,
+        "message_model": MessageModel.CLUSTERING,
+        "consume_from": "CONSUME_FROM_LAST_OFFSET",
+        "subscriptions": {"orders": tags("a"), "%RETRY%g": tags("*", "%RETRY%g")},
+    }
+    return ConsumerConnections(**(fields | changed))
+
+
+@pytest.fixture
+def log():
+    return CapturingLogger()
+
+
+@pytest.mark.parametrize("closed", [route(WRITE), route(read=0)])
+def test_a_topic_without_a_queue_to_read_is_refused(closed):
+    check_readable(route(READ))
+    with pytest.raises(ConfigError, match="updateTopicPerm"):
+        check_readable(closed)
+
+
+def test_filters_by_tags_are_not_asked_about():
+    asked = []
+    groups = SimpleNamespace(check_filter=lambda *args: asked.append(args))
+    client = SimpleNamespace(groups=groups, client_id="me@1")
+    check_filter(client, "g", tags("a || b"))
+    check_filter(client, "g", sql("x > 1"))
+    assert asked == [("g", sql("x > 1"), "me@1")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "config", "refused"),
+    [
+        (GroupConfig(name="g", consume_enabled=False), CLUSTERING, "to consume"),
+        (GroupConfig(name="g", consume_enabled=False), BROADCASTING, "to consume"),
+        (GroupConfig(name="g", broadcast_enabled=False), BROADCASTING, "to broadcast"),
+    ],
+)
+def test_what_the_broker_forbids_is_refused(settings, config, refused, log):
+    with pytest.raises(ConfigError, match=f"broker-a forbids group g {refused}"):
+        check_settings(settings, "broker-a", config, log)
+
+
+def test_who_does_not_broadcast_need_not_be_allowed_to(log):
+    check_settings(GroupConfig(name="g", broadcast_enabled=False), "b", CLUSTERING, log)
+    assert [call.method_name for call in log.calls] == ["info"], "not marked as ordered"
+    check_settings(GroupConfig(name="g", orderly=True), "b", CLUSTERING, log)
+    assert len(log.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (members(message_model=MessageModel.BROADCASTING), CLUSTERING),
+        (members(), BROADCASTING),
+        (members(consume_type=ConsumeType.ACTIVELY), CLUSTERING),
+    ],
+)
+def test_members_that_consume_otherwise_are_a_refusal(there, here, log):
+    with pytest.raises(ConfigError, match="Stop them first, or use another group"):
+        check_members("g", {"orders": tags("a")}, here, there, log)
+
+
+def test_nobody_there_is_nobody_to_differ_from(log):
+    gone = members(connections=(), message_model=MessageModel.BROADCASTING)
+    check_members("g", {"orders": tags("b")}, CLUSTERING, gone, log)
+    assert log.calls == []
+
+
+def test_other_subscriptions_are_a_warning_and_the_retry_topic_is_none(log):
+    check_members("g", {"orders": tags("a")}, CLUSTERING, members(), log)
+    assert log.calls == []
+    check_members("g", {"orders": tags("b")}, CLUSTERING, members(), log)
+    (call,) = log.calls
+    assert call.method_name == "warning"
+    assert call.kwargs["differences"] == ("orders: 'b' here, 'a' there",)
+    assert call.kwargs["members"] == ("other@1",)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (tags("a||b"), tags("b || a"), ()),
+        (tags("*"), tags(""), ()),
+        (tags("*"), tags("a"), ("orders: '*' here, 'a' there",)),
+        (sql("a > 1"), sql("a > 1"), ()),
+        (sql("a > 1"), sql("a > 2"), ("orders: SQL92 'a > 1' here, SQL92 'a > 2' there",)),
+        (sql("a"), tags("a"), ("orders: SQL92 'a' here, 'a' there",)),
+        (None, tags("a"), ("orders: not subscribed here, 'a' there",)),
+        (tags("a"), None, ("orders: 'a' here, not subscribed there",)),
+    ],
+)
+def test_differences_are_named_topic_by_topic(ours, theirs, said):
+    table = {"same": tags("x", "same")}
+    here = table | ({"orders": ours} if ours else {})
+    there = table | ({"orders": theirs} if theirs else {})
+    assert subscription_differences(here, there) == said
+
+
+class Brokers:
+    """A client whose brokers answer as told; an exception is raised."""
+
+    def __init__(self, settings, there=None):
+        self._answers = settings, there
+        self.routes = SimpleNamespace(get=lambda _: route())
+        self.groups = SimpleNamespace(group_config=lambda *_: self._answer(0))
+        self.admin = SimpleNamespace(consumer_connections=lambda _: self._answer(1))
+
+    def _answer(self, index):
+        answer = self._answers[index]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+FINE = GroupConfig(name="g", orderly=True)
+
+
+def test_a_broker_that_does_not_tell_stops_nobody(log):
+    for client in (
+        Brokers(BrokerError("no permission", code=16)),
+        Brokers(FINE, BrokerError("no permission", code=16)),
+    ):
+        check_start(client, "g", [tags("a")], CLUSTERING, log)
+    assert [call.method_name for call in log.calls] == ["info", "info"]
+
+
+def test_a_broker_that_is_not_there_is_an_error(log):
+    with pytest.raises(RouteError):
+        check_start(Brokers(RouteError("no master")), "g", [tags("a")], CLUSTERING, log)
+
+
+def test_members_are_compared_at_the_start(log):
+    with pytest.raises(ConfigError, match="Stop them first"):
+        check_start(Brokers(FINE, members()), "g", [tags("a")], BROADCASTING, log)
