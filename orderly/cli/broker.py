@@ -1,8 +1,9 @@
-"""`orderly broker`: a local RocketMQ broker that stays until it is stopped."""
+"""`orderly broker`: a local RocketMQ broker that stays until it is stopped, or a fake one."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from orderly.errors import ConfigError, EmbeddedBrokerError
 if TYPE_CHECKING:
     from orderly.testing.daemon_state import Daemon
 
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 _LOGS = ("broker.log", "namesrv.log", "broker.out", "namesrv.out")
 
 
@@ -120,6 +122,37 @@ def logs(lines: int, follow: bool, which: str) -> None:
                 click.echo(line, nl=False)
             else:
                 time.sleep(0.2)
+
+
+@broker.command()
+@click.option("--port", default=0, help="The name server's port; default: a free one.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME:QUEUES", help="Created at the start."
+)
+@output_option
+def fake(port: int, topics: tuple[str, ...], output: str) -> None:
+    """Run a fake broker here, until Ctrl-C: no Java, ready at once, all in memory."""
+    from orderly.testing import FakeBroker  # noqa: PLC0415  the other commands need none of it
+
+    wanted = dict(_topic(text) for text in topics)
+    # Blocked before the first thread starts, so that whichever thread is up, none is ended by it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    with FakeBroker(namesrv_port=port) as running:
+        for name, queues in wanted.items():
+            running.create_topic(name, queues)
+        if output == "json":
+            print_json({"namesrv": running.namesrv, "topics": wanted})
+        else:
+            click.echo(f"fake broker: name server {running.namesrv}; Ctrl-C ends it")
+            click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
+        signal.sigwait(_ENDS)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, queues = text.rpartition(":")
+    if not colon or not queues.isdecimal():
+        raise ConfigError(f"--topic takes NAME:QUEUES, as orders:8, not {text!r}")
+    return name, int(queues)
 
 
 @contextlib.contextmanager

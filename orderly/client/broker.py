@@ -153,10 +153,11 @@ class BrokerCalls:
 
         Args:
             queue: which queue.
-            moment: seconds since the epoch; the broker counts in milliseconds.
+            moment: seconds since the epoch. The broker counts in milliseconds; the rest is cut
+                off, since a later one would skip messages.
         """
         header = SearchOffset(
-            topic=queue.topic, queue_id=queue.queue_id, timestamp=round(moment * 1000)
+            topic=queue.topic, queue_id=queue.queue_id, timestamp=int(moment * 1000)
         )
         return self._offset(queue, header, "the offset at a time")
 

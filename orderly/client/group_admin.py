@@ -77,7 +77,7 @@ class GroupAdmin:
         header = ResetOffset(
             topic=check_topic(topic),
             group=check_group(group),
-            timestamp=_THE_END if moment is None else round(moment * 1000),
+            timestamp=_THE_END if moment is None else int(moment * 1000),
             is_force=force,
         )
         what = f"a reset of group {group!r} on topic {topic!r}"

@@ -19,6 +19,7 @@ from orderly.errors import OrderlyError
 from orderly.ordering.owned_queue import Drop, Gate
 
 _CONNECTING_THREADS = 4
+_GIVEN_AWAY = (Drop.REVOKED, Drop.CLOSING)
 
 
 class Puller:
@@ -128,6 +129,12 @@ class Puller:
                 skipped=max(0, correct - before),
             )
             self._session.attention()
+        elif held.owned.dropped in _GIVEN_AWAY:
+            held.log.warning(
+                "a former owner of the queue was told that its offset is illegal; if the offset was"
+                " reset just now, look whether the present owner went on from there",
+                correct=correct,
+            )
 
     def _failed(self, held: Held, error: Exception) -> None:
         with held.lock:

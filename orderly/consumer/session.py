@@ -44,6 +44,11 @@ class Outlook:
     members: tuple[str, ...] = ()
 
 
+def _new_lock() -> threading.Lock:
+    """Make a lock with what `threading` is now: a simulation puts its own in its place."""
+    return threading.Lock()
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """One queue this consumer holds, with its locks.
@@ -58,8 +63,8 @@ class Held:
     owned: OwnedQueue
     subscription: Subscription
     log: Any
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    saving: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=_new_lock)
+    saving: threading.Lock = field(default_factory=_new_lock)
     loss_announced: bool = False
     loss_told: bool = False
     failed_releases: int = 0

@@ -39,6 +39,7 @@ class Explanation:
             how much longer it waits; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
+        flow_controlled: True if pulling waits because enough is cached.
         key, attempt: of the lowest unfinished message, if one is cached.
     """
 
@@ -47,13 +48,15 @@ class Explanation:
     seconds: float | None = None
     offset: int | None = None
     cached: int = 0
+    flow_controlled: bool = False
     key: str | None = None
     attempt: int | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        return f"{self.queue}: {self.why}{span}"
+        full = ", pulling is flow-controlled" if self.flow_controlled else ""
+        return f"{self.queue}: {self.why}{span}{full}"
 
 
 def explain(owned: OwnedQueue, now: float) -> Explanation:
@@ -66,6 +69,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         seconds,
         owned.offset,
         owned.messages.count,
+        owned.throttled,
         None if head is None else head.sharding_key,
         None if head is None else head.reconsume_times + 1,
     )

@@ -17,6 +17,7 @@ from orderly.errors import ProtocolError
 
 H = TypeVar("H", bound=Hashable)
 
+_SURELY_64_BITS = 19  # fewer digits than that
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
@@ -52,19 +53,15 @@ def from_ext(cls: type[H], ext: Mapping[str, str]) -> H:
     for f in _fields_of(cls):
         text = ext.get(f.wire_name)
         if text is not None:
-            values[f.name] = _read(cls, f, text)
+            try:
+                values[f.name] = f.read(text)
+            except ValueError as error:
+                raise ProtocolError(
+                    f"{cls.__name__}: the header field {f.wire_name!r} cannot be {text!r:.80}"
+                ) from error
         elif f.required:
             raise ProtocolError(f"{cls.__name__}: the header field {f.wire_name!r} is missing")
     return cls(**values)
-
-
-def _read(cls: type, f: _Field, text: str) -> Any:
-    try:
-        return f.read(text)
-    except ValueError as error:
-        raise ProtocolError(
-            f"{cls.__name__}: the header field {f.wire_name!r} cannot be {text!r:.80}"
-        ) from error
 
 
 @cache
@@ -97,6 +94,8 @@ def _text(value: Any) -> str:
 
 
 def _read_int(text: str) -> int:
+    if len(text) < _SURELY_64_BITS and text.isascii() and text.isdigit():
+        return int(text)
     if not _INTEGER.fullmatch(text):
         raise ValueError("not a decimal integer")
     value = int(text)

@@ -6,6 +6,7 @@ Names of hosts, and which address is ours, are the shell's business.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from orderly.errors import ProtocolError
@@ -22,6 +23,7 @@ def host_to_text(data: bytes) -> str:
     return f"[{IPv6Address(address)}]:{port}"
 
 
+@lru_cache(maxsize=1024)  # a broker stores its own address with every message
 def host_from_text(text: str) -> bytes:
     """Return the bytes of a host written as `host_to_text` does.
 

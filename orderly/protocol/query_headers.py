@@ -27,16 +27,6 @@ class TopicsOfGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroup:
-    """Delete a group on one broker, with its offsets or without."""
-
-    code: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
-
-    group_name: str
-    clean_offset: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewMessage:
     """A message by its place in the broker's log (the last 16 digits of an offset id).
 

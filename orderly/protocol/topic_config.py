@@ -16,7 +16,7 @@ from orderly.protocol.json_values import (
     text_in,
 )
 
-_SET = "+"  # in a list of attributes: "+name=value" sets one
+_SET = "+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +77,18 @@ def decode_topic_config(body: bytes) -> TopicConfig:
     )
 
 
-def parse_attributes(text: str | None) -> dict[str, str]:
-    """Read the attributes of a request that creates a topic: "+name=value,+name=value".
+def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[str, str]:
+    """Apply the attributes of a request that creates or changes a topic.
 
-    Entries that set nothing ("-name") are left out: a new topic has nothing to take away.
+    Args:
+        present: what the topic has; it keeps what is not mentioned.
+        changes: "+name=value" to set, "-name" to take away, joined by commas.
     """
-    entries = [entry.strip() for entry in (text or "").split(",")]
-    pairs = [entry[1:].partition("=") for entry in entries if entry.startswith(_SET)]
-    return {name: value for name, _, value in pairs}
+    result = dict(present)
+    for entry in filter(None, (text.strip() for text in (changes or "").split(","))):
+        name, _, value = entry[1:].partition("=")
+        if entry.startswith(_SET):
+            result[name] = value
+        else:
+            result.pop(name, None)
+    return result

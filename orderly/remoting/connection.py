@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import socket
 import threading
 import time
@@ -26,6 +27,7 @@ from orderly.remoting.writer import FrameWriter
 _log = get_logger("orderly.remoting")
 _ID_MASK = 0x7FFFFFFF  # request ids are Java ints
 _READ_SIZE = 64 * 1024
+_SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
 
 
@@ -62,6 +64,7 @@ class Connection:
         self._on_request = on_request
         self._on_close = on_close
         self._ids = itertools.count(1)
+        self._unheard_since = math.inf  # when the first request since the last byte was sent
         self._pending = PendingCalls(timeouts, self._expire)
         self._end = threading.Lock()
         self._cause: BaseException | None = None
@@ -169,6 +172,7 @@ class Connection:
         frame = encode_frame(command)
         if not self._pending.add(request_id, call):
             raise self._lost(call.code)
+        self._unheard_since = min(self._unheard_since, time.monotonic())
         try:
             self._write(frame, call.code)
         except ConnectionLost:
@@ -200,6 +204,7 @@ class Connection:
     def _read(self) -> None:
         try:
             while data := self._socket.recv(_READ_SIZE):
+                self._unheard_since = math.inf
                 for command in self._decoder.receive(data):
                     self._dispatch(command)
             self._abort(ConnectionResetError("closed by the peer"))
@@ -234,6 +239,10 @@ class Connection:
 
     def _expire(self, call: PendingCall) -> None:
         self._complete(call, request_timed_out(self.address, call.code, call.timeout))
+        # Half-open: a firewall or a dead relay takes our bytes and nothing comes back. Nobody else
+        # would notice. (Java closes the socket after each time-out of a blocking request.)
+        if time.monotonic() - self._unheard_since > _SILENCE:
+            self._abort(ConnectionAbortedError(f"nothing came for {_SILENCE:g} s, requests waited"))
 
     def _finish(self) -> None:
         """The reader's last act: nobody may get this connection, then nobody waits on it."""

@@ -1,4 +1,4 @@
-"""For users' tests and trials: a real local broker, an order oracle, a pytest plugin.
+"""For users' tests and trials: real and fake brokers, an order oracle, a pytest plugin.
 
 The names are imported when they are first used: a command that only looks for a running broker
 does not pay for the rest.
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from orderly.testing.container import RocketMQContainer
     from orderly.testing.embedded import EmbeddedBroker
     from orderly.testing.engine import ContainerUnavailable
+    from orderly.testing.fake.broker import FakeBroker
+    from orderly.testing.fake.faults import Cut, Delay, DropRequest, DropResponse, Fail, Fault
     from orderly.testing.jars import JarsUnavailable
     from orderly.testing.java import JavaNotFound
     from orderly.testing.oracle import Delivered, Sent, Verdict, judge
@@ -19,8 +21,15 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokerStartFailed",
     "ContainerUnavailable",
+    "Cut",
+    "Delay",
     "Delivered",
+    "DropRequest",
+    "DropResponse",
     "EmbeddedBroker",
+    "Fail",
+    "FakeBroker",
+    "Fault",
     "JarsUnavailable",
     "JavaNotFound",
     "RocketMQContainer",
@@ -33,6 +42,15 @@ _HOMES = {
     "orderly.testing.container": ("RocketMQContainer",),
     "orderly.testing.embedded": ("EmbeddedBroker",),
     "orderly.testing.engine": ("ContainerUnavailable",),
+    "orderly.testing.fake.broker": ("FakeBroker",),
+    "orderly.testing.fake.faults": (
+        "Cut",
+        "Delay",
+        "DropRequest",
+        "DropResponse",
+        "Fail",
+        "Fault",
+    ),
     "orderly.testing.jars": ("JarsUnavailable",),
     "orderly.testing.java": ("JavaNotFound",),
     "orderly.testing.oracle": ("Delivered", "Sent", "Verdict", "judge"),

@@ -132,6 +132,22 @@ def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
         yield create
 
 
+@pytest.fixture
+def orderly_fake() -> Iterator[FakeBroker]:
+    """A fake broker of this test alone, whatever `--broker` says: `orderly.testing.FakeBroker`.
+
+    It starts in milliseconds, knows no topic yet, and its `script` makes requests go wrong:
+
+        def test_an_order_is_shipped(orderly_fake):
+            orderly_fake.create_topic("orders", queues=4)
+            with shipping_service(namesrv=orderly_fake.namesrv): ...
+    """
+    from orderly.testing.fake.broker import FakeBroker  # noqa: PLC0415
+
+    with FakeBroker() as broker:
+        yield broker
+
+
 def _missing(error: Exception) -> NoReturn:
     """No broker: a skip on a laptop, a failure where one is required."""
     if _is_set("ORDERLY_REQUIRE_BROKER") or _is_set("CI"):

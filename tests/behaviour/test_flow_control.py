@@ -80,11 +80,7 @@ def test_bytes_of_a_queue(producer, topic, start_group, dam):
     stays_within(limit, limit + PULL * message, group, producer, topic, dam, column=1)
 
 
-def test_a_topics_limit_is_split_anew_as_members_come_and_go(
-    producer, topic, start_member, start_group, members, dam
-):
-    if members == 1:
-        pytest.skip("nobody comes or goes")
+def test_a_topics_limit_is_split_anew_as_members_come_and_go(producer, topic, start_group, dam):
     settings = {"pull_threshold_topic": 48, "pull_batch": PULL}
     group = start_group(dam, **settings)
     share = {

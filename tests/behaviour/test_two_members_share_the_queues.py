@@ -1,7 +1,5 @@
 """Two members split the queues; each queue has one owner; order holds over a join and a leave."""
 
-import time
-
 from tests.support.consuming import first_deliveries, send_numbers
 from tests.support.waiting import eventually
 
@@ -29,21 +27,6 @@ def test_they_split_and_keep_the_order_of_every_key(producer, topic, start_membe
         numbers = [d.number for d in both if d.key == key]
         assert first_deliveries(numbers) == list(range(10)), key
     assert len(both) == 200, "a clean handover repeats nothing"
-
-
-def test_after_a_clean_close_the_other_takes_over_within_five_seconds(
-    producer, topic, start_member
-):
-    first, _ = start_member(rebalance_interval=20)
-    second, seen = start_member(rebalance_interval=20)
-    eventually(lambda: split(first, second), within=30)
-    send_numbers(producer, topic, KEYS, 5)
-    first.close()
-    closed = time.monotonic()
-    send_numbers(producer, topic, KEYS, 1, first=5)
-    eventually(lambda: len(second.assignment) == 4, within=5)
-    assert time.monotonic() - closed < 5
-    eventually(lambda: all(5 in seen.numbers(key) for key in KEYS), within=10)
 
 
 def test_a_member_too_many_says_that_it_is_idle(orderly_topic, start_member, caplog):

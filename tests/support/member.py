@@ -63,6 +63,7 @@ def main():
     shift_wall_clock(given.clock)
     hooks = ConsumerHooks(**{name: teller(name) for name in ("assigned", "revoked", "lost")})
     with Client(client_config(given.lease, given.namesrv)) as client:
+        tell(client_id=client.client_id)
         config = consumer_config(given.lease)
         act = handler(given.seconds)
         with OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks).subscribe(

@@ -124,6 +124,7 @@ def test_other_subscriptions_are_a_warning_and_the_retry_topic_is_none(log):
     [
         (tags("a||b"), tags("b || a"), ()),
         (tags("*"), tags(""), ()),
+        (tags("d||c||b||a"), tags("e"), ("orders: 'a || b || c || d' here, 'e' there",)),
         (tags("*"), tags("a"), ("orders: '*' here, 'a' there",)),
         (sql("a > 1"), sql("a > 1"), ()),
         (sql("a > 1"), sql("a > 2"), ("orders: SQL92 'a > 1' here, SQL92 'a > 2' there",)),
