@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check test-members test-container offline-image format bench lock jars clean
+.PHONY: help demo test unit check test-members test-container faults soak offline-image format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
 
 test-container: $(READY)  ## Run the behaviour tests on a broker in a container (needs Docker)
 	@$(BIN)/pytest tests/integration/test_container.py tests/behaviour --broker=container $(ARGS)
+
+faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
+	@$(BIN)/pytest tests/integration/faults $(ARGS)
+
+soak: $(READY)  ## Ten minutes and a million messages; memory and threads must stay flat
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh

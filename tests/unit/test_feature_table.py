@@ -7,12 +7,13 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {
     "b": "tests/behaviour/test_{}.py",
     "i": "tests/integration/test_{}.py",
+    "f": "tests/integration/faults/test_{}.py",
     "u": "tests/unit/{}",
 }
 
 
 def test_every_test_it_names_is_there():
-    named = re.findall(r"`([biu])/([^`]+)`", (ROOT / "README.md").read_text())
+    named = re.findall(r"`([biuf])/([^`]+)`", (ROOT / "README.md").read_text())
     paths = [ROOT / FOLDERS[kind].format(name) for kind, name in named]
     assert len(paths) > 50
     assert [str(path) for path in paths if not path.exists()] == []

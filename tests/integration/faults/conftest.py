@@ -1,0 +1,72 @@
+"""A broker with a short lease behind a proxy, and traffic through it."""
+
+import contextlib
+
+import pytest
+
+from orderly import Client
+from orderly.testing.ports import free_port
+from tests.support.consuming import unique
+from tests.support.leases import SHORT, leasing_broker
+from tests.support.proxy import Proxy
+from tests.support.traffic import Traffic
+
+
+@pytest.fixture
+def closing():
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture(scope="session")
+def proxied(orderly_broker):
+    """(broker, proxy): clients reach the broker through the proxy only. It stands first."""
+    port = free_port(-2, 1)
+    with (
+        Proxy(f"127.0.0.2:{port}", f"127.0.0.1:{port}") as proxy,
+        leasing_broker(
+            SHORT, broker_port=port, broker_properties={"brokerIP1": "127.0.0.2"}
+        ) as broker,
+    ):
+        yield broker, proxy
+
+
+@pytest.fixture
+def proxied_broker(proxied):
+    return proxied[0]
+
+
+@pytest.fixture
+def proxy(proxied):
+    """The proxy before the broker; whatever a test did to it ends with the test."""
+    yield proxied[1]
+    proxied[1].heal()
+
+
+@pytest.fixture
+def name_server_proxy(proxied_broker, closing):
+    """A proxy before the name server."""
+    address = proxied_broker.namesrv
+    return closing(Proxy(address.replace("127.0.0.1", "127.0.0.2"), address))
+
+
+@pytest.fixture
+def start_traffic(closing):
+    """Start traffic on a fresh topic of a broker: `start_traffic(broker, namesrv=its own)`."""
+
+    def start(broker, namesrv="", lease=SHORT, **settings):
+        topic, group = unique("topic"), unique("group")
+        namesrv = namesrv or broker.namesrv
+        with Client(namesrv=namesrv) as client:
+            client.admin.create_topic(topic, 8)
+        return closing(Traffic(broker, namesrv, lease, group, topic, **settings))
+
+    return start
+
+
+@pytest.fixture
+def traffic(proxied_broker, proxy, start_traffic):
+    """Traffic through the proxy, under way."""
+    traffic = start_traffic(proxied_broker)
+    traffic.goes_on(500)
+    return traffic

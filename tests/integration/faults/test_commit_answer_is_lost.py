@@ -1,0 +1,27 @@
+"""The broker stored an offset, and its answer never came; or the commit itself never came."""
+
+import pytest
+
+from orderly.protocol.codes import RequestCode
+from tests.support.proxy import Way
+from tests.support.waiting import eventually
+
+COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
+
+
+@pytest.mark.parametrize("way", Way)
+def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy, way):
+    """Without that the new owner begins where the old one had been before, and repeats."""
+    eventually(lambda: sum(len(member.assignment) for member in traffic.consumers) == 8)
+    proxy.lose(COMMIT, way, times=1000)
+    newcomer = traffic.join()
+    eventually(lambda: sum(len(m.assignment) for m in traffic.consumers) < 8)  # being given up
+    attempts = proxy.dropped[COMMIT]
+    eventually(lambda: proxy.dropped[COMMIT] >= attempts + 6, within=20)
+    assert not newcomer.assignment
+    proxy.heal()
+    eventually(lambda: all(len(m.assignment) >= 2 for m in traffic.consumers), within=30)
+    verdict, wrong_commits = traffic.verdict()
+    assert verdict.ok, verdict
+    assert not wrong_commits
+    assert (traffic.lost, verdict.duplicates) == ([], 0)

@@ -1,0 +1,30 @@
+"""Half-open connections: what is written is taken, nothing comes back; one way or both."""
+
+import time
+
+import pytest
+
+from tests.support.leases import SHORT
+from tests.support.proxy import Way
+
+
+@pytest.mark.parametrize(
+    ("ways", "seconds"),
+    [((Way.REPLY,), 2), ((Way.REQUEST,), SHORT + 2), (tuple(Way), SHORT + 2)],
+    ids=["replies", "requests-longer-than-the-lease", "both-longer-than-the-lease"],
+)
+def test_a_network_that_swallows_everything_for_a_while(traffic, proxy, ways, seconds):
+    proxy.swallow(*ways)
+    time.sleep(seconds)  # how long it lasts
+    proxy.heal()
+    traffic.goes_on(1000)
+    verdict, wrong_commits = traffic.verdict()
+    assert verdict.ok, verdict
+    assert not wrong_commits
+
+
+def test_a_member_whose_connection_is_dead_opens_another_and_goes_on(traffic, proxy):
+    proxy.freeze(traffic.consumers[0].client_id)
+    verdict, wrong_commits = traffic.verdict(within=30)
+    assert verdict.ok, verdict
+    assert not wrong_commits

@@ -1,0 +1,22 @@
+"""A batch was stored, and the answer never came; or the batch itself never came."""
+
+import pytest
+
+from orderly.protocol.codes import RequestCode
+from tests.support.proxy import Way
+from tests.support.waiting import eventually
+
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+
+
+@pytest.mark.parametrize("way", Way)
+def test_the_retry_overtakes_nothing(traffic, proxy, way):
+    for code in SENDS:
+        proxy.lose(code, way, times=2)
+    eventually(lambda: sum(proxy.dropped[code] for code in SENDS) >= 3, within=30)
+    traffic.goes_on(1000)
+    verdict, wrong_commits = traffic.verdict()
+    assert verdict.ok, verdict
+    assert not wrong_commits
+    # Stored twice, for nobody could know: the log has it twice, and the order holds all the same.
+    assert bool(verdict.log_duplicates) == (way is Way.REPLY)

@@ -1,0 +1,86 @@
+"""Runs `tests.support.member` in a process of its own and reads what it tells."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from orderly.ordering.lease import BROKER_LEASE
+from orderly.testing import Delivered
+
+ROOT = Path(__file__).parents[2]
+
+
+class MemberProcess:
+    """A member of the group, from construction on; it ends with this process.
+
+    Args:
+        namesrv, group, topic: what it consumes.
+        lease: of the broker, seconds.
+        seconds: what its handler takes for each message.
+        clock: seconds by which its time of day is wrong.
+
+    Attributes:
+        events: its deliveries, in the order in which they ended.
+        client_id: of its client, once it was told.
+        held: ids of the queues it says it holds now.
+        lost: ids of the queues whose lock it lost, each as often as that happened.
+    """
+
+    def __init__(self, namesrv, group, topic, *, lease=BROKER_LEASE, seconds=0.0, clock=0.0):
+        options = [f"--lease={lease}", f"--seconds={seconds}", f"--clock={clock}"]
+        command = [sys.executable, "-m", "tests.support.member", namesrv, group, topic, *options]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT)
+        self.events, self.held, self.lost = [], set(), []
+        self.client_id = None
+        self._reader = threading.Thread(target=self._read, name="member-reader", daemon=True)
+        self._reader.start()
+
+    @property
+    def alive(self):
+        """Whether the process runs (or is stopped)."""
+        return self._process.poll() is None
+
+    def kill(self):
+        """End it with SIGKILL; its deliveries until then are known when this returns."""
+        self._process.kill()
+        self._end()
+
+    def stop(self):
+        """Stop it where it is (SIGSTOP)."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        """Let a stopped one go on."""
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def close(self):
+        """Have it close its consumer, and wait for its end. Idempotent."""
+        if not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._end()
+
+    def _end(self):
+        self._process.wait()
+        self._reader.join()
+        self._process.stdout.close()
+        self._process.stdin.close()
+
+    def _read(self):
+        for line in self._process.stdout:
+            told = json.loads(line)
+            if "offset" in told:
+                self.events.append(Delivered(**told))
+                continue
+            self.client_id = told.get("client_id", self.client_id)
+            self.held |= set(told.get("assigned", ()))
+            self.held -= {*told.get("revoked", ()), *told.get("lost", ())}
+            self.lost += told.get("lost", ())

@@ -1,0 +1,53 @@
+import pytest
+
+from orderly.errors import ProtocolError
+from orderly.protocol.topic_config import (
+    TopicConfig,
+    changed_attributes,
+    decode_topic_config,
+    encode_topic_config,
+)
+
+CONFIG = TopicConfig(
+    name="orders",
+    read_queues=4,
+    write_queues=8,
+    perm=4,
+    order=True,
+    sys_flag=1,
+    attributes={"message.type": "FIFO"},
+)
+
+
+def test_what_is_written_is_read():
+    assert decode_topic_config(encode_topic_config(CONFIG)) == CONFIG
+
+
+def test_a_real_brokers_answer_is_read():
+    body = (
+        b'{"attributes":{},"order":true,"perm":6,"readQueueNums":2,'
+        b'"topicFilterType":"SINGLE_TAG","topicName":"t1","topicSysFlag":0,"writeQueueNums":2}'
+    )
+    expected = TopicConfig(name="t1", read_queues=2, write_queues=2, order=True)
+    assert decode_topic_config(body) == expected
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"topicName":"t","readQueueNums":-1}'])
+def test_anything_else_is_refused(body):
+    with pytest.raises(ProtocolError):
+        decode_topic_config(body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (None, {"a": "1"}),
+        ("", {"a": "1"}),
+        ("+b=2", {"a": "1", "b": "2"}),
+        ("+a=2, +b=x=y", {"a": "2", "b": "x=y"}),
+        ("-a", {}),
+        ("-other", {"a": "1"}),
+    ],
+)
+def test_attributes_not_mentioned_stay(changes, expected):
+    assert changed_attributes({"a": "1"}, changes) == expected
