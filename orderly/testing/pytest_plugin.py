@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a `--broker` that means nothing, before any test runs."""
+    config.addinivalue_line("markers", "broker: needs a real broker; skipped with --broker=fake")
     where = config.getoption("--broker")
     if where not in _OURS and ":" not in where:
         raise pytest.UsageError(
@@ -48,6 +49,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what the tests run on."""
     return f"orderly: broker={config.getoption('--broker')}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what only a real broker can do, where there is none."""
+    if config.getoption("--broker") == "fake":
+        for item in items:
+            if item.get_closest_marker("broker") is not None:
+                item.add_marker(pytest.mark.skip(reason="needs a real broker, not --broker=fake"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Pause, resume and seek, queue by queue: what is steered obeys, the others do not notice."""
 
 import threading
+import time
 from collections import Counter
 from datetime import UTC, datetime
 
@@ -105,6 +106,8 @@ POSITIONS = {
 def test_a_seek_goes_exactly_there(position, first, producer, topic, client, group, start_group):
     members = start_group()
     queue = send_numbers(producer, topic, ["k"], 4)[0].queue
+    sent = time.time()
+    eventually(lambda: time.time() > sent + 0.002)  # the broker counts in milliseconds
     moment = datetime.now(UTC)
     eventually(lambda: datetime.now(UTC).timestamp() > moment.timestamp() + 0.005)
     send_numbers(producer, topic, ["k"], 2, first=4)

@@ -33,6 +33,7 @@ def send_amounts(producer, topic, amounts, keys=KEYS):
     ]
 
 
+@pytest.mark.broker  # the fake does not filter by SQL92
 @pytest.mark.usefixtures("filtering")
 def test_only_what_fits_arrives_and_the_rest_counts_as_done(
     producer, topic, client, group, start_group
@@ -46,6 +47,7 @@ def test_only_what_fits_arrives_and_the_rest_counts_as_done(
         eventually(lambda q=queue, e=end: client.brokers.query_offset(group, q) == e)
 
 
+@pytest.mark.broker  # the fake does not filter by SQL92
 @pytest.mark.usefixtures("filtering")
 def test_what_was_passed_over_waits_for_what_is_unfinished_before_it(
     producer, topic, client, group, start_member
@@ -60,6 +62,7 @@ def test_what_was_passed_over_waits_for_what_is_unfinished_before_it(
     assert client.brokers.query_offset(group, queue) == 1
 
 
+@pytest.mark.broker  # the fake does not filter by SQL92
 @pytest.mark.usefixtures("filtering")
 def test_a_new_condition_replaces_the_old_one_while_running(producer, topic, start_group):
     group = start_group(sql="amount > 100")
@@ -70,6 +73,7 @@ def test_a_new_condition_replaces_the_old_one_while_running(producer, topic, sta
     assert group.seen.by_key() == {key: [15, 16] for key in KEYS}
 
 
+@pytest.mark.broker  # the fake does not filter by SQL92
 @pytest.mark.usefixtures("filtering")
 def test_a_condition_nobody_understands_is_refused_at_the_start_and_while_running(
     producer, topic, start_member

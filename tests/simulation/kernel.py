@@ -100,6 +100,11 @@ class Kernel:
                 for waiter in task.waiters:
                     self.unpark(waiter)
 
+    def fail(self, reason: str) -> None:
+        """End the run with an AssertionError, also from where the library would catch one."""
+        if self.failure is None:
+            self.failure = AssertionError(reason)
+
     # --- blocking ------------------------------------------------------------------------------
 
     def park(self, timeout: float | None = None) -> bool:

@@ -17,7 +17,7 @@ EPOCH = 1_700_000_000.0  # virtual time 0 on the wall clock
 class Lock:
     """threading.Lock, and RLock with `reentrant`."""
 
-    __slots__ = ("_kernel", "_owner", "_depth", "_waiting", "_reentrant")
+    __slots__ = ("_depth", "_kernel", "_owner", "_reentrant", "_waiting")
 
     def __init__(self, kernel, reentrant=False):
         self._kernel = kernel
@@ -268,6 +268,8 @@ def installed(kernel):
             continue
         for attribute, value in list(vars(module).items()):
             replacement = _of(replacements, value)
+            if isinstance(value, real_threading.local):  # made when the module was imported
+                replacement = Local(kernel)
             if replacement is not None:
                 changed.append((module, attribute, value))
                 setattr(module, attribute, replacement)
@@ -285,4 +287,4 @@ def _of(replacements, value):
         return None
 
 
-__all__ = ["CancelledError", "EPOCH", "InvalidStateError", "installed"]
+__all__ = ["EPOCH", "CancelledError", "InvalidStateError", "installed"]

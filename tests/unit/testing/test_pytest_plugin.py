@@ -35,10 +35,35 @@ def test_an_address_is_used_as_it_is(run_pytest):
     assert "orderly: broker=127.0.0.1:9876" in text
 
 
-def test_what_does_not_exist_yet_says_so(run_pytest):
+A_TEST_OF_A_SERVICE = """
+def test_uses_a_topic(orderly_namesrv, orderly_topic, orderly_fake):
+    assert orderly_topic(queues=2)
+    assert orderly_fake.create_topic("orders") == "orders"
+    assert orderly_fake.namesrv != orderly_namesrv
+
+def test_has_a_fake_broker_of_its_own(orderly_fake):
+    from orderly import Client
+
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        assert client.admin.topics() == ()
+"""
+
+
+def test_a_fake_broker_needs_nothing(run_pytest, tmp_path):
+    (tmp_path / "test_it.py").write_text(A_TEST_OF_A_SERVICE)
     code, text = run_pytest("--broker=fake")
-    assert code == 1
-    assert "the fake broker does not exist yet" in text
+    assert (code, "2 passed" in text) == (0, True), text
+    assert "orderly: broker=fake" in text
+
+
+def test_what_only_a_real_broker_can_do_is_left_out_on_a_fake_one(run_pytest, tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.broker\ndef test_it():\n    raise AssertionError\n"
+    )
+    code, text = run_pytest("--broker=fake")
+    assert (code, "1 skipped" in text) == (0, True), text
+    code, text = run_pytest("--broker=127.0.0.1:9876")
+    assert code == 1, text
 
 
 def test_a_word_that_is_no_broker_is_refused(run_pytest):

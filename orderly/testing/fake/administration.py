@@ -1,0 +1,141 @@
+"""Topics, groups and the broker's own settings."""
+
+from __future__ import annotations
+
+from orderly.protocol.admin_headers import CreateTopic, DeleteTopicInBroker, GetTopicConfig
+from orderly.protocol.broker_bodies import (
+    encode_group_list,
+    encode_groups_of_topic,
+    encode_topic_list,
+)
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import RemotingCommand
+from orderly.protocol.group_config import decode_group_config, encode_group_config
+from orderly.protocol.member_headers import GetGroupConfig
+from orderly.protocol.query_headers import (
+    GroupsOfTopic,
+    TopicsOfGroup,
+    ViewMessage,
+)
+from orderly.protocol.topic_config import TopicConfig, changed_attributes, encode_topic_config
+from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.groups import is_group_name
+from orderly.testing.fake.state import BrokerState
+from orderly.testing.fake.topics import check_name, check_not_system
+
+_FIXED = {
+    "enablePropertyFilter": "false",
+    "useServerSideResetOffset": "true",
+    "brokerRole": "ASYNC_MASTER",
+}
+
+
+def create_topic(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 17."""
+    header = call.read(CreateTopic)
+    check_name(header.topic)
+    check_not_system(header.topic)
+    present = state.topics.get(header.topic)
+    state.create_topic(
+        TopicConfig(
+            name=header.topic,
+            read_queues=header.read_queue_nums,
+            write_queues=header.write_queue_nums,
+            perm=header.perm,
+            order=header.order,
+            filter_type=header.topic_filter_type,
+            sys_flag=header.topic_sys_flag,
+            attributes=changed_attributes(present.attributes if present else {}, header.attributes),
+        )
+    )
+    return call.reply()
+
+
+def delete_topic(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 215. The name server is told by a request of its own."""
+    topic = call.read(DeleteTopicInBroker).topic
+    check_not_system(topic)
+    state.topics.remove(topic)
+    state.store.forget(topic)
+    state.offsets.forget(topic)
+    return call.reply()
+
+
+def topic_config(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 351."""
+    topic = call.read(GetTopicConfig).topic
+    config = state.topics.get(topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
+    return call.reply(body=encode_topic_config(config))
+
+
+def groups_of_topic(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 300."""
+    topic = call.read(GroupsOfTopic).topic
+    groups = state.members.subscribed_to(topic) | state.offsets.groups_of(topic)
+    return call.reply(body=encode_groups_of_topic(sorted(groups)))
+
+
+def topics_of_group(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 343."""
+    topics = state.offsets.topics_of(call.read(TopicsOfGroup).group)
+    return call.reply(body=encode_topic_list(sorted(topics), state.address))
+
+
+def put_group(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 200."""
+    config = decode_group_config(call.command.body)
+    if not is_group_name(config.name):
+        remark = f"group {config.name!r:.200} is too long or holds illegal characters"
+        raise Refused(ResponseCode.INVALID_PARAMETER, remark)
+    state.groups.put(config)
+    return call.reply()
+
+
+def group_config(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 352, a read that creates the group."""
+    group = call.read(GetGroupConfig).group
+    create = state.enabled("autoCreateSubscriptionGroup")
+    config = state.groups.find(group, create=create)
+    if config is None:
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+    return call.reply(body=encode_group_config(config))
+
+
+def group_list(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 201."""
+    groups = state.groups.all()
+    return call.reply(ext={"totalGroupNum": str(len(groups))}, body=encode_group_list(groups))
+
+
+def settings(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 26."""
+    lines = sorted((state.settings | _FIXED | _names(state)).items())
+    return call.reply(body="".join(f"{name}={value}\n" for name, value in lines).encode())
+
+
+def change_settings(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 25. A setting this broker does not have is refused, not ignored."""
+    pairs = [line.partition("=") for line in call.command.body.decode().splitlines() if line]
+    wanted = {name.strip(): value.strip() for name, _, value in pairs}
+    unknown = {n: v for n, v in wanted.items() if n not in state.settings and _FIXED.get(n) != v}
+    if unknown:
+        remark = f"the fake broker cannot be set to {unknown}; use a real one (--broker=embedded)"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    state.settings |= {n: v for n, v in wanted.items() if n in state.settings}
+    state.announce(state.topics.all())
+    return call.reply()
+
+
+def view_message(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 33. A real broker answers garbage for a place where no message begins."""
+    place = call.read(ViewMessage).offset
+    data = state.store.at_place(place)
+    if data is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
+    return call.reply(body=data)
+
+
+def _names(state: BrokerState) -> dict[str, str]:
+    return {"brokerName": state.name, "brokerClusterName": state.name_server.cluster}

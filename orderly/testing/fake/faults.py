@@ -1,0 +1,91 @@
+"""Scripted faults: what goes wrong with which request, how often. Only decisions; pure.
+
+A fault counts the requests it applies to, so the same requests in the same order always meet the
+same faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orderly.protocol.frame import RemotingCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The request is carried out so many seconds later; others overtake it."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DropRequest:
+    """The request is neither carried out nor answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropResponse:
+    """The request is carried out; the answer never comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The request is not carried out and answered with this response code and remark."""
+
+    code: int
+    remark: str = "scripted by the test"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The connection the request came on is ended; the request is not carried out."""
+
+
+Action = Delay | DropRequest | DropResponse | Fail | Cut
+
+
+def always(command: RemotingCommand) -> bool:  # noqa: ARG001
+    """Apply to every request of the code."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    Args:
+        code: the RequestCode it applies to.
+        action: what goes wrong.
+        times: for how many requests; None: all.
+        when: looks at the request; False: this one is spared and not counted.
+    """
+
+    code: int
+    action: Action
+    times: int | None = 1
+    when: Callable[[RemotingCommand], bool] = always
+
+
+class Script:
+    """The faults still to come; of several that fit the oldest applies. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._faults: list[tuple[Fault, list[int]]] = []
+
+    def add(self, fault: Fault) -> None:
+        """Add a fault."""
+        self._faults.append((fault, [0]))
+
+    def clear(self) -> None:
+        """Let everything go well from now on."""
+        self._faults.clear()
+
+    def decide(self, command: RemotingCommand) -> Action | None:
+        """What is to go wrong with this request; counted as done."""
+        for fault, applied in self._faults:
+            used_up = fault.times is not None and applied[0] >= fault.times
+            if fault.code == command.code and not used_up and fault.when(command):
+                applied[0] += 1
+                return fault.action
+        return None

@@ -1,0 +1,152 @@
+"""Offsets: asked for, stored and reset; and the statistics made of them."""
+
+from __future__ import annotations
+
+from orderly.model import MessageQueue
+from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
+from orderly.protocol.broker_bodies import encode_consume_stats, encode_topic_stats
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import RemotingCommand
+from orderly.protocol.headers import (
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetReply,
+    QueryConsumerOffset,
+    ResetOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
+    to_ext,
+)
+from orderly.protocol.reset_bodies import encode_reset
+from orderly.protocol.stats_bodies import OffsetPair, TopicOffset
+from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.state import BrokerState
+
+
+def query_offset(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 14. A queue whose first message is there counts as "stored: 0" unless told."""
+    header = call.read(QueryConsumerOffset)
+    topic, queue_id = header.topic, header.queue_id
+    offset = state.offsets.stored(header.consumer_group, topic, queue_id)
+    if offset is not None:
+        return _offset(call, offset)
+    if header.set_zero_if_not_found is not False and state.store.log(topic, queue_id).entry(0):
+        return _offset(call, 0)
+    raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group boot first")
+
+
+def update_offset(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 15."""
+    header = call.read(UpdateConsumerOffset)
+    group, topic = header.consumer_group, header.topic
+    if group not in state.groups:
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+    if state.topics.get(topic) is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+    stored = state.offsets.commit(group, topic, header.queue_id, header.commit_offset)
+    return call.reply(remark=None if stored else "Offset has been previously reset")
+
+
+def max_offset(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 30."""
+    header = call.read(GetMaxOffset)
+    return _offset(call, state.store.log(header.topic, header.queue_id).max_offset)
+
+
+def min_offset(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 31."""
+    header = call.read(GetMinOffset)
+    return _offset(call, state.store.log(header.topic, header.queue_id).min_offset)
+
+
+def search_offset(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 29."""
+    header = call.read(SearchOffset)
+    upper = header.boundary_type == "upper"
+    log = state.store.log(header.topic, header.queue_id)
+    return _offset(call, log.at_time(header.timestamp, upper=upper))
+
+
+def _offset(call: Call, offset: int) -> RemotingCommand:
+    return call.reply(ext=to_ext(OffsetReply(offset=offset)))
+
+
+def reset_offsets(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 222."""
+    header = call.read(ResetOffset)
+    config = state.topics.get(header.topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
+    if header.group not in state.groups:
+        remark = f"Group {header.group} does not exist"
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if header.queue_id is not None and header.queue_id >= 0:
+        targets = {header.queue_id: _target(state, header, header.queue_id)}
+    else:
+        targets = {i: _at_time(state, header, i) for i in range(config.read_queues)}
+    for queue_id, offset in targets.items():
+        state.offsets.reset(header.group, header.topic, queue_id, offset)
+    rows = {MessageQueue(header.topic, state.name, i): at for i, at in targets.items()}
+    return call.reply(body=encode_reset(rows))
+
+
+def _target(state: BrokerState, header: ResetOffset, queue_id: int) -> int:
+    if header.offset is None or header.offset == -1:
+        return _at_time(state, header, queue_id)
+    log = state.store.log(header.topic, queue_id)
+    if not log.min_offset <= header.offset <= log.max_offset + 1:
+        remark = f"Target offset {header.offset} not in [{log.min_offset}-{log.max_offset}]"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    return header.offset
+
+
+def _at_time(state: BrokerState, header: ResetOffset, queue_id: int) -> int:
+    log = state.store.log(header.topic, queue_id)
+    return log.max_offset if header.timestamp < 0 else log.at_time(header.timestamp)
+
+
+def topic_stats(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 202."""
+    topic = call.read(GetTopicStats).topic
+    config = state.topics.get(topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    rows = {}
+    for queue_id in range(max(config.read_queues, config.write_queues)):
+        log = state.store.log(topic, queue_id)
+        row = TopicOffset(log.min_offset, log.max_offset, _stored_at(state, topic, queue_id, -1))
+        rows[MessageQueue(topic, state.name, queue_id)] = row
+    return call.reply(body=encode_topic_stats(rows))
+
+
+def consume_stats(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 208. With members online only what they subscribe to counts."""
+    header = call.read(GetConsumeStats)
+    group = header.consumer_group
+    topics = {header.topic} if header.topic else state.offsets.topics_of(group)
+    online = state.members.group(group)
+    if online is not None and online.subscriptions:
+        topics &= online.subscriptions.keys()
+    rows = {}
+    for config in filter(None, map(state.topics.get, topics)):
+        for queue_id in range(config.read_queues):
+            queue = MessageQueue(config.name, state.name, queue_id)
+            rows[queue] = _pair(state, group, config.name, queue_id)
+    return call.reply(body=encode_consume_stats(rows))
+
+
+def _pair(state: BrokerState, group: str, topic: str, queue_id: int) -> OffsetPair:
+    committed = state.offsets.stored(group, topic, queue_id) or 0
+    return OffsetPair(
+        state.store.log(topic, queue_id).max_offset,
+        committed,
+        max(committed, state.offsets.pulled(group, topic, queue_id)),
+        _stored_at(state, topic, queue_id, committed - 1) if committed else 0.0,
+    )
+
+
+def _stored_at(state: BrokerState, topic: str, queue_id: int, offset: int) -> float:
+    """When a message was stored; -1: the last one."""
+    log = state.store.log(topic, queue_id)
+    entry = log.entry(log.max_offset - 1 if offset < 0 else offset)
+    return entry.store_ms / 1000 if entry else 0.0

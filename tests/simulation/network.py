@@ -1,0 +1,272 @@
+"""The network between the simulated processes and the fake cluster, in place of sockets.
+
+Each connection is in order, as TCP is. A fault may slow a connection, cut it, or swallow what it
+carries; a broker may be down (its connections end, none can be made) or stand still.
+"""
+
+from collections import deque
+
+from orderly.errors import ConnectFailed, ConnectionLost, LifecycleError, RequestTimeout
+from tests.simulation.threads import EPOCH, Condition, Lock
+
+NAMESRV = "10.0.0.1:9876"
+_LATENCY = (0.0002, 0.003)
+
+
+class Network:
+    """Carries commands.
+
+    Args:
+        kernel: whose time it is.
+        cluster: the FakeCluster.
+        servers: server name (a broker's, or NAME_SERVER) by "host:port".
+    """
+
+    def __init__(self, kernel, cluster, servers):
+        self.kernel = kernel
+        self.cluster = cluster
+        self.servers = servers
+        self.down = set()
+        self.frozen_until = {}
+        self.links = {}
+        self.sending = lambda link, command: None  # told of each request that leaves its client
+        self.watch = lambda link, command: None  # told of each request that reaches its server
+        self.interfere = lambda link, code, reply: None  # seconds late, "drop", or None
+        self._numbers = 0
+        self._tick_at = None
+
+    def latency(self):
+        return self.kernel.random.uniform(*_LATENCY)
+
+    def open(self, link):
+        """Make a connection; False if the server is down."""
+        server = self.servers[link.address]
+        if server in self.down:
+            return False
+        self._numbers += 1
+        link.number = self._numbers
+        self.links[link.number] = link
+        self.cluster.connected(link.number, server, f"10.0.1.1:{20000 + link.number}")
+        return True
+
+    def to_server(self, link, command):
+        if not command.is_response:
+            link.codes[command.request_id] = command.code
+            self.sending(link, command)
+        late = self.interfere(link, command.code, False)
+        if late == "drop":
+            return
+        link.sent_until = max(link.sent_until, self.kernel.now + self.latency() + (late or 0.0))
+        self.kernel.at(link.sent_until, lambda: self._arrive(link, command))
+
+    def _arrive(self, link, command):
+        if link.number not in self.links:
+            return
+        server = self.servers[link.address]
+        frozen = self.frozen_until.get(server, 0.0)
+        if frozen > self.kernel.now:
+            self.kernel.at(frozen, lambda: self._arrive(link, command))
+            return
+        self.watch(link, command)
+        now = EPOCH + self.kernel.now
+        self.send_all(self.cluster.handle(link.number, command, now))
+        self._plan_tick()
+
+    def send_all(self, outgoing):
+        for out in outgoing:
+            link = self.links.get(out.connection_id)
+            if link is not None:
+                self._to_client(link, out.command)
+
+    def _to_client(self, link, command):
+        code = link.codes.pop(command.request_id, None) if command.is_response else command.code
+        late = self.interfere(link, code, True)
+        if late == "drop":
+            return
+        link.got_until = max(link.got_until, self.kernel.now + self.latency() + (late or 0.0))
+        self.kernel.at(link.got_until, lambda: link.arrived(command))
+
+    def _plan_tick(self):
+        due = self.cluster.next_event(EPOCH + self.kernel.now)
+        if due is None:
+            return
+        moment = max(due - EPOCH, self.kernel.now + 0.001)
+        if self._tick_at is None or moment < self._tick_at:
+            self._tick_at = moment
+            self.kernel.at(moment, lambda: self._tick(moment))
+
+    def _tick(self, planned):
+        if self._tick_at != planned:
+            return
+        self._tick_at = None
+        self.send_all(self.cluster.tick(EPOCH + self.kernel.now))
+        self._plan_tick()
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def cut(self, link):
+        """End a connection; both ends notice."""
+        if self.links.pop(link.number, None) is not None:
+            self.send_all(self.cluster.disconnected(link.number))
+            link.arrived(None)
+
+    def cut_all(self, wanted):
+        for link in list(self.links.values()):
+            if wanted(link):
+                self.cut(link)
+
+    def stop_broker(self, name):
+        self.down.add(name)
+        self.cut_all(lambda link: self.servers[link.address] == name)
+        self.cluster.stop_broker(name)
+
+    def start_broker(self, name):
+        self.down.discard(name)
+        self.cluster.start_broker(name)
+
+    def freeze(self, server, seconds):
+        until = self.kernel.now + seconds
+        self.frozen_until[server] = max(self.frozen_until.get(server, 0.0), until)
+
+
+class Link:
+    """One connection, as `orderly.remoting.connection.Connection` looks from above."""
+
+    def __init__(self, network, address, owner):
+        self.network = network
+        self.address = address
+        self.owner = owner
+        self.process = network.kernel.current.process
+        self.number = 0
+        self.sent_until = self.got_until = 0.0
+        self.alive = True
+        self.codes = {}
+        self._pending = {}
+        self._ids = 0
+        self._inbox = deque()
+        self._changed = Condition(network.kernel)
+
+    def start_reading(self):
+        self.network.kernel.spawn(self._read, f"read-{self.address}", self.process)
+
+    def call(self, command, timeout):
+        kernel, caller, outcome = self.network.kernel, self.network.kernel.current, []
+
+        def on_reply(result):
+            outcome.append(result)
+            kernel.unpark(caller)
+
+        self.submit(command, timeout, on_reply)
+        while not outcome:
+            kernel.park()
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return outcome[0]
+
+    def submit(self, command, timeout, on_reply):
+        if not self.alive:
+            raise ConnectionLost(f"the connection to {self.address} is closed", self.address)
+        self._ids += 1
+        number = command.request_id = self._ids
+        self._pending[number] = on_reply
+        self.network.kernel.after(timeout, lambda: self._put(("late", number)))
+        self.network.to_server(self, command)
+
+    def send_oneway(self, command):
+        self._ids += 1
+        command.request_id = self._ids
+        self.network.to_server(self, command)
+
+    def reply(self, command):
+        self.network.to_server(self, command)
+
+    def close(self):
+        self.network.cut(self)
+
+    def arrived(self, command):
+        """What the server sent is here; None: the connection has ended."""
+        self._put(("end", None) if command is None else ("command", command))
+
+    def _put(self, item):
+        self._inbox.append(item)
+        self._changed.notify_all()
+
+    def _read(self):
+        while self.alive:
+            with self._changed:
+                while not self._inbox:
+                    self._changed.wait()
+            kind, value = self._inbox.popleft()
+            if kind == "late":
+                self._complete(value, RequestTimeout(f"{self.address} did not answer in time"))
+            elif kind == "end":
+                self._end()
+            elif value.is_response:
+                self._complete(value.request_id, value)
+            else:
+                self.owner.on_request(self, value)
+
+    def _complete(self, number, outcome):
+        on_reply = self._pending.pop(number, None)
+        if on_reply is not None:
+            on_reply(outcome)
+
+    def _end(self):
+        self.alive = False
+        for number in list(self._pending):
+            self._complete(number, ConnectionLost(f"{self.address} is gone", self.address))
+        self.owner.lost(self)
+
+
+class Connections:
+    """In place of `orderly.remoting.pool.Connections`; bound to a network by `bound_to`."""
+
+    foreign = False
+
+    def __init__(self, network, *, connect_timeout, max_frame, on_request, on_open, on_loss):
+        self._network = network
+        self.on_request = on_request
+        self._on_open = on_open
+        self._on_loss = on_loss
+        self._links = {}
+        self._opening = Lock(network.kernel)
+        self._closed = False
+
+    def check_process(self):
+        """Nothing forks here."""
+
+    def connected(self, address):
+        link = self._links.get(address)
+        return link if link is not None and link.alive else None
+
+    def get(self, address):
+        if (link := self.connected(address)) is not None:
+            return link
+        with self._opening:
+            if (link := self.connected(address)) is not None:
+                return link
+            link = self._connect(address)
+        self._on_open(link)
+        return link
+
+    def _connect(self, address):
+        if self._closed:
+            raise LifecycleError("the connections are closed")
+        self._network.kernel.sleep(self._network.latency())
+        link = Link(self._network, address, self)
+        if not self._network.open(link):
+            raise ConnectFailed(f"nothing listens at {address}", address)
+        self._links[address] = link
+        link.start_reading()
+        return link
+
+    def lost(self, link):
+        if self._links.get(link.address) is link:
+            del self._links[link.address]
+        if not self._closed:
+            self._on_loss(link)
+
+    def close(self):
+        self._closed = True
+        for link in list(self._links.values()):
+            link.close()
