@@ -31,6 +31,8 @@ class Network:
         self.links = {}
         self.sending = lambda link, command: None  # told of each request that leaves its client
         self.watch = lambda link, command: None  # told of each request that reaches its server
+        self.refused = lambda link, command: None  # what is answered instead of the server
+        self.answered = lambda link, command, outgoing: None
         self.interfere = lambda link, code, reply: None  # seconds late, "drop", or None
         self._numbers = 0
         self._tick_at = None
@@ -68,8 +70,11 @@ class Network:
             self.kernel.at(frozen, lambda: self._arrive(link, command))
             return
         self.watch(link, command)
-        now = EPOCH + self.kernel.now
-        self.send_all(self.cluster.handle(link.number, command, now))
+        outgoing = self.refused(link, command)
+        if outgoing is None:
+            outgoing = self.cluster.handle(link.number, command, EPOCH + self.kernel.now)
+        self.answered(link, command, outgoing)
+        self.send_all(outgoing)
         self._plan_tick()
 
     def send_all(self, outgoing):

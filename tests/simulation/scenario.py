@@ -98,6 +98,16 @@ def _kill(rng, members):
     return Fault(_moment(rng), "kill", rng.randrange(members), rng.uniform(1, 90))
 
 
+def _blind_start(rng, members):
+    """A member comes back and is not told where the group is."""
+    return Fault(_moment(rng), "blind start", rng.randrange(members), rng.uniform(1, 20))
+
+
+def _isolate(rng, members):
+    """A member is cut off for longer than the lease, and comes back."""
+    return Fault(_moment(rng), "isolate", rng.randrange(members), rng.uniform(20, 100))
+
+
 def _close(rng, members):
     return Fault(_moment(rng), "close", rng.randrange(members), rng.uniform(0.1, 30))
 
@@ -151,6 +161,8 @@ def _grow(rng, members):
 _DRAWN = {
     "kill": _kill,
     "close": _close,
+    "blind start": _blind_start,
+    "isolate": _isolate,
     "pause": _pause,
     "cut": _cut,
     "partition": _partition,

@@ -6,6 +6,7 @@ no client can see. `run(scenario)` returns the report of a history without a vio
 """
 
 import contextlib
+import math
 import random
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
@@ -24,19 +25,22 @@ from orderly import (
     OrderlyProducer,
 )
 from orderly.errors import OrderlyError
+from orderly.protocol.frame import reply_to
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.json_values import load_object
 from orderly.protocol.properties import decode_properties
 from orderly.protocol.stored_message import decode_messages
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
+from orderly.testing.fake.exchange import Outgoing
 from orderly.testing.fake.locks import LEASE
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.simulation.kernel import Kernel, Process
 from tests.simulation.network import NAMESRV, Connections, Network
-from tests.simulation.scenario import COMMIT, QUIET, SEND, UNLOCK
+from tests.simulation.scenario import COMMIT, LOCK, QUERY, QUIET, SEND, UNLOCK
 from tests.simulation.threads import EPOCH, installed
 
 TOPIC, GROUP = "orders", "shipping"
+_CALM = {"kill", "close", "grow"}  # after these nothing is lost on the way
 LIMIT = 900.0  # virtual seconds within which everything is consumed once the faults are over
 _TRACE = 400
 
@@ -84,6 +88,8 @@ class World:
         self.network = Network(self.kernel, self.cluster, servers)
         self.network.sending = self._leaves
         self.network.watch = self._arrived
+        self.network.refused = self._refused
+        self.network.answered = self._answered
         self.network.interfere = self._interfere
         self.cluster.create_topic(TOPIC, scenario.queues)
         self.began = self.kernel.now
@@ -91,6 +97,9 @@ class World:
         self.trace = deque(maxlen=_TRACE)
         self.running = []
         self.finished = defaultdict(set)
+        self.finished_by = defaultdict(set)
+        self.refused_at = {}
+        self.calm = all(fault.kind in _CALM for fault in scenario.faults)
         self.latest = {}
         self.places = {}
         self.calls = Counter()
@@ -167,7 +176,7 @@ class World:
         if command.code == COMMIT:
             self._check_commit(broker, from_ext(UpdateConsumerOffset, command.ext))
         elif command.code == UNLOCK:
-            self._check_unlock(member, decode_unlock(command.body))
+            self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
             self._note_dead_letter(command)
 
@@ -190,8 +199,35 @@ class World:
             missing = set(range(header.commit_offset)) - self.finished[queue]
             assert not missing, f"{queue}: {header.commit_offset} committed past {sorted(missing)}"
 
+    def _answered(self, link, command, outgoing):
+        """Remember which locks a member was refused: from then on it knows."""
+        member = next((m for m in self.members if m.process is link.process), None)
+        if member is None or command.code != LOCK or not outgoing:
+            return
+        asked = queues_in(command.body, "mqSet")
+        granted = queues_in(outgoing[-1].command.body, "lockOKMQSet")
+        for queue in asked:
+            self.refused_at.pop((member.process, queue), None)
+        for queue in asked - granted:
+            self.refused_at[member.process, queue] = self.kernel.now
+
+    def _refused(self, link, command):
+        """A broker's own failure, in place of its answer."""
+        for until, fault in self.troubles:
+            mine = link.process is self.members[fault.member].process
+            if mine and fault.kind == "blind start" and until > self.kernel.now:
+                if command.code == QUERY:
+                    return [Outgoing(link.number, reply_to(command, 1, remark="made up"))]
+        return None
+
     def _check_unlock(self, member, queues):
         self.note("unlock", member, *queues)
+        for queue in queues:
+            if self.calm and self._owner(queue) == member.client_id:
+                state = self.cluster.brokers[queue.broker_name]
+                stored = state.offsets.stored(GROUP, queue.topic, queue.queue_id) or 0
+                done = max(self.finished_by[member.process, queue], default=-1) + 1
+                assert stored >= done, f"{member} unlocks {queue} at {stored}, {done} is done"
         for running in self.running:
             beside = running.member is member and running.queue in queues
             assert not beside, f"{member} unlocks {running.queue} beside its running handler"
@@ -236,7 +272,7 @@ class World:
         for until, fault in self.troubles:
             if until < self.kernel.now or link.process is not self.members[fault.member].process:
                 continue
-            if fault.kind == "partition":
+            if fault.kind in ("partition", "isolate"):
                 return "drop"
             if fault.kind == "slow network":
                 return self.kernel.random.uniform(0, min(5.0, fault.seconds))
@@ -244,6 +280,15 @@ class World:
             if fault.kind == swallowed and code == fault.code:
                 return "drop" if self.kernel.random.random() < 0.7 else None
         return None
+
+    def _blind_start(self, fault):
+        self.members[fault.member].kill()
+        self.kernel.after(0.5, self.members[fault.member].begin)
+        self._trouble(fault)
+
+    def _isolate(self, fault):
+        self._trouble(fault)
+        self._cut(fault)
 
     def _broker_restart(self, fault):
         name = self.kernel.random.choice(sorted(self.cluster.brokers))
@@ -325,6 +370,8 @@ class World:
     def _could_not_know(self, member, queue):
         """A broker that restarted forgot its locks; a process that just woke has not looked."""
         forgotten = self.kernel.now - self.restarted_at[queue.broker_name] < 31
+        told = self.refused_at.get((member.process, queue), math.inf) < self.kernel.now - 10
+        forgotten = forgotten and not told
         return forgotten or self.kernel.now == member.process.paused_until
 
     # --- the verdict ---------------------------------------------------------------------------
@@ -381,11 +428,10 @@ class World:
         )
 
 
-def decode_unlock(body):
-    """The queues an unlock request names."""
-    return {
-        MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in load_object(body)["mqSet"]
-    }
+def queues_in(body, name):
+    """The queues a lock or unlock names."""
+    found = load_object(body).get(name) or ()
+    return {MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in found}
 
 
 class Member:
@@ -475,6 +521,7 @@ class Member:
             delivery.success = True
             context.done(message)
             world.finished[queue].add(message.queue_offset)
+            world.finished_by[self.process, queue].add(message.queue_offset)
         world.handler_ends(record)
         return ConsumeResult.SUCCESS
 
@@ -499,6 +546,6 @@ def run(scenario, restless=0.05):
     with (
         installed(world.kernel),
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
-        mock.patch.object(client_module, "_new_client_id", lambda _: f"10.0.1.1@1#{next(ids):08x}"),
+        mock.patch.object(client_module, "_new_client_id", lambda _: f"10.0.1.1@1#{next(ids):08x}"),  # noqa: PT008 - a new one each,
     ):
         return world.play()
