@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check test-members test-container faults soak offline-image format bench lock jars clean
+.PHONY: help demo test unit check lint test-members test-fake test-container faults soak faults soak offline-image format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,18 +19,25 @@ test: $(READY)  ## Run all tests; a real broker is downloaded and started for th
 unit: $(READY)  ## Run the tests that need no broker
 	@$(BIN)/pytest tests/unit $(ARGS)
 
-check: $(READY)  ## Format, lint, types, unit tests, known vulnerabilities of the locked packages
+check: lint unit  ## lint, and the unit tests
+
+lint: $(READY)  ## Format, lint, types, known vulnerabilities of the locked packages
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q tests/unit
 	@$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock || echo "pip-audit: not clean, or its service could not be reached"
 
 test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
 	@$(BIN)/pytest tests/behaviour --members=1,2,3 $(ARGS)
 
-test-container: $(READY)  ## Run the behaviour tests on a broker in a container (needs Docker)
-	@$(BIN)/pytest tests/integration/test_container.py tests/behaviour --broker=container $(ARGS)
+test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
+	@$(BIN)/pytest tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
+
+ON_CONTAINER := container bad_input cli offsets_cli members_are_asked java_member mqadmin
+
+test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker)
+	@$(BIN)/pytest $(ON_CONTAINER:%=tests/integration/test_%.py) tests/behaviour \
+	  --broker=container -m "not slow" $(ARGS)
 
 faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
 	@$(BIN)/pytest tests/integration/faults $(ARGS)

@@ -27,10 +27,18 @@ def pytest_ignore_collect(collection_path, config):
     return True if of_container and config.getoption("--broker") != "container" else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """What a fake broker cannot do is not collected on it."""
+    if config.getoption("--broker") == "fake":
+        items[:] = [item for item in items if item.get_closest_marker("broker") is None]
+
+
 def pytest_report_header(config):
-    if config.getoption("--broker") != "container":
-        return "not collected here: tests of a broker in a container (make test-container)"
-    return None
+    where = config.getoption("--broker")
+    missing = [] if where == "container" else ["a broker in a container (make test-container)"]
+    missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
+    return f"not collected here: tests of {', '.join(missing)}" if missing else None
 
 
 @pytest.fixture(autouse=True)

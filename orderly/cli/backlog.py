@@ -17,7 +17,6 @@ from orderly.cli.groups import members_online, queue_fields
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, printable
-from orderly.config import check_group, check_topic
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog import (
     Judgement,
@@ -72,10 +71,11 @@ def ls(
 
     Exits 3 if a queue could not be read; what could be read is shown all the same.
     """
-    _check_names(group, topic)
-    with settings_of(ctx).client() as client:
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    with settings.client() as client:
         measured = time.time()
-        groups = [group] if group else list(client.admin.groups())
+        groups = [group] if group else settings.own(client.admin.groups())
         rows = _collect_all(client, groups, topic, required=group is not None)
         if not (everything or topic):
             rows = [row for row in rows if not _is_idle_retry(row)] or rows
@@ -92,13 +92,6 @@ def ls(
             err=True,
         )
     return int(Verdict.UNKNOWN if _any_unread(rows) else Verdict.OK)
-
-
-def _check_names(group: str | None, topic: str | None) -> None:
-    if group is not None:
-        check_group(group)
-    if topic is not None:
-        check_topic(topic)
 
 
 def _collect_all(
@@ -223,11 +216,12 @@ def check(
     was never committed or could not be read, or nothing could be measured. CRITICAL wins over
     UNKNOWN, UNKNOWN over WARNING.
     """
-    _check_names(group, topic)
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
     if warn is None and crit is None:
         raise click.UsageError("give --warn or --crit (or both), in messages", ctx)
     thresholds = Thresholds(warn, crit)
-    with settings_of(ctx).client() as client:
+    with settings.client() as client:
         measured = time.time()
         rows = _collect_all(client, [group], topic, required=False)
     judgement = judge(rows, thresholds)

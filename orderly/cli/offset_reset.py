@@ -1,4 +1,4 @@
-"""A reset of a group's offsets: planned, told, done, and seen at the brokers.
+"""A reset of a group's offsets, planned: where each queue goes.
 
 The options and questions are in `offsets`. What was planned is what is sent: one offset for
 each queue, so that the broker resets nothing the user has not seen.
@@ -6,19 +6,17 @@ each queue, so that the broker resets nothing the user has not seen.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orderly.config import check_offset
 from orderly.errors import ConfigError, RouteError
 from orderly.model import MessageQueue
 
 if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.monitoring.backlog import QueueBacklog
-
-_POLL = 0.2  # seconds between looks at the committed offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,6 @@ class Exact:
 
     def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  see Earliest
         """The offset asked for."""
-        from orderly.client.group_admin import check_offset  # noqa: PLC0415  `--help` needs no sockets
-
         assert row.minimum is not None
         assert row.maximum is not None
         check_offset(row.queue, self.value, row.minimum, row.maximum)
@@ -121,39 +117,3 @@ def _reset(client: Client, target: Target, row: QueueBacklog) -> QueueReset:
         )
     after = target.offset(client, row)
     return QueueReset(row.queue, row.minimum, row.maximum, row.committed, after)
-
-
-def await_seen(
-    client: Client,
-    group: str,
-    resets: Sequence[QueueReset],
-    timeout: float,
-    on_progress: Callable[[int], None],
-) -> list[MessageQueue]:
-    """Wait until the brokers show the new offsets, or offsets that have gone on from there.
-
-    Args:
-        client: to ask with.
-        group: the group.
-        resets: what was sent.
-        timeout: seconds.
-        on_progress: called with the number of queues that show it, whenever it grows.
-
-    Returns:
-        The queues that did not show it in time; with luck empty.
-    """
-    deadline = time.monotonic() + timeout
-    left = list(resets)
-    while True:
-        found = [reset for reset in left if not _is_seen(client, group, reset)]
-        if len(found) < len(left):
-            on_progress(len(resets) - len(found))
-        left = found
-        if not left or time.monotonic() >= deadline:
-            return [reset.queue for reset in left]
-        time.sleep(_POLL)
-
-
-def _is_seen(client: Client, group: str, reset: QueueReset) -> bool:
-    committed = client.brokers.query_offset(group, reset.queue)
-    return committed == reset.after or committed != reset.before

@@ -22,13 +22,11 @@ from orderly.cli.offset_reset import (
     Moment,
     QueueReset,
     Target,
-    await_seen,
     plan,
 )
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time
-from orderly.config import check_group, check_topic
 from orderly.errors import ConfigError, OrderlyError
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"
-NOT_SEEN = 1  # exit code: sent, and not confirmed within --timeout
 
 
 @click.group()
@@ -60,8 +57,9 @@ def show(ctx: click.Context, *, group: str, topic: str | None, output: str) -> i
 
     Exits 3 if a queue could not be read; what could be read is shown all the same.
     """
-    check_group(group)
-    with settings_of(ctx).client() as client:
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    with settings.client() as client:
         measured = time.time()
         rows = _rows(client, group, topic)
     if output == "json":
@@ -127,13 +125,6 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 @click.option("--to-latest", is_flag=True, help="All queues, to the end: skip what is there.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="Seconds to wait until the brokers show it.",
-)
 @output_option
 @common_options
 @click.pass_context
@@ -145,7 +136,6 @@ def reset(
     topic: str,
     dry_run: bool,
     yes: bool,
-    timeout: float,
     output: str,
     **targets: Any,
 ) -> int:
@@ -155,14 +145,14 @@ def reset(
     after some 20 seconds, and what it has in hand then is not committed any more. In what comes
     again the order per key is kept.
 
-    Exit codes: 0 done; 1 sent, and the brokers did not show it within --timeout; 3 refused.
+    Exit codes: 0 done; 3 refused, or not done in all queues.
     """
-    check_group(group)
-    check_topic(topic)
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
     target = _target(ctx, **targets)
     if output == "json" and not (yes or dry_run):
         raise click.UsageError("with --output json give --yes or --dry-run", ctx)
-    with settings_of(ctx).client() as client:
+    with settings.client() as client:
         planned_at = time.time()
         resets = plan(client, group, topic, target)
         members = members_online(client, group)
@@ -172,15 +162,14 @@ def reset(
             if not (yes or _confirmed(ctx, group, len(resets))):
                 click.echo("nothing was changed", err=True)
                 return NOT_MEASURED
-            left = _apply(client, group, resets, timeout)
+            _apply(client, group, resets)
     if output == "json":
         names = {"group": group, "topic": topic, "clients": members, "dry_run": dry_run}
         heading = {"schema": RESET_SCHEMA, "time": iso_time(planned_at)}
         print_json(heading | names | {"queues": [_planned(entry) for entry in resets]})
-    if dry_run:
-        return 0
-    _tell_members(members)
-    return NOT_SEEN if left else 0
+    if not dry_run:
+        _tell_members(members)
+    return 0
 
 
 def _target(
@@ -233,21 +222,13 @@ def _confirmed(ctx: click.Context, group: str, queues: int) -> bool:
     return click.confirm(f"Reset {queues} queues of group {group}?", err=True)
 
 
-def _apply(client: Client, group: str, resets: Sequence[QueueReset], timeout: float) -> list[Any]:
-    """Send the resets and wait until they are seen; the queues where they were not."""
+def _apply(client: Client, group: str, resets: Sequence[QueueReset]) -> None:
+    """Set the offsets; each broker acknowledges its own."""
     try:
         client.groups.reset_queues(group, {entry.queue: entry.after for entry in resets})
     except OrderlyError:
         click.echo("not all queues were reset; `orderly offsets show` tells which", err=True)
         raise
-
-    def progress(seen: int) -> None:
-        click.echo(f"{seen} of {len(resets)} queues show the new offset", err=True)
-
-    left = await_seen(client, group, resets, timeout, progress)
-    for queue in left:
-        click.echo(f"{queue} does not show it after {timeout:g} s", err=True)
-    return left
 
 
 def _tell_members(members: list[str] | None) -> None:

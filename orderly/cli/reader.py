@@ -36,7 +36,7 @@ class TopicReader:
             ConfigError: `start` is none of these.
             OrderlyError: no such topic, or a broker does not answer.
         """
-        position = parse_consume_from(start)
+        position = parse_consume_from(start, "--from")
         self._client = client
         self._subscription = Subscription.from_expression(topic, "*", int(time.time() * 1000))
         self._next: dict[MessageQueue, int] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.config import ProducerConfig, check_topic
+from orderly.config import ProducerConfig
 from orderly.errors import ConfigError
 from orderly.model import Message, SendResult
 from orderly.selectors.layout import layout_of
@@ -66,7 +66,8 @@ def send(
 
     Prints for each message where the broker stored it: topic, broker, queue, offset, message id.
     """
-    check_topic(topic)
+    settings = settings_of(ctx)
+    topic = settings.topic(topic)
     if key == "":
         raise click.UsageError("--key is empty: give a key, or leave --key out")
     source = _not_empty(_bodies(body, file, lines=lines), lines=lines)
@@ -76,7 +77,7 @@ def send(
         for text in source
         for _ in range(count)
     )
-    with settings_of(ctx).client() as client, _producer(client, topic) as producer:
+    with settings.client() as client, _producer(client, topic) as producer:
         results = in_order(producer.submit(message) for message in messages)
         for line in map(_as_json, results) if output == "json" else _as_table(results):
             click.echo(line)

@@ -1,9 +1,9 @@
-"""What holds for every command: name servers, verbosity, --debug; and how they become a client."""
+"""What holds for every command: name servers, namespace, -v, --debug; and the client of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orderly.cli.logs import configure
-from orderly.config import ClientConfig
+from orderly.config import ClientConfig, check_group, check_topic
 from orderly.errors import ConfigError
+from orderly.namespace import unwrap, wrap
 
 if TYPE_CHECKING:
     from orderly.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
+Name = TypeVar("Name", str, str | None)
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class Settings:
     """The common options, wherever on the command line they were given; the last one wins."""
 
     namesrv: str = ""
+    namespace: str | None = None
     verbose: int = 0
     debug: bool = False
 
@@ -34,7 +37,9 @@ class Settings:
         Raises:
             ConfigError: none of them is there, or it is not an address.
         """
-        return ClientConfig.from_env(namesrv=self.namesrv_if_any() or self._local())
+        return ClientConfig.from_env(
+            namesrv=self.namesrv_if_any() or self._local(), namespace=self._namespace()
+        )
 
     def _local(self) -> str:
         """The name server of the local broker that runs."""
@@ -54,6 +59,28 @@ class Settings:
         """`--namesrv`, else the environment's, else ""."""
         return self.namesrv or os.environ.get("ORDERLY_NAMESRV", "")
 
+    def topic(self, name: Name) -> Name:
+        """The broker's name of a topic that the user names; None stays None.
+
+        Raises:
+            ConfigError: no broker takes it for one.
+        """
+        return None if name is None else check_topic(wrap(self._namespace(), name))
+
+    def group(self, name: Name) -> Name:
+        """The broker's name of a group; as `topic`."""
+        return None if name is None else check_group(wrap(self._namespace(), name))
+
+    def own(self, names: Iterable[str]) -> list[str]:
+        """Those of the broker's names that are in the namespace; without one, all."""
+        namespace = self._namespace()
+        return [name for name in names if not namespace or unwrap(namespace, name) != name]
+
+    def _namespace(self) -> str:
+        if self.namespace is None:
+            return os.environ.get("ORDERLY_NAMESPACE", "")
+        return self.namespace
+
     def client(self) -> AbstractContextManager[Client]:
         """A client to ask with, in a `with` statement; it joins nothing and sends no heartbeat."""
         from orderly.client import Client  # noqa: PLC0415  `--help` needs no sockets
@@ -67,7 +94,7 @@ def settings_of(ctx: click.Context) -> Settings:
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if not value:
+    if value in (None, False):  # not given here; 0 times -v is False, too
         return
     settings = settings_of(ctx)
     assert param.name is not None
@@ -77,12 +104,20 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def common_options(command: F) -> F:
-    """Add --namesrv, -v and --debug; their values are found in `Settings`."""
+    """Add --namesrv, --namespace, -v and --debug; their values are found in `Settings`."""
     for option in (
         click.option(
             "--namesrv",
             metavar="HOST:PORT[;…]",
             help="Name servers; default: ORDERLY_NAMESRV, else the local broker's.",
+            expose_value=False,
+            callback=_remember,
+        ),
+        click.option(
+            "--namespace",
+            metavar="NAME",
+            help="Prefix of names: the topic `orders` is NAME%orders at the broker, and where it is"
+            " shown. Default: ORDERLY_NAMESPACE, else none.",
             expose_value=False,
             callback=_remember,
         ),

@@ -11,7 +11,6 @@ import click
 
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, preview, printable
-from orderly.config import check_topic
 from orderly.model import ReceivedMessage
 
 PREVIEW = 100  # characters of a body
@@ -48,10 +47,11 @@ def tail(
     Nothing is consumed: no group is joined and no offset is committed. Control characters and
     terminal escapes in messages are never passed on.
     """
-    check_topic(topic)
+    settings = settings_of(ctx)
+    topic = settings.topic(topic)
     from orderly.cli.reader import TopicReader  # noqa: PLC0415  `--help` needs no sockets
 
-    with settings_of(ctx).client() as client:
+    with settings.client() as client:
         reader = TopicReader(client, topic, start)
         show = as_json if output == "json" else as_line
         try:

@@ -8,7 +8,6 @@ import click
 
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.config import check_topic
 from orderly.model import Permission, TopicRoute
 from orderly.ordering.start import RETRY_PREFIX
 
@@ -46,8 +45,9 @@ def create(ctx: click.Context, name: str, queues: int) -> None:
     with another one keys would move to other queues. A topic that exists with this number is
     left alone; one with another number is an error.
     """
-    check_topic(name)
-    with settings_of(ctx).client() as client:
+    settings = settings_of(ctx)
+    name = settings.topic(name)
+    with settings.client() as client:
         created = client.admin.create_topic(name, queues)
     number = f"{queues} {'queue' if queues == 1 else 'queues'}"
     if created:
@@ -62,9 +62,10 @@ def create(ctx: click.Context, name: str, queues: int) -> None:
 @common_options
 @click.pass_context
 def list_topics(ctx: click.Context, *, everything: bool, output: str) -> None:
-    """List the topics the name server knows, without RocketMQ's own and those of groups."""
-    with settings_of(ctx).client() as client:
-        names = sorted(client.admin.topics())
+    """List the topics of the namespace, or all; without RocketMQ's own and those of groups."""
+    settings = settings_of(ctx)
+    with settings.client() as client:
+        names = sorted(settings.own(client.admin.topics()))
         if not everything:
             info = client.admin.cluster()
             own = {*info.brokers, *info.clusters}  # a topic each, to be found by
@@ -91,8 +92,9 @@ def is_system_topic(name: str) -> bool:
 @click.pass_context
 def route(ctx: click.Context, name: str, output: str) -> None:
     """Show which brokers hold the queues of topic NAME."""
-    check_topic(name)
-    with settings_of(ctx).client() as client:
+    settings = settings_of(ctx)
+    name = settings.topic(name)
+    with settings.client() as client:
         found = client.routes.get(name)
     rows = route_rows(found)
     if output == "json":

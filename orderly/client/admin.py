@@ -45,7 +45,7 @@ class Admin:
     """Administrative requests of one client. Thread-safe; every method blocks.
 
     If one of the brokers asked does not answer, the method raises: a part is never passed off as
-    the whole.
+    the whole. Names are the broker's, with their namespace.
     """
 
     def __init__(self, masters: Masters, name_servers: NameServers, routes: Routes) -> None:

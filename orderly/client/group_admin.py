@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from orderly.client.admin import Admin, listed
 from orderly.client.masters import Masters
 from orderly.client.routes import Routes
-from orderly.config import check_group, check_topic
+from orderly.config import check_group, check_offset, check_topic
 from orderly.errors import BrokerError, ConfigError, RouteError
 from orderly.model import BrokerData, MessageQueue
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -40,7 +40,8 @@ _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLI
 class GroupAdmin:
     """Administrative requests about groups. Thread-safe; every method blocks.
 
-    If one of the brokers asked does not answer, the method raises.
+    If one of the brokers asked does not answer, the method raises. Names are the broker's, with
+    their namespace.
     """
 
     def __init__(self, masters: Masters, admin: Admin, routes: Routes) -> None:
@@ -51,7 +52,7 @@ class GroupAdmin:
     # --- offsets -------------------------------------------------------------------------------
 
     def reset_offsets(
-        self, group: str, topic: str, *, moment: float | None = None, force: bool = True
+        self, group: str, topic: str, *, moment: float | None = None
     ) -> dict[MessageQueue, int]:
         """Set the group's offset in every queue of a topic to a time.
 
@@ -64,8 +65,6 @@ class GroupAdmin:
             topic: its name.
             moment: seconds since the epoch: the first message stored at or after it. None: the
                 end.
-            force: also forward. False: older brokers keep offsets that lie before; newer ones
-                do not look at it.
 
         Returns:
             The new offsets.
@@ -78,7 +77,6 @@ class GroupAdmin:
             topic=check_topic(topic),
             group=check_group(group),
             timestamp=_THE_END if moment is None else int(moment * 1000),
-            is_force=force,
         )
         what = f"a reset of group {group!r} on topic {topic!r}"
         command = request(header.code, to_ext(header))
@@ -243,19 +241,6 @@ class GroupAdmin:
                 if reason is None:
                     raise
                 raise ConfigError(f"broker {broker.broker_name!r} {reason}") from error
-
-
-def check_offset(queue: MessageQueue, offset: int, minimum: int, maximum: int) -> None:
-    """Refuse an offset that the queue does not have.
-
-    Raises:
-        ConfigError: with the range.
-    """
-    if not minimum <= offset <= maximum:
-        raise ConfigError(
-            f"offset {offset} is not in {queue}: it holds {minimum} to {maximum} (its end);"
-            " choose one of these"
-        )
 
 
 def _refused_filter(subscription: Subscription, error: BrokerError) -> str | None:

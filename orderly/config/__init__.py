@@ -8,8 +8,9 @@ from orderly.config.client import ClientConfig
 from orderly.config.consumer import ConsumerConfig
 from orderly.config.fields import MIB
 from orderly.config.functions import check_function
-from orderly.config.names import check_group, check_seconds, check_topic, parse_addresses
-from orderly.config.positions import parse_consume_from
+from orderly.config.names import check_group, check_topic, parse_addresses
+from orderly.config.numbers import check_seconds
+from orderly.config.positions import check_offset, parse_consume_from, parse_position
 from orderly.config.producer import ProducerConfig
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "ProducerConfig",
     "check_function",
     "check_group",
+    "check_offset",
     "check_seconds",
     "check_topic",
     "parse_addresses",
     "parse_consume_from",
+    "parse_position",
 ]

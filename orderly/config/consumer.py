@@ -9,7 +9,8 @@ from orderly.config.fields import MIB, FromEnv, check_types, require
 from orderly.config.positions import parse_consume_from
 from orderly.errors import NotAvailableYet
 
-_MAX_LOCK_TRUST = 50.0  # the broker frees a lock after 60 s (ordering.lease.BROKER_LEASE)
+BROKER_LEASE = 60.0  # seconds after which a broker frees a lock (Java: RebalanceLockManager)
+_MAX_LOCK_TRUST = BROKER_LEASE - 10.0
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MAX_RECONSUME = 2**31 - 2  # the count and one more travel as a signed 32-bit integer
 _POSITIVE = ("pull_retry", "rebalance_interval", "lock_interval", "commit_interval")
@@ -140,5 +141,5 @@ class ConsumerConfig(FromEnv):
         require(
             self.lock_trust <= _MAX_LOCK_TRUST,
             f"lock_trust must be at most {_MAX_LOCK_TRUST:g} seconds: the broker gives a lock that"
-            " is not renewed to another member after 60",
+            f" is not renewed to another member after {BROKER_LEASE:g}",
         )

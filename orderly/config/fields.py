@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from orderly.config.numbers import is_int, is_number
 from orderly.errors import ConfigError
 
 MIB = 1024 * 1024
@@ -28,15 +28,6 @@ class _Kind:
     read: Callable[[str], object]
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    finite = isinstance(value, int | float) and math.isfinite(value)
-    return finite and not isinstance(value, bool)
-
-
 def _read_bool(text: str) -> bool:
     return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
         text.strip().lower()
@@ -44,11 +35,11 @@ def _read_bool(text: str) -> bool:
 
 
 _KINDS: dict[str, _Kind] = {
-    "int": _Kind("an int", _is_int, int),
-    "float": _Kind("a finite number", _is_number, float),
+    "int": _Kind("an int", is_int, int),
+    "float": _Kind("a finite number", is_number, float),
     "str": _Kind("a str", lambda value: isinstance(value, str), str),
     "bool": _Kind("True or False", lambda value: isinstance(value, bool), _read_bool),
-    "int | None": _Kind("an int or None", lambda value: value is None or _is_int(value), int),
+    "int | None": _Kind("an int or None", lambda value: value is None or is_int(value), int),
 }
 
 

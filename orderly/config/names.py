@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from orderly.errors import ConfigError
@@ -11,14 +10,6 @@ DEFAULT_NAMESRV_PORT = 9876
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
 _MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
-
-
-def check_seconds(name: str, value: float) -> float:
-    """Return `value` if it is a finite number of seconds above 0, else raise ConfigError."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
-        raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
-    return value
 
 
 def check_topic(topic: str) -> str:

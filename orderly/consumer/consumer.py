@@ -39,6 +39,7 @@ class State(StrEnum):
 
     CREATED = "created"
     RUNNING = "running"
+    CLOSING = "closing"
     FAILED = "failed"
     CLOSED = "closed"
 
@@ -105,8 +106,14 @@ class OrderlyConsumer:
             folder = Path(self.config.offsets_folder)
             self._offsets = LocalOffsets(folder, real_group, self.config.instance)
             perform = broadcasting_performer(self._offsets, self._client.brokers)
-        hooks = hooks or ConsumerHooks()
-        self._session = Session(real_group, self._client, self.config, perform, hooks)
+        self._session = Session(
+            real_group,
+            self._client,
+            self.config,
+            perform,
+            hooks or ConsumerHooks(),
+            store_together=None if self._offsets is None else self._offsets.put_all,
+        )
         self._loops = Loops(self._session, handler, allocate)
 
     # --- subscriptions -------------------------------------------------------------------------
@@ -134,7 +141,7 @@ class OrderlyConsumer:
             self._require(State.CREATED, State.RUNNING)
             if self.state is State.RUNNING:
                 check_readable(self._client.routes.get(real))
-                check_filter(self._client, self._session.group, subscription)
+                check_filter(self._client, self._session.group, subscription, self._session.log)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
         return self
@@ -220,7 +227,8 @@ class OrderlyConsumer:
         Waits up to `close_timeout` seconds for running handlers. A queue whose handler still runs
         then stays locked, and the lock is renewed in the background until the handler ends, for
         nobody may start beside it; its offset is saved and the log names it. If the process ends
-        before, the broker frees the queue within 60 s. Idempotent.
+        before, the broker frees the queue within 60 s. Idempotent; while another thread is closing
+        it returns at once.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself.
@@ -230,16 +238,17 @@ class OrderlyConsumer:
         if self._loops.worker.inside:
             raise LifecycleError("close() was called by a handler; call it from another thread")
         with self._lifecycle:
-            if self.state is State.CLOSED:
+            if self.state in (State.CLOSING, State.CLOSED):
                 return
             running = self.state is State.RUNNING
-            ended = not running or self._loops.wind_down(self.config.close_timeout)
-            self.state = State.CLOSED
-            if ended:
-                self._stop_parts()
-            else:
-                self._outlive()
-            self._closed.set()
+            self.state = State.CLOSING
+        # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
+        if not running or self._loops.wind_down(self.config.close_timeout):
+            self._stop_parts()
+        else:
+            self._outlive()
+        self.state = State.CLOSED
+        self._closed.set()
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
@@ -271,7 +280,7 @@ class OrderlyConsumer:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the consumer is closed, at most `timeout` seconds; returns whether it is."""
-        return self._closed.wait(timeout)
+        return self._closed.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def __enter__(self) -> Self:
         return self.start()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from orderly.config import parse_consume_from
+from orderly.config import check_offset, parse_position
 from orderly.consumer.puller import Puller
-from orderly.consumer.session import Held, Session, now
+from orderly.consumer.session import Session, now
 from orderly.consumer.worker import Worker
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
@@ -29,17 +29,13 @@ class Control:
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more of these; they stay paused over a rebalance."""
-        chosen = _queues(queues)
-        self._session.paused |= chosen
-        for held in self._held(chosen):
+        for held in self._session.set_paused(_queues(queues), paused=True):
             with held.lock:
                 held.owned.pause()
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """End the pause of these; the others stay as they are."""
-        chosen = _queues(queues)
-        self._session.paused -= chosen
-        for held in self._held(chosen):
+        for held in self._session.set_paused(_queues(queues), paused=False):
             with held.lock:
                 run = held.owned.resume(now())
             if run:
@@ -83,28 +79,20 @@ class Control:
         """The lowest unfinished offset of each queue held of `topic`."""
         return {h.queue: h.owned.offset for h in self._session.held() if h.queue.topic == topic}
 
-    def _held(self, queues: frozenset[MessageQueue]) -> list[Held]:
-        return [held for held in self._session.held() if held.queue in queues]
-
     def _offset(self, queue: MessageQueue, position: int | str | datetime) -> int:
+        meant = parse_position(position)
         brokers = self._session.client.brokers
-        low, high = brokers.min_offset(queue), brokers.max_offset(queue)
-        if isinstance(position, bool):
-            raise ConfigError("an offset is an int, not a bool")
-        if isinstance(position, int):
-            if not low <= position <= high:
-                raise ConfigError(
-                    f"offset {position} of {queue} is outside what the broker has: {low} to {high}"
-                )
-            return position
-        meant = position if isinstance(position, datetime) else parse_consume_from(position)
         if isinstance(meant, datetime):
             return brokers.search_offset(queue, meant.timestamp())
+        low, high = brokers.min_offset(queue), brokers.max_offset(queue)
+        if isinstance(meant, int):
+            check_offset(queue, meant, low, high)
+            return meant
         return low if meant == "first" else high
 
 
 def _queues(queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
-    chosen = frozenset(queues)
+    chosen = frozenset([queues] if isinstance(queues, MessageQueue) else queues)
     for queue in chosen:
         if not isinstance(queue, MessageQueue):
             raise ConfigError(f"expected MessageQueue values, not {queue!r}")

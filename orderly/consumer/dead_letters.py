@@ -81,7 +81,11 @@ class DeadLetters:
         return True
 
     def _renew(self, held: Held) -> bool:
-        """Renew the queue's lock; returns whether it is ours still."""
+        """Renew the queue's lock; returns whether it is ours still, and its results count."""
+        with held.lock:
+            counts = held.owned.keeps_lock(now()) and not held.owned.restarted
+        if not counts:
+            return False
         asked_at = now()
         with self._session.locking:
             granted = self._session.perform(LockQueues(held.queue.broker_name, (held.queue,)))

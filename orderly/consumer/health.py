@@ -16,7 +16,8 @@ class QueueHealth:
         queue: which one.
         why: what it is doing, or what it waits for: one word of the consumer's own list.
         seconds: for how long a handler has been running, or for how much longer it waits.
-        committed_offset: the offset stored for the group; None if it is not known.
+        offset: of its first message that is not finished; this is what is saved for the group.
+            None if it is not known yet.
         next_offset: the offset of the next message to pull; None before the first pull.
         cached_messages, cached_bytes: pulled and not yet finished.
     """
@@ -24,7 +25,7 @@ class QueueHealth:
     queue: MessageQueue
     why: str
     seconds: float | None
-    committed_offset: int | None
+    offset: int | None
     next_offset: int | None
     cached_messages: int
     cached_bytes: int

@@ -34,8 +34,9 @@ class ConsumerHooks:
     Attributes:
         before: (messages, context), on the handler's thread, just before it.
         after: (messages, context, Consumed), on the handler's thread, before the result is applied.
-        assigned: (queues), locked and about to be pulled. On the rebalancer's thread; as long as
-            it takes, nothing else is rebalanced.
+        assigned: (queues), locked and about to be pulled. As long as this one and the next two
+            take, nothing else is rebalanced; they run on a thread of the consumer, or on the one
+            that calls `close`.
         revoked: (queues), given up: handler ended, offset saved, unlocked.
         lost: (queues), whose lock was lost: another member may be consuming them already.
     """
@@ -59,5 +60,5 @@ class ConsumerHooks:
             return
         try:
             hook(*args)
-        except Exception as error:
+        except BaseException as error:
             log.warning("a hook raised", hook=name, error=repr(error)[:200], exc_info=True)

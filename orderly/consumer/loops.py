@@ -24,6 +24,7 @@ from orderly.ordering.owned_queue import Drop
 from orderly.remoting.periodic import Periodic
 
 _RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
+_LAST_SAVES = 1.0  # seconds after the deadline of a close in which offsets are still saved
 
 
 class Loops:
@@ -70,19 +71,25 @@ class Loops:
     def wind_down(self, seconds: float) -> bool:
         """Release every queue; returns whether that was done within `seconds`.
 
-        Where it was not, the offset is saved at least: the process may end with the handler.
+        Where it was not, the offset is saved at least: the process may end with the handler. That
+        takes a second more, or a request's time-out where a broker hangs.
         """
         deadline = now() + seconds
-        self.rounds.stop()
+        self._session.closing = True
         self._puller.close()
-        self.releaser.drop_all(Drop.CLOSING)
-        while not self._released(deadline):
+        while True:
+            ended = self._rounds_ended()
+            if self._released(deadline) and ended:
+                return True
             left = deadline - now()
             if left <= 0:
-                self._saver.save_all()
+                self._saver.save_all(now() + _LAST_SAVES)
                 return False
             self._attention.wait(min(left, _RELEASE_RETRY))
-        return True
+
+    def _rounds_ended(self) -> bool:
+        """Whether no round runs any more but the one whose hook is closing the consumer."""
+        return self.rounds.stop(_RELEASE_RETRY) or self.rounds.inside
 
     def wait_released(self) -> None:
         """Block until every queue is released; its lock is renewed until then."""
@@ -98,6 +105,7 @@ class Loops:
 
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
+        self.releaser.drop_all(Drop.CLOSING)
         self.releaser.release_idle(deadline)
         return not self._session.held()
 

@@ -76,11 +76,19 @@ class WorkerPool:
 
     def _loop(self) -> None:
         self._local.inside = True
-        while (task := self._next_task()) is not None:
-            try:
-                task()
-            except Exception:  # noqa: BLE001 - the pool outlives a defect in one run
-                self._log.exception("a consume run failed; this is a defect of orderly")
+        try:
+            while (task := self._next_task()) is not None:
+                self._run(task)
+        except BaseException:  # a log that raises, for one; `_next_task` counts a planned end
+            with self._changed:
+                self._threads -= 1
+            raise
+
+    def _run(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except BaseException:  # noqa: BLE001 - the pool outlives a defect, and sys.exit, in a run
+            self._log.exception("a consume run failed; this is a defect of orderly")
 
     def _next_task(self) -> Callable[[], None] | None:
         """Wait for a task; None ends the thread: closed, or idle for long enough."""

@@ -1,17 +1,18 @@
 """What is checked before a consumer joins its group: better a clear error than an idle member.
 
 What only an operator can judge is a warning: while a new version is rolled out, members may differ
-for a while. A question that a broker refuses to answer stops nobody.
+for a while. A question that a broker does not answer stops nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig
-from orderly.errors import BrokerError, ConfigError
+from orderly.errors import ConfigError, OrderlyError
 from orderly.model import TopicRoute
 from orderly.ordering.start import RETRY_PREFIX
 from orderly.protocol.group_config import GroupConfig
@@ -40,15 +41,25 @@ def check_start(
     for route in routes:
         check_readable(route)
     for subscription in wanted.values():
-        check_filter(client, group, subscription)
-    try:
-        _check_group(client, group, routes, config, log)
+        check_filter(client, group, subscription, log)
+    for name in sorted({broker.broker_name for route in routes for broker in route.brokers}):
+        with _answered(log, broker=name):
+            check_settings(client.groups.group_config(group, name), name, config, log)
+    with _answered(log):
         members = client.admin.consumer_connections(group)
-    except BrokerError as error:
-        log.info("the group could not be looked at before the start", error=str(error))
-        return
-    if members is not None:
-        check_members(group, wanted, config, members, log)
+        if members is not None:
+            check_members(group, wanted, config, members, log)
+
+
+@contextlib.contextmanager
+def _answered(log: Any, **where: str) -> Iterator[None]:
+    """Go on without an answer: one broker that hangs or refuses must not keep a service down."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except OrderlyError as error:
+        log.warning("not checked before the start", **where, error=str(error))
 
 
 def check_readable(route: TopicRoute) -> None:
@@ -64,21 +75,15 @@ def check_readable(route: TopicRoute) -> None:
         )
 
 
-def check_filter(client: Client, group: str, subscription: Subscription) -> None:
+def check_filter(client: Client, group: str, subscription: Subscription, log: Any) -> None:
     """Have the brokers check a filter that is not by tags.
 
     Raises:
         ConfigError: a broker cannot read it, or does not filter that way.
     """
     if subscription.expression_type != _TAG:
-        client.groups.check_filter(group, subscription, client.client_id)
-
-
-def _check_group(
-    client: Client, group: str, routes: list[TopicRoute], config: ConsumerConfig, log: Any
-) -> None:
-    for name in sorted({broker.broker_name for route in routes for broker in route.brokers}):
-        check_settings(client.groups.group_config(group, name), name, config, log)
+        with _answered(log):
+            client.groups.check_filter(group, subscription, client.client_id)
 
 
 def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, log: Any) -> None:
@@ -93,7 +98,7 @@ def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, l
     if config.broadcasting and not settings.broadcast_enabled:
         raise ConfigError(f"broker {broker} forbids group {settings.name} to broadcast; {remedy}")
     if not settings.orderly:
-        log.info(
+        log.warning(
             "the group is not marked as ordered at the broker: this member keeps the order, but"
             " gRPC members would not; mark it with mqadmin updateSubGroup -o true",
             broker=broker,

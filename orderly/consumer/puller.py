@@ -19,7 +19,6 @@ from orderly.errors import OrderlyError
 from orderly.ordering.owned_queue import Drop, Gate
 
 _CONNECTING_THREADS = 4
-_GIVEN_AWAY = (Drop.REVOKED, Drop.CLOSING)
 
 
 class Puller:
@@ -129,7 +128,7 @@ class Puller:
                 skipped=max(0, correct - before),
             )
             self._session.attention()
-        elif held.owned.dropped in _GIVEN_AWAY:
+        elif held.released:
             held.log.warning(
                 "a former owner of the queue was told that its offset is illegal; if the offset was"
                 " reset just now, look whether the present owner went on from there",

@@ -15,7 +15,6 @@ from orderly.consumer.taking import Taker
 from orderly.errors import OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.flow import queue_limits
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.rebalance import Plan, my_share, plan
 from orderly.ordering.start import RETRY_PREFIX
@@ -57,7 +56,10 @@ class Rebalancer:
         self._releaser.drop_outdated()
         self._releaser.drop_stalled()
         self._forget_topics()
+        self._releaser.release_idle()  # first: what became ours again can then be taken at once
         for topic in tuple(session.subscriptions):
+            if session.closing:
+                return
             try:
                 settled &= self._rebalance(topic)
             except OrderlyError as error:
@@ -87,9 +89,8 @@ class Rebalancer:
             if held.queue in changes.revoked:
                 self._releaser.drop(held, Drop.REVOKED)
         taken = self._taker.take(changes.gained, subscription)
-        self._releaser.drop_outdated()  # subscribed otherwise meanwhile
         if changes.revoked or taken:
-            self._split_limits(topic)
+            self._taker.split_limits(topic)
             session.client.heartbeat.heartbeat_now()
         return len(taken) == len(changes.gained)
 
@@ -112,17 +113,6 @@ class Rebalancer:
         leaving = {held.queue for held in of_topic if held.owned.dropped is not None}
         active = {held.queue for held in of_topic} - leaving
         return plan(share, active, leaving)
-
-    def _split_limits(self, topic: str) -> None:
-        kept = [
-            held
-            for held in self._session.held()
-            if held.queue.topic == topic and held.owned.dropped is None
-        ]
-        messages, size = queue_limits(self._session.config, len(kept))
-        for held in kept:
-            with held.lock:
-                held.owned.limit(messages, size)
 
     def _report(self, topic: str, error: OrderlyError) -> None:
         if topic.startswith(RETRY_PREFIX) and isinstance(error, TopicNotFound):

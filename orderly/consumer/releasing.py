@@ -10,7 +10,7 @@ import math
 
 from orderly.consumer.offset_saver import OffsetSaver
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import OrderlyError
+from orderly.errors import OrderlyError, RemotingError
 from orderly.ordering.owned_queue import Drop
 
 _FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING})
@@ -70,7 +70,8 @@ class Releaser:
         """
         self._tell_losses()
         leaving = [held for held in self._session.held() if held.owned.dropped is not None]
-        released = [now() < deadline and self._release(held) for held in leaving]
+        silent: set[str] = set()  # brokers that did not answer: they must not hold up the others
+        released = [now() < deadline and self._release(held, silent) for held in leaving]
         return all(released)
 
     def _tell_losses(self) -> None:
@@ -80,12 +81,14 @@ class Releaser:
                 held.loss_told = True
                 self._session.hooks.tell("lost", held.log, (held.queue,))
 
-    def _release(self, held: Held) -> bool:
+    def _release(self, held: Held, silent: set[str]) -> bool:
         with held.lock:
             idle, reason = held.owned.idle, held.owned.dropped
         assert reason is not None, "only dropped queues are released"
         if not idle:
             self._note_busy(held)
+            return False
+        if held.queue.broker_name in silent and reason is not Drop.LOST:
             return False
         try:
             with self._session.locking:
@@ -94,6 +97,8 @@ class Releaser:
         except OrderlyError as error:
             held.failed_releases += 1
             held.log.warning("queue not released; it is tried again", error=str(error))
+            if isinstance(error, RemotingError):
+                silent.add(held.queue.broker_name)
             return False
         held.log.info("queue released", reason=reason.value)
         if reason is not Drop.LOST:

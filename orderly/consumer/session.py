@@ -68,6 +68,7 @@ class Held:
     loss_announced: bool = False
     loss_told: bool = False
     failed_releases: int = 0
+    released: bool = False
     direct: deque[Callable[[], None]] = field(default_factory=deque)
 
     @property
@@ -81,11 +82,13 @@ class Session:
 
     Attributes:
         hooks: the program's.
+        store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
+        closing: True from the moment on at which nothing must be taken any more.
         outlook: by topic, what the last round saw. Replaced, never changed.
         version: of the subscriptions, renewed when what we hold changes.
         locking: held from choosing the locks to renew until the answer, and from an unlock until
@@ -99,6 +102,8 @@ class Session:
         config: ConsumerConfig,
         perform: Callable[[Call], Any],
         hooks: ConsumerHooks,
+        *,
+        store_together: Callable[[dict[MessageQueue, int]], None] | None = None,
     ) -> None:
         self.group = group
         self.client = client
@@ -109,8 +114,10 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}
         self.perform = perform
         self.hooks = hooks
+        self.store_together = store_together
         self.statistics = Statistics()
         self.paused: frozenset[MessageQueue] = frozenset()
+        self.closing = False
         self.outlook: dict[str, Outlook] = {}
         self.version = 0
         self.locking = threading.Lock()
@@ -131,14 +138,23 @@ class Session:
         self.renew_version()
         held = Held(owned, subscription, self.log.bind(**where(self.group, queue)))
         with self._lock:
+            if queue in self.paused:
+                owned.pause()
             self._held[queue] = held
         return held
+
+    def set_paused(self, queues: frozenset[MessageQueue], *, paused: bool) -> list[Held]:
+        """Note which queues are paused; returns those of them that are held."""
+        with self._lock:
+            self.paused = self.paused | queues if paused else self.paused - queues
+            return [self._held[queue] for queue in sorted(queues) if queue in self._held]
 
     def remove(self, held: Held) -> None:
         """Forget a queue that was released or lost."""
         self.renew_version()
         with self._lock:
             self._held.pop(held.queue, None)
+        held.released = True
 
     def renew_version(self) -> None:
         """Give the subscriptions a newer version (milliseconds since the epoch, as Java)."""

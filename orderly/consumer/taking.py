@@ -15,9 +15,10 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.flow import queue_limits
 from orderly.ordering.handover import find_start
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.rebalance import by_broker
 from orderly.ordering.start import for_later_queue
 from orderly.protocol.heartbeat import Subscription
@@ -58,11 +59,30 @@ class Taker:
         self._announce(taken)
         return [held.queue for held in taken]
 
+    def split_limits(self, topic: str) -> None:
+        """Give the queues held of a topic their share of its limits; a larger one may reopen."""
+        of_topic = [
+            held
+            for held in self._session.held()
+            if held.queue.topic == topic and held.owned.dropped is None
+        ]
+        messages, size = queue_limits(self._session.config, len(of_topic))
+        for held in of_topic:
+            with held.lock:
+                held.owned.limit(messages, size)
+                reopened = held.owned.wants_pull
+            if reopened:
+                self._start_pulling(held)
+
     def _announce(self, taken: list[Held]) -> None:
         """Tell the program first: what its hook prepares must be there before a message is."""
         queues = [held.queue for held in taken]
         self._session.hooks.tell("assigned", self._session.log, queues)
+        current = self._session.subscriptions
         for held in taken:
+            if current.get(held.queue.topic) is not held.subscription:  # changed meanwhile
+                with held.lock:
+                    held.owned.drop(Drop.RESUBSCRIBED)
             self._start_pulling(held)
 
     def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
@@ -75,6 +95,9 @@ class Taker:
                 broker=call.broker_name,
                 queue_ids=refused,
             )
+        if self._session.closing:
+            self._give_back(*granted)
+            return []
         begun = [
             self._begin(queue, asked_at, subscription) for queue in call.queues if queue in granted
         ]
@@ -97,7 +120,6 @@ class Taker:
             Lease(asked_at, math.inf if session.config.broadcasting else session.config.lock_trust),
             max_messages=session.config.pull_threshold,
             max_bytes=session.config.pull_threshold_bytes,
-            paused=queue in session.paused,
         )
         held = session.add(owned, subscription)
         held.log.info("queue assigned", start=start)
@@ -108,6 +130,7 @@ class Taker:
         known = queue in self._known.get(queue.topic, (queue,))
         return position if known else for_later_queue(position)
 
-    def _give_back(self, queue: MessageQueue) -> None:
-        with contextlib.suppress(OrderlyError):  # then the broker frees it within 60 s
-            self._session.perform(UnlockQueues(queue.broker_name, (queue,)))
+    def _give_back(self, *queues: MessageQueue) -> None:
+        with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s
+            for broker_name, of_broker in by_broker(sorted(queues)).items():
+                self._session.perform(UnlockQueues(broker_name, of_broker))

@@ -93,10 +93,15 @@ class Worker:
             held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
 
     def _take(self, held: Held) -> tuple[ReceivedMessage, ...]:
-        while held.direct:
-            held.direct.popleft()()
-        with held.lock:
-            return tuple(held.owned.take(self._session.config.batch_size, now()))
+        while True:
+            while held.direct:
+                held.direct.popleft()()
+            with held.lock:
+                batch = held.owned.take(self._session.config.batch_size, now())
+                # What arrived as the run ended would otherwise wait for the next one.
+                again = not batch and held.direct and held.owned.request_run()
+            if not again:
+                return tuple(batch)
 
     def _finish(
         self, held: Held, batch: tuple[ReceivedMessage, ...], called: Called

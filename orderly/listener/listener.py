@@ -41,7 +41,8 @@ class Listener:
 
     A failing message is tried again in place, then suspends its queue, longer each time, and at the
     limit `then` decides. Nothing behind it in its queue runs before. Only `Done()` acknowledges.
-    Deliveries are counted in the consumer's memory.
+    Deliveries are counted in the consumer's memory. Leave the consumer's `max_reconsume_times` at
+    None: it would make a dead letter of a message whatever `then` says.
 
     Thread-safe: it keeps nothing between two calls; the function must be too, for queues run side
     by side.

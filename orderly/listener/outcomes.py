@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from orderly.config.numbers import check_number
 from orderly.errors import NotAvailableYet
-from orderly.listener.checks import check_number
 from orderly.ordering.context import MAX_SUSPEND, MIN_SUSPEND
 
 

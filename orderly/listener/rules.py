@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.config.fields import require
-from orderly.listener.checks import check_count, check_number
+from orderly.config.numbers import check_count, check_number
 from orderly.listener.outcomes import Block, DeadLetter
 from orderly.ordering.context import MAX_SUSPEND, MIN_SUSPEND
 

@@ -19,7 +19,7 @@ class ConsumeContext:
 
     Attributes:
         message_queue: the queue the messages came from.
-        group: the consumer group.
+        group: the consumer group. Both as at the broker: with the client's namespace.
         attempt: 1 for the first try of the batch's first message; counted in memory, so a
             rebalance or a restart begins anew.
         auto_commit: set it to False before returning to answer with SUCCESS (keep), COMMIT or

@@ -25,7 +25,7 @@ class Why(StrEnum):
     FLOW_CONTROLLED = "flow-controlled: enough is cached, consuming reopens it"
     PULLING = "pulling"
     EMPTY = "empty: everything the broker has is consumed"
-    PULL_FAILED = "the last pull failed; it is tried again"
+    NOT_PULLING = "no pull is under way: it is about to begin, or is tried again after a failure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +99,5 @@ def _supply(owned: OwnedQueue) -> Why:
     if owned.throttled:
         return Why.FLOW_CONTROLLED
     if not owned.pulling:
-        return Why.PULL_FAILED
+        return Why.NOT_PULLING
     return Why.EMPTY if owned.at_end else Why.PULLING

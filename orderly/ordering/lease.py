@@ -7,8 +7,6 @@ The broker frees a lock 60 s after the last renewal; a client distrusts it after
 
 from __future__ import annotations
 
-BROKER_LEASE = 60.0
-
 
 class Lease:
     """One queue's lock as this client sees it."""
@@ -32,8 +30,11 @@ class Lease:
     def renew(self, asked_at: float) -> None:
         """The broker granted what was asked at `asked_at`; a late, older answer changes nothing.
 
-        A lost lease stays lost: somebody else may have owned the queue in between.
+        A lost lease stays lost, and so does one that had run out by then: somebody else may have
+        owned the queue in between.
         """
+        if asked_at - self._renewed_at >= self._trust:
+            self._held = False
         self._renewed_at = max(self._renewed_at, asked_at)
 
     def lose(self) -> None:

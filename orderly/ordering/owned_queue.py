@@ -33,10 +33,6 @@ class Drop(Enum):
     CLOSING = "the consumer is closing"
 
 
-RESTARTED = frozenset({Drop.OFFSET_ILLEGAL, Drop.MOVED})
-"""After these the offset is set, and results of messages in hand no longer move it."""
-
-
 class Gate(Enum):
     """Whether to pull now; what is not OPEN says why."""
 
@@ -75,6 +71,7 @@ class OwnedQueue:
         self.next_pull = start
         self.offset = start
         self.dropped: Drop | None = None
+        self.restarted = False
         self.paused = paused
         self.handling_since: float | None = None
         self.handled_at: float | None = None
@@ -201,18 +198,23 @@ class OwnedQueue:
     def restart_at(self, offset: int, reason: Drop) -> bool:
         """Give the queue up and start it again at `offset`; discard all else.
 
-        The offset may go down. Results of messages in hand no longer count. Returns whether this
-        changed anything (the shell then announces it).
+        The offset may go down. Results of messages in hand no longer count. A queue that is being
+        given up for another reason takes an offset the broker named with it, to its next owner.
+        Returns whether this changed anything (the shell then announces it).
 
         Args:
             offset: what the broker named when it refused ours, or what the user chose.
-            reason: one of RESTARTED.
+            reason: OFFSET_ILLEGAL or MOVED.
         """
         self.pulling = False
-        if self.dropped is not None:
+        if self.restarted or self.dropped is Drop.LOST:
+            return False
+        if self.dropped is not None and reason is Drop.MOVED:
             return False
         self.offset = offset
-        self.dropped = reason
+        self.restarted = True
+        if self.dropped is None:
+            self.dropped = reason
         return True
 
     def _advance(self) -> None:
@@ -289,7 +291,7 @@ class OwnedQueue:
             untried: with PUT_BACK, queue offsets that no attempt is counted for.
         """
         self.handling_since = None
-        if not self.keeps_lock(now) or self.dropped in RESTARTED:
+        if not self.keeps_lock(now) or self.restarted:
             return
         if disposition is Disposition.COMMIT:
             self.messages.commit()

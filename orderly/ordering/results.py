@@ -75,12 +75,10 @@ runs them again on a ROLLBACK; here a dead letter is final.
 """
 
 
-def effect_of(answer: object, *, auto_commit: bool, java_compat: bool = False) -> Effect:
-    """Return the table's cell for a handler's answer; what is no ConsumeResult is FAILURE.
+def effect_of(answer: ConsumeResult, *, auto_commit: bool, java_compat: bool = False) -> Effect:
+    """Return the table's cell for a handler's answer.
 
     Raises:
         KeyError: `auto_commit` is neither True nor False.
     """
-    if isinstance(answer, ConsumeResult):
-        return (JAVA_EFFECTS if java_compat else EFFECTS)[auto_commit, answer]
-    return FAILURE
+    return (JAVA_EFFECTS if java_compat else EFFECTS)[auto_commit, answer]

@@ -21,7 +21,7 @@ class Periodic:
     """Runs `work()` every `interval` seconds, and at once after `wake()`.
 
     Thread-safe. A run begins `interval` seconds after the previous one began, or directly after
-    it when it took longer; two runs never overlap. An exception of `work` is logged and the loop
+    it when it took longer; two runs never overlap. Whatever `work` raises is logged and the loop
     goes on.
 
     Args:
@@ -77,6 +77,11 @@ class Periodic:
             self._due = min(self._due, time.monotonic() + seconds)
             self._changed.notify()
 
+    @property
+    def inside(self) -> bool:
+        """True on the thread that runs `work`."""
+        return threading.current_thread() is self._thread
+
     def stop(self, timeout: float | None = None) -> bool:
         """End the thread after the run in progress. Idempotent.
 
@@ -94,7 +99,7 @@ class Periodic:
             self._changed.notify()
         if thread is None:
             return True
-        if thread is not threading.current_thread():
+        if not self.inside:
             thread.join(timeout)
         return not thread.is_alive()
 
@@ -106,12 +111,12 @@ class Periodic:
         """Wait for the next run and plan the one after it; False: there is none any more."""
         with self._changed:
             while not self._stopping and (left := self._due - time.monotonic()) > 0:
-                self._changed.wait(left)
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
             self._due = time.monotonic() + self._interval
             return not self._stopping
 
     def _run(self) -> None:
         try:
             self._work()
-        except Exception as error:  # noqa: BLE001 - a background loop outlives its worst round
+        except BaseException as error:  # noqa: BLE001 - not even sys.exit ends a background loop
             _log.error("periodic work failed", work=self.name, error=repr(error), exc_info=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -34,8 +35,8 @@ class Schedule:
     """Runs functions later, one after another, on one daemon thread.
 
     Thread-safe. The functions must not block: whatever may connect, or wait for an answer, goes
-    to an executor. Functions due at the same time run in the order in which they were given. An
-    exception is logged and the thread goes on. The thread starts with the first `after`.
+    to an executor. Functions due at the same time run in the order in which they were given.
+    Whatever one raises is logged and the thread goes on. The thread starts with the first `after`.
 
     Args:
         name: the thread is called "orderly-<name>".
@@ -98,16 +99,16 @@ class Schedule:
         """Wait until a timer is due and take it; None after `close`."""
         with self._changed:
             while not self._closed:
-                wait = self._timers[0][0] - time.monotonic() if self._timers else None
-                if wait is not None and wait <= 0:
+                wait = self._timers[0][0] - time.monotonic() if self._timers else math.inf
+                if wait <= 0:
                     return heapq.heappop(self._timers)[2]
-                self._changed.wait(wait)
+                self._changed.wait(min(wait, threading.TIMEOUT_MAX))
         return None
 
     def _run(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - one function's failure is not the others'
+        except BaseException as error:  # noqa: BLE001 - one's failure, or sys.exit, is its own
             _log.error(
                 "scheduled work failed", schedule=self.name, error=repr(error), exc_info=True
             )

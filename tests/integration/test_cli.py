@@ -184,3 +184,29 @@ def test_a_broker_that_does_not_answer_is_not_measured(orderly, orderly_broker, 
     assert (code, out) == (3, "")
     assert err.startswith("error: ")
     assert took < 15
+
+
+def test_a_namespace_is_meant_by_every_command_and_shown_in_full(orderly, client):
+    namespace, name = unique("tenant"), unique("orders")
+    real_group, real_topic = f"{namespace}%shipping", f"{namespace}%{name}"
+
+    def in_namespace(*args):
+        code, out, err = orderly(*args, "--namespace", namespace)
+        assert code == 0, err
+        return out
+
+    assert real_topic in in_namespace("topic", "create", name, "--queues", "2")
+    assert json.loads(in_namespace("topic", "list", "-o", "json")) == [real_topic]
+    assert json.loads(in_namespace("topic", "route", name, "-o", "json"))["topic"] == real_topic
+    sent = json.loads(in_namespace("send", name, "hello", "--key", "k", "-o", "json"))
+    assert sent["topic"] == real_topic
+    eventually(lambda: client.brokers.max_offset(queue(real_topic, sent["queue"])) == 1)
+    assert json.loads(in_namespace("tail", name, "-o", "json"))["topic"] == real_topic
+    commit(client, real_group, real_topic, 0, 0)
+    (listed,) = json.loads(in_namespace("backlog", "-o", "json"))["groups"]
+    assert (listed["group"], listed["totals"]["backlog"]) == (real_group, 1)
+    assert real_group in in_namespace("backlog", "check", "-g", "shipping", "--warn", "5")
+    in_namespace("offsets", "reset", "-g", "shipping", "-t", name, "--to-latest", "--yes")
+    shown = json.loads(in_namespace("offsets", "show", "-g", "shipping", "-o", "json"))
+    assert sum(row["committed"] for row in shown["queues"]) == 1
+    assert {row["topic"] for row in shown["queues"]} == {real_topic}

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
-from orderly.ordering.lease import BROKER_LEASE
+from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered, Sent, judge
 from tests.support.consuming import unique
 from tests.support.java_member import JavaMember, compile_member, wall_clock

@@ -249,6 +249,7 @@ def installed(kernel):
         get_ident=lambda: id(kernel.current),
         current_thread=lambda: kernel.current and kernel.current.daemon,
         enumerate=list,
+        TIMEOUT_MAX=real_threading.TIMEOUT_MAX,
     )
     time = SimpleNamespace(
         monotonic=lambda: kernel.now,

@@ -5,7 +5,7 @@ shorter rounds and time-outs.
 """
 
 from orderly import ClientConfig, ConsumerConfig
-from orderly.ordering.lease import BROKER_LEASE
+from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import EmbeddedBroker
 
 SHORT = 8.0  # seconds; a lease long enough for a busy machine, short enough to wait for

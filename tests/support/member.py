@@ -12,8 +12,8 @@ import sys
 import time
 
 from orderly import Client, ConsumeResult, OrderlyConsumer
+from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.ordering.lease import BROKER_LEASE
 from tests.support.leases import client_config, consumer_config
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from orderly.ordering.lease import BROKER_LEASE
+from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,8 @@
 """Settings are checked when they are made; what is missing yet says so."""
 
+import time
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,18 @@ from orderly.config import (
     ConsumerConfig,
     ProducerConfig,
     check_group,
+    check_offset,
+    check_seconds,
     check_topic,
     parse_addresses,
     parse_consume_from,
+    parse_position,
 )
+from orderly.config.consumer import BROKER_LEASE
 from orderly.errors import ConfigError, NotAvailableYet
-from orderly.ordering.lease import BROKER_LEASE
+from orderly.model import MessageQueue
 
+EAST = timezone(timedelta(hours=2))
 legal = st.text("%|abcXYZ019_-", min_size=1, max_size=120)
 
 
@@ -55,6 +61,16 @@ def test_names_have_the_brokers_limits():
 def test_name_servers(text, addresses):
     assert parse_addresses(text) == addresses
     assert ClientConfig(namesrv=text).addresses == addresses
+
+
+@pytest.fixture
+def zone_east(monkeypatch):
+    """A local time ahead of UTC: the first day of the calendar has no UTC time there."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize("text", ["", " ; ", ":1", "h:", "h:0", "h:65536", "h:x", "h:-1"])
@@ -100,8 +116,20 @@ def test_javas_time_is_local():
     assert parse_consume_from("20130101053015") == local
 
 
-@pytest.mark.parametrize("text", ["", "middle", "2013-13-01", "20131301000000", "1356998400"])
-def test_bad_start_positions(text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "middle",
+        "2013-13-01",
+        "20131301000000",
+        "1356998400",
+        "0001-01-01T00:00:00",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-12:00",
+    ],
+)
+def test_bad_start_positions(text, zone_east):
     with pytest.raises(ConfigError, match="ISO 8601"):
         ConsumerConfig(consume_from=text)
 
@@ -201,6 +229,55 @@ def test_the_longest_trust_leaves_time_before_the_broker_frees_the_lock():
 def test_name_servers_are_text(value):
     with pytest.raises(ConfigError, match="host:9876"):
         ClientConfig(namesrv=value)
+
+
+def test_the_error_names_what_was_read():
+    with pytest.raises(ConfigError, match=r"^--from='yesterday' must be 'first', 'last' or"):
+        parse_consume_from("yesterday", "--from")
+
+
+@pytest.mark.parametrize(
+    ("position", "meant"),
+    [
+        (0, 0),
+        (-1, -1),
+        ("first", "first"),
+        ("2013-01-01T07:00:00+02:00", datetime(2013, 1, 1, 5, tzinfo=UTC)),
+        (datetime(2013, 1, 1, 7, tzinfo=EAST), datetime(2013, 1, 1, 5, tzinfo=UTC)),
+    ],
+    ids=str,
+)
+def test_positions_to_go_on_from(position, meant):
+    assert parse_position(position) == meant
+
+
+@pytest.mark.parametrize(
+    "position", [True, 1.5, None, b"first", "yesterday", "7", datetime(1, 1, 1, tzinfo=EAST)]
+)
+def test_what_is_no_position_is_told_with_all_that_is_one(position):
+    with pytest.raises(ConfigError, match=r"^position=.*an offset.*datetime.*'first'.*ISO 8601"):
+        parse_position(position)
+
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+@pytest.mark.parametrize("offset", [3, 9])
+def test_both_ends_of_a_queue_are_in_it(offset):
+    check_offset(QUEUE, offset, 3, 9)
+
+
+@pytest.mark.parametrize("offset", [2, 10, -1])
+def test_an_offset_a_queue_does_not_have_is_told_with_those_it_has(offset):
+    with pytest.raises(ConfigError, match=f"offset {offset} .*orders/broker-a/0: it holds 3 to 9"):
+        check_offset(QUEUE, offset, 3, 9)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "1", float("nan"), float("inf"), 10**400])
+def test_seconds_are_a_finite_number_above_0(value):
+    with pytest.raises(ConfigError, match="timeout must be a number of seconds above 0"):
+        check_seconds("timeout", value)
+    assert check_seconds("timeout", 0.5) == 0.5
 
 
 def test_a_start_position_is_text():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from orderly.ordering.lease import BROKER_LEASE
+from orderly.config.consumer import BROKER_LEASE
 from tests.support.leases import SHORT, leasing_broker
 from tests.support.waiting import eventually
 

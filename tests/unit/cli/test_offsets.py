@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from orderly.cli.offset_reset import QueueReset, await_seen
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.errors import GroupNotFound, RequestTimeout
@@ -28,14 +27,13 @@ def row(minimum, committed, maximum, queue_id=0, **more):
 
 
 class Brokers:
-    """Committed offsets that change when they are reset, after `delay` further looks."""
+    """Offsets that the test makes up; remembers which resets were sent."""
 
     def __init__(self):
         self.rows = [row(2, 5, 9), row(2, None, 9, 1)]
         self.members = ["c1"]
         self.sent = []
         self.failure = None
-        self.delay = 0
         self.found_by_time = 4
 
     def collect(self, _client, _group, _topic):
@@ -52,12 +50,6 @@ class Brokers:
             raise self.failure
         self.sent.append((group, offsets))
 
-    def query_offset(self, _group, queue):
-        if not self.sent or self.delay:
-            self.delay -= bool(self.sent)
-            return next(r.committed for r in self.rows if r.queue == queue)
-        return self.sent[-1][1][queue]
-
     def search_offset(self, _queue, moment):
         self.moment = moment
         return self.found_by_time
@@ -66,9 +58,7 @@ class Brokers:
         return SimpleNamespace(
             admin=SimpleNamespace(consumer_connections=self.consumer_connections),
             groups=SimpleNamespace(reset_queues=self.reset_queues),
-            brokers=SimpleNamespace(
-                query_offset=self.query_offset, search_offset=self.search_offset
-            ),
+            brokers=SimpleNamespace(search_offset=self.search_offset),
         )
 
 
@@ -245,22 +235,3 @@ def test_a_failure_on_the_way_is_told(brokers, capsys):
     err = capsys.readouterr().err
     assert "orderly offsets show" in err
     assert "no such group" in err
-
-
-def test_progress_is_told_until_all_show_it(brokers, capsys):
-    brokers.delay = 1
-    assert run([*RESET, "--to-earliest", "--yes"]) == 0
-    err = capsys.readouterr().err.splitlines()
-    assert err[:2] == ["1 of 2 queues show the new offset", "2 of 2 queues show the new offset"]
-
-
-def test_what_is_not_seen_in_time_exits_1(brokers, capsys):
-    brokers.delay = 1000
-    assert run([*RESET, "--to-latest", "--yes", "--timeout", "0.3"]) == 1
-    assert "orders/broker-a/0 does not show it" in capsys.readouterr().err
-
-
-def test_a_member_that_has_gone_on_already_has_taken_it(brokers):
-    reset = QueueReset(queue(0), 2, 9, before=5, after=2)
-    client = SimpleNamespace(brokers=SimpleNamespace(query_offset=lambda *_: 3))
-    assert await_seen(client, "shipping", [reset], 0.0, lambda _: None) == []

@@ -20,7 +20,13 @@ ROUTE = TopicRoute(
 
 
 @pytest.fixture
-def created(monkeypatch):
+def names():
+    """The topics the name server knows."""
+    return ["b", "%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "rmq_sys_x"]
+
+
+@pytest.fixture
+def created(monkeypatch, names):
     calls = []
 
     def create(name, queues):
@@ -31,7 +37,7 @@ def created(monkeypatch):
 
     admin = SimpleNamespace(
         create_topic=create,
-        topics=lambda: ("b", "%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "rmq_sys_x"),
+        topics=lambda: names,
         cluster=lambda: SimpleNamespace(brokers={"broker-a": None}, clusters={"C": None}),
     )
 
@@ -71,6 +77,14 @@ def test_list(created, capsys):
     assert capsys.readouterr().out == "TOPIC\na\nb\n"
     assert run(["topic", "list", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == ["a", "b"]
+
+
+def test_of_a_namespace_only_its_own_are_listed_under_their_full_names(created, names, capsys):
+    names += ["shop%orders", "bank%orders", "%RETRY%shop%g", "shopping"]
+    assert run(["topic", "list", "--namespace", "shop", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["shop%orders"]
+    assert run(["topic", "list", "--all", "--namespace", "shop", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["%RETRY%shop%g", "shop%orders"]
 
 
 def test_route_shows_a_master_that_is_down_as_not_known(created, capsys):

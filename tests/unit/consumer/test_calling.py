@@ -48,7 +48,11 @@ def test_nor_by_javas_acknowledging_rollback(call):
     assert call(ConsumeResult.ROLLBACK, java_compat=True).context.finished == {0, 2}
 
 
-@pytest.mark.parametrize("answer", [ConsumeResult.SUSPEND, ConsumeResult.ROLLBACK, None])
+@pytest.mark.parametrize(
+    "answer",
+    [ConsumeResult.SUSPEND, ConsumeResult.ROLLBACK, None, True, 0, "SUCCESS", object()],
+    ids=repr,
+)
 def test_without_an_acknowledgement_the_rest_is_not_done(answer, call):
     called = call(answer)
     assert called.effect.disposition is Disposition.PUT_BACK

@@ -49,7 +49,7 @@ def test_every_queue_of_the_topic_has_its_line(insight, rebalancer, cluster, que
     cluster.locks[queues[1]] = OTHER
     rebalancer.round()
     assert [e.queue for e in insight.explain()] == list(queues)
-    assert reasons(insight) == [Why.PULL_FAILED, Why.NOT_LOCKED, Why.NOT_OWNED, Why.NOT_OWNED]
+    assert reasons(insight) == [Why.NOT_PULLING, Why.NOT_LOCKED, Why.NOT_OWNED, Why.NOT_OWNED]
     health = insight.health("running")
     assert not health.ready
     assert [q.queue for q in health.queues] == [queues[0]]

@@ -1,5 +1,6 @@
 """The worker pool: enough threads, no more, and none that idles for ever."""
 
+import sys
 import threading
 
 import pytest
@@ -48,12 +49,25 @@ def test_idle_threads_end_down_to_the_minimum(make_pool):
     eventually(lambda: pool.threads == 1)
 
 
-def test_a_failing_task_does_not_cost_a_thread(make_pool):
+@pytest.mark.parametrize("fail", [lambda: 1 / 0, sys.exit], ids=["error", "exit"])
+def test_a_failing_task_does_not_cost_a_thread(make_pool, fail):
     pool, done = make_pool(1, 1), threading.Event()
-    pool.submit(lambda: 1 / 0)
-    pool.submit(done.set)
+    names = []
+    for task in (fail, done.set):
+        pool.submit(lambda task=task: (names.append(threading.current_thread().name), task()))
     assert done.wait(5)
     assert pool.threads == 1
+    assert len(set(names)) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_breaks_down_all_the_same_is_replaced(make_pool, monkeypatch):
+    monkeypatch.setattr("orderly.consumer.pool.get_logger", lambda *_, **__: None)
+    pool, done = make_pool(1, 1), threading.Event()
+    pool.submit(sys.exit)
+    eventually(lambda: pool.threads == 0)
+    pool.submit(done.set)
+    assert done.wait(5)
 
 
 def test_every_task_runs_exactly_once(make_pool):

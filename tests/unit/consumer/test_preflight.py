@@ -14,7 +14,7 @@ from orderly.consumer.preflight import (
     check_start,
     subscription_differences,
 )
-from orderly.errors import BrokerError, ConfigError, RouteError
+from orderly.errors import BrokerError, ConfigError, RequestTimeout, RouteError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.protocol.group_config import GroupConfig
 from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
@@ -61,12 +61,12 @@ def test_a_topic_without_a_queue_to_read_is_refused(closed):
         check_readable(closed)
 
 
-def test_filters_by_tags_are_not_asked_about():
+def test_filters_by_tags_are_not_asked_about(log):
     asked = []
     groups = SimpleNamespace(check_filter=lambda *args: asked.append(args))
     client = SimpleNamespace(groups=groups, client_id="me@1")
-    check_filter(client, "g", tags("a || b"))
-    check_filter(client, "g", sql("x > 1"))
+    check_filter(client, "g", tags("a || b"), log)
+    check_filter(client, "g", sql("x > 1"), log)
     assert asked == [("g", sql("x > 1"), "me@1")]
 
 
@@ -85,7 +85,7 @@ def test_what_the_broker_forbids_is_refused(settings, config, refused, log):
 
 def test_who_does_not_broadcast_need_not_be_allowed_to(log):
     check_settings(GroupConfig(name="g", broadcast_enabled=False), "b", CLUSTERING, log)
-    assert [call.method_name for call in log.calls] == ["info"], "not marked as ordered"
+    assert [call.method_name for call in log.calls] == ["warning"], "not marked as ordered"
     check_settings(GroupConfig(name="g", orderly=True), "b", CLUSTERING, log)
     assert len(log.calls) == 1
 
@@ -165,12 +165,13 @@ def test_a_broker_that_does_not_tell_stops_nobody(log):
         Brokers(FINE, BrokerError("no permission", code=16)),
     ):
         check_start(client, "g", [tags("a")], CLUSTERING, log)
-    assert [call.method_name for call in log.calls] == ["info", "info"]
+    assert [call.method_name for call in log.calls] == ["warning", "warning"]
 
 
-def test_a_broker_that_is_not_there_is_an_error(log):
-    with pytest.raises(RouteError):
-        check_start(Brokers(RouteError("no master")), "g", [tags("a")], CLUSTERING, log)
+@pytest.mark.parametrize("error", [RouteError("no master"), RequestTimeout("it hangs")])
+def test_one_broker_that_is_not_there_keeps_nobody_from_starting(error, log):
+    check_start(Brokers(error, error), "g", [tags("a")], CLUSTERING, log)
+    assert [call.method_name for call in log.calls] == ["warning", "warning"]
 
 
 def test_members_are_compared_at_the_start(log):

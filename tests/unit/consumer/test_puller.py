@@ -240,10 +240,18 @@ def test_a_reply_after_the_drop_changes_nothing(late, held, broker, schedule, ar
     assert broker.asked(1) == [5]
 
 
-def test_a_late_illegal_offset_does_not_move_what_is_given_up(held, broker):
-    held.owned.drop(Drop.REVOKED)
+@pytest.mark.parametrize("reason", [Drop.REVOKED, Drop.RESUBSCRIBED, Drop.STALLED])
+def test_a_reset_that_is_told_while_the_queue_leaves_goes_with_it(reason, held, broker):
+    held.owned.drop(reason)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
-    assert (held.owned.dropped, state(held)) == (Drop.REVOKED, (5, 5, 0))
+    assert held.owned.dropped is reason
+    assert held.owned.unsaved(now()) == 50, "the next owner begins there"
+
+
+def test_an_illegal_offset_after_the_lock_was_lost_moves_nothing(held, broker):
+    held.owned.drop(Drop.LOST)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert state(held) == (5, 5, 0)
 
 
 def test_a_full_queue_is_pulled_again_when_it_is_reopened(puller, held, broker):

@@ -77,7 +77,7 @@ def dropped(queue, reason):
 @pytest.mark.parametrize(
     ("queue", "why", "seconds"),
     [
-        (empty(), Why.PULL_FAILED, None),
+        (empty(), Why.NOT_PULLING, None),
         (polling(), Why.PULLING, None),
         (at_the_end(), Why.EMPTY, None),
         (loaded(), Why.WAITING, None),

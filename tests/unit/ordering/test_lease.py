@@ -28,3 +28,11 @@ def test_a_lost_lease_stays_lost_even_when_a_renewal_arrives_later():
     lease.lose()
     lease.renew(10)
     assert not lease.valid(11)
+
+
+def test_a_lease_that_ran_out_is_not_brought_back_by_a_renewal():
+    lease = Lease(0.0, 30.0)
+    lease.renew(30.0)
+    assert not lease.valid(30.0)
+    lease.renew(31.0)
+    assert not lease.valid(31.0)

@@ -75,16 +75,25 @@ def test_wakes_while_work_runs_make_exactly_one_more_run(running):
     assert done.runs == 2
 
 
-def test_an_exception_is_logged_and_the_loop_goes_on(running, caplog):
+@pytest.mark.parametrize("error", [ValueError, SystemExit], ids=lambda e: e.__name__)
+def test_whatever_is_raised_is_logged_and_the_loop_goes_on(running, caplog, error):
     work = Counter()
 
     def failing():
         work()
-        raise ValueError("broken round")
+        raise error("broken round")
 
     running(failing, interval=0.005)
     assert work.reaches(3)
     assert "broken round" in caplog.text
+
+
+def test_an_interval_longer_than_any_wait_does_not_end_the_loop(running):
+    work = Counter()
+    periodic = running(work, interval=2 * threading.TIMEOUT_MAX)
+    for runs in range(1, 51):  # the thread may or may not wait when it is woken; once it will
+        assert work.reaches(runs)
+        periodic.wake()
 
 
 def test_stop_waits_for_the_run_in_progress_and_says_if_it_did_not_end(running):

@@ -50,6 +50,14 @@ def test_a_sooner_one_overtakes_a_thread_that_waits_for_a_later_one(schedule):
     assert ran.wait(SOON)
 
 
+def test_a_delay_longer_than_any_wait_does_not_end_the_thread(schedule):
+    schedule.after(2 * threading.TIMEOUT_MAX, lambda: None)
+    for _ in range(50):  # the thread may or may not wait when it is woken; once it will
+        ran = threading.Event()
+        schedule.after(0, ran.set)
+        assert ran.wait(SOON)
+
+
 def test_a_cancelled_one_does_not_run(schedule):
     ran, done = [], threading.Event()
     gate = threading.Event()
@@ -63,11 +71,12 @@ def test_a_cancelled_one_does_not_run(schedule):
     cancel()  # harmless a second time
 
 
-def test_an_exception_is_logged_and_the_next_one_runs(schedule, caplog):
+@pytest.mark.parametrize("error", [ValueError, SystemExit], ids=lambda e: e.__name__)
+def test_whatever_is_raised_is_logged_and_the_next_one_runs(schedule, caplog, error):
     done = threading.Event()
 
     def failing():
-        raise ValueError("broken timer")
+        raise error("broken timer")
 
     schedule.after(0, failing)
     schedule.after(0, done.set)

@@ -1,0 +1,40 @@
+"""Checks of numbers that users give. A bool is no number, and neither is NaN."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeGuard
+
+from orderly.errors import ConfigError
+
+_ANY = sys.float_info.max  # finite
+
+
+def is_int(value: object) -> TypeGuard[int]:
+    """Whether `value` is an int and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object, low: float = -_ANY, high: float = _ANY) -> TypeGuard[float]:
+    """Whether `value` is a finite number from `low` to `high`."""
+    return (isinstance(value, float) or is_int(value)) and low <= value <= high
+
+
+def check_number(name: str, value: object, low: float, high: float = _ANY) -> None:
+    """Raise ConfigError unless `value` is a finite number from `low` to `high`."""
+    if not is_number(value, low, high):
+        bounds = f"{low:g} or more" if high == _ANY else f"{low:g} to {high:g}"
+        raise ConfigError(f"{name} must be a number, {bounds}, not {value!r}")
+
+
+def check_seconds(name: str, value: float) -> float:
+    """Return `value` if it is a finite number of seconds above 0, else raise ConfigError."""
+    if not is_number(value) or value <= 0:
+        raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
+    return value
+
+
+def check_count(name: str, value: object, low: int) -> None:
+    """Raise ConfigError unless `value` is an int of at least `low`."""
+    if not is_int(value) or value < low:
+        raise ConfigError(f"{name} must be an int, {low} or more, not {value!r}")

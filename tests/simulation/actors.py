@@ -1,0 +1,191 @@
+"""Those who act in a history: members of the group, and producers. What they run is real."""
+
+import random
+from dataclasses import dataclass
+
+from orderly import (
+    Client,
+    ClientConfig,
+    ConsumerConfig,
+    ConsumeResult,
+    Message,
+    OrderlyConsumer,
+    OrderlyProducer,
+)
+from orderly.errors import OrderlyError
+from tests.simulation.kernel import Process
+from tests.simulation.network import NAMESRV
+from tests.simulation.truth import GROUP, TOPIC, UNWANTED, WANTED
+
+
+class Member:
+    """A member of the group: a process with a consumer, which may die and come back.
+
+    Args:
+        world: has `kernel`, `network`, `scenario` and `witness`.
+        index: counts members from 0.
+    """
+
+    def __init__(self, world, index):
+        self.world = world
+        self.index = index
+        self.lives = 0
+        self.process = None
+        self.client_id = ""
+        self.consumer = None
+        self.closed = True
+
+    def __str__(self):
+        return f"member {self.index}.{self.lives}"
+
+    def begin(self):
+        """Start the process, unless it runs."""
+        if self.process is not None and not self.process.dead:
+            return
+        self.lives += 1
+        self.process = Process(str(self))
+        self.closed = False
+        self.consumer = None
+        self.world.kernel.spawn(self._main, "main", self.process)
+
+    def kill(self):
+        """kill -9: sockets end, nothing else is done."""
+        if self.process is None or self.process.dead:
+            return
+        world, process = self.world, self.process
+        world.kernel.kill(process)
+        world.network.cut_all(lambda link: link.process is process)
+        world.witness.died(self)
+        self.closed = True
+
+    def leave(self, seconds):
+        """Close the consumer, end the process, and come back after some seconds."""
+        self.close()
+        self.world.kernel.after(seconds, self.begin)
+
+    def close(self):
+        """Close the consumer and end the process."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.consumer is not None:
+            self.consumer.close()
+            self.consumer._client.close()
+        self.world.note(self, "closed")
+        self.kill()
+
+    def _main(self):
+        while not self.closed:
+            try:
+                self._start()
+            except OrderlyError as error:
+                self.world.note(self, "does not start:", type(error).__name__)
+                self.world.kernel.sleep(2)
+            else:
+                return
+
+    def _start(self):
+        client = Client(ClientConfig(namesrv=NAMESRV))
+        self.client_id = client.client_id
+        config = ConsumerConfig(consume_from="first", **dict(self.world.scenario.settings))
+        consumer = OrderlyConsumer(GROUP, self._handle, client=client, config=config)
+        try:
+            consumer.subscribe(TOPIC, WANTED if self.world.scenario.unwanted else "*").start()
+        except OrderlyError:
+            client.close()
+            raise
+        self.consumer = consumer
+        self.world.note(self, "started as", client.client_id)
+
+    def _handle(self, messages, context):
+        """Work through a batch; the first message that fails ends it."""
+        witness, queue = self.world.witness, context.message_queue
+        call = witness.handler_begins(self, queue)
+        for place, message in enumerate(messages):
+            delivery = witness.delivery(self, message)
+            if not self._work(message):
+                for later in messages[place + 1 :]:
+                    context.not_tried(later)
+                witness.handler_ends(call)
+                return ConsumeResult.SUSPEND
+            context.done(message)
+            witness.finished(self, message, delivery)
+        witness.handler_ends(call)
+        return ConsumeResult.SUCCESS
+
+    def _work(self, message):
+        """Take a while with a message, and say whether it is done."""
+        scenario, place = self.world.scenario, (message.queue, message.queue_offset)
+        nature = random.Random(f"{scenario.seed} {place}")
+        slow, failing = nature.random() < scenario.slow, nature.random() < scenario.failing
+        seconds = nature.choice([3.0, 25.0, 75.0]) if slow else scenario.handling
+        failures = nature.randint(1, 4) if failing else 0
+        calls = self.world.witness.calls[place]
+        if seconds:
+            self.world.kernel.sleep(seconds if calls == 1 else min(seconds, 0.01))
+        return calls > failures
+
+
+@dataclass
+class Submitted:
+    """A message given to a producer, and what became of it: a result or an error."""
+
+    number: int
+    key: str
+    at: float
+    result: object = None
+    error: object = None
+    ended: float = 0.0
+
+
+class Sender:
+    """A process with a producer, which sends bursts without waiting for answers.
+
+    Args:
+        world: has `kernel` and `scenario`.
+        index: counts producers from 0.
+    """
+
+    def __init__(self, world, index):
+        self.world = world
+        self.index = index
+        self.process = Process(f"producer {index}")
+        self.submitted = []
+        self.done = False
+
+    def begin(self):
+        """Start the process."""
+        self.world.kernel.spawn(self._main, "producer", self.process)
+
+    def _main(self):
+        scenario, kernel = self.world.scenario, self.world.kernel
+        rng = random.Random(f"sends {scenario.seed} {self.index}")
+        bursts = -(-scenario.messages // scenario.burst)
+        moments = sorted(rng.uniform(0.5, scenario.seconds) for _ in range(bursts))
+        client = Client(ClientConfig(namesrv=NAMESRV))
+        with OrderlyProducer(client=client) as producer:
+            for number in range(scenario.messages):
+                if number % scenario.burst == 0:
+                    due = self.world.began + moments[number // scenario.burst]
+                    kernel.sleep(max(0.0, due - kernel.now))
+                self._submit(producer, number, f"k{self.index}.{rng.randrange(scenario.keys)}", rng)
+            producer.flush()
+        client.close()
+        self.done = True
+
+    def _submit(self, producer, number, key, rng):
+        tag = UNWANTED if rng.random() < self.world.scenario.unwanted else WANTED
+        message = Message(TOPIC, str(number).encode(), sharding_key=key, tags=tag)
+        entry = Submitted(number, key, self.world.kernel.now)
+        self.submitted.append(entry)
+        try:
+            producer.submit(message, timeout=20).add_done_callback(lambda f: self._ended(entry, f))
+        except OrderlyError as error:
+            entry.error, entry.ended = error, self.world.kernel.now
+
+    def _ended(self, entry, future):
+        entry.error, entry.ended = future.exception(), self.world.kernel.now
+        if entry.error is None:
+            entry.result = future.result()
+        else:
+            self.world.note(f"producer {self.index}", "fails with", entry.number, entry.error)

@@ -1,0 +1,146 @@
+"""Carries faults out: on processes, on the network, on brokers, and as an operator would."""
+
+from orderly.protocol.frame import reply_to
+from orderly.testing.fake.cluster import NAME_SERVER
+from orderly.testing.fake.exchange import Outgoing
+from tests.simulation.scenario import QUERY, TO_THE_END
+from tests.simulation.truth import GROUP, TOPIC
+
+_CUT_OFF = ("partition", "isolate")
+
+
+class Strikes:
+    """Each fault kind is a method.
+
+    Args:
+        world: has all that can be struck.
+
+    Attributes:
+        restarted_at: by broker, when it was last back without its locks.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._kernel = world.kernel
+        self._network = world.network
+        self._lasting = []
+        self.restarted_at = dict.fromkeys(world.cluster.brokers, -1e9)
+        world.network.interfere = self._interfere
+        world.network.refused = self._refused
+
+    def strike(self, fault):
+        """Let a fault happen now."""
+        self._world.note("FAULT", fault)
+        getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)
+
+    def _process(self, fault):
+        role, index = fault.who.split()
+        return getattr(self._world, f"{role}s")[int(index)].process
+
+    def _member(self, fault):
+        return self._world.members[int(fault.who.split()[1])]
+
+    def _broker(self, fault):
+        names = sorted(self._world.cluster.brokers)
+        return names[int(fault.who.split()[1])]
+
+    # --- processes -----------------------------------------------------------------------------
+
+    def _kill(self, fault):
+        self._member(fault).kill()
+        self._kernel.after(fault.seconds, self._member(fault).begin)
+
+    def _close(self, fault):
+        member = self._member(fault)
+        if member.process is not None and not member.process.dead:
+            self._kernel.spawn(lambda: member.leave(fault.seconds), "leaving", member.process)
+
+    def _pause(self, fault):
+        if (process := self._process(fault)) is not None:
+            self._kernel.pause(process, fault.seconds)
+
+    def _blind_start(self, fault):
+        """A member is killed and comes back, and no broker tells it where the group is."""
+        self._member(fault).kill()
+        self._kernel.after(0.5, self._member(fault).begin)
+        self._last(fault)
+
+    # --- the network ---------------------------------------------------------------------------
+
+    def _cut(self, fault):
+        process = self._process(fault)
+        self._network.cut_all(lambda link: link.process is process)
+
+    def _isolate(self, fault):
+        self._last(fault)
+        self._cut(fault)
+
+    def _last(self, fault):
+        self._lasting.append((self._kernel.now + fault.seconds, fault))
+
+    _partition = _slow_network = _lose_answers = _lose_requests = _last
+
+    def _interfere(self, link, code, reply):
+        """Seconds by which a command is late, or "drop"."""
+        for until, fault in self._lasting:
+            if until < self._kernel.now or link.process is not self._process(fault):
+                continue
+            if fault.kind in _CUT_OFF:
+                return "drop"
+            if fault.kind == "slow network":
+                return self._kernel.random.uniform(0, min(5.0, fault.seconds))
+            swallowed = "lose answers" if reply else "lose requests"
+            if fault.kind == swallowed and code == fault.code:
+                return "drop" if self._kernel.random.random() < 0.7 else None
+        return None
+
+    def _refused(self, link, command):
+        """A broker's own failure, in place of its answer."""
+        for until, fault in self._lasting:
+            blind = fault.kind == "blind start" and until > self._kernel.now
+            if blind and command.code == QUERY and link.process is self._process(fault):
+                return [Outgoing(link.number, reply_to(command, 1, remark="made up"))]
+        return None
+
+    # --- brokers -------------------------------------------------------------------------------
+
+    def _broker_restart(self, fault):
+        name = self._broker(fault)
+        if name in self._network.down:
+            return
+        self._network.stop_broker(name)
+        self.restarted_at[name] = self._kernel.now + fault.seconds
+        self._kernel.after(fault.seconds, lambda: self._network.start_broker(name))
+
+    def _broker_freeze(self, fault):
+        self._network.freeze(self._broker(fault), fault.seconds)
+
+    def _name_server_down(self, fault):
+        self._network.down.add(NAME_SERVER)
+        self._network.cut_all(lambda link: self._network.servers[link.address] == NAME_SERVER)
+        self._kernel.after(fault.seconds, lambda: self._network.down.discard(NAME_SERVER))
+
+    # --- operators -----------------------------------------------------------------------------
+
+    def _grow(self, fault):
+        """More queues to read, as an operator grows a topic; senders keep to the old ones."""
+        for _, state in sorted(self._world.cluster.brokers.items()):
+            old = state.topics.get(TOPIC)
+            grown = type(old)(
+                name=TOPIC,
+                read_queues=old.read_queues + 1,
+                write_queues=old.write_queues,
+                order=True,
+            )
+            state.create_topic(grown)
+
+    def _offset_reset(self, fault):
+        """The group shall go back, or pass over what is not committed yet."""
+        truth = self._world.truth
+        for queue in truth.queues():
+            stored, end = truth.stored(queue), truth.log(queue).max_offset
+            target = end if fault.code == TO_THE_END else stored * fault.code // 100
+            state = truth.cluster.brokers[queue.broker_name]
+            state.offsets.reset(GROUP, TOPIC, queue.queue_id, target)
+            self._world.witness.was_reset(queue, target)
+            self._world.note("reset", queue, "from", stored, "to", target)

@@ -1,0 +1,82 @@
+"""What is really so: the cluster's own tables, and what has been finished; no client can see it."""
+
+from collections import defaultdict
+
+from orderly import MessageQueue
+from orderly.protocol.java_string import java_string_hash
+from orderly.protocol.stored_message import decode_messages
+from orderly.testing.fake.locks import LEASE
+from tests.simulation.threads import EPOCH
+
+TOPIC, GROUP = "orders", "shipping"
+WANTED, UNWANTED = "paid", "open"  # tags; the group subscribes to the first
+_WANTED_CODE = java_string_hash(WANTED)
+
+
+class Broken(AssertionError):
+    """A promise was broken; `kind` says which, in a word or two."""
+
+    def __init__(self, kind, text):
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class Truth:
+    """Reads the cluster.
+
+    Attributes:
+        finished: by queue, the offsets that a handler is done with, or that are dead letters.
+        skipped: by queue, the offsets that an operator passed over.
+    """
+
+    def __init__(self, kernel, cluster):
+        self._kernel = kernel
+        self.cluster = cluster
+        self.finished = defaultdict(set)
+        self.skipped = defaultdict(set)
+
+    def queues(self):
+        """All queues of the topic."""
+        for name, state in sorted(self.cluster.brokers.items()):
+            for queue_id in range(state.topics.get(TOPIC).read_queues):
+                yield MessageQueue(TOPIC, name, queue_id)
+
+    def owner(self, queue):
+        """The client whose lock of the queue is in force, or None."""
+        locks = self.cluster.brokers[queue.broker_name].locks
+        owner, since = locks.owner(GROUP, queue)
+        return owner if EPOCH + self._kernel.now - since <= LEASE else None
+
+    def log(self, queue):
+        """The queue's log."""
+        return self.cluster.brokers[queue.broker_name].store.log(TOPIC, queue.queue_id)
+
+    def stored(self, queue):
+        """The group's committed offset; 0 if there is none."""
+        offsets = self.cluster.brokers[queue.broker_name].offsets
+        return offsets.stored(GROUP, TOPIC, queue.queue_id) or 0
+
+    def reset_waits(self, queue):
+        """Whether the offset was reset, and no pull was told so yet: commits are ignored."""
+        offsets = self.cluster.brokers[queue.broker_name].offsets
+        return (GROUP, TOPIC, queue.queue_id) in offsets._resets
+
+    def wanted(self, queue, offset):
+        """Whether the group subscribes to the message."""
+        return self.log(queue).entry(offset).tag_code == _WANTED_CODE
+
+    def unfinished(self, queue, end):
+        """The offsets below `end` that must be finished and are not."""
+        rest = set(range(end)) - self.finished[queue] - self.skipped[queue]
+        return sorted(offset for offset in rest if self.wanted(queue, offset))
+
+    def consumed(self, queue):
+        """Whether all of the queue is finished, and committed."""
+        end = self.log(queue).max_offset
+        return self.stored(queue) == end and not self.unfinished(queue, end)
+
+    def messages(self, queue):
+        """The queue's messages, as stored."""
+        log = self.log(queue)
+        data = b"".join(log.entry(offset).data for offset in range(log.max_offset))
+        return decode_messages(data, queue.broker_name)

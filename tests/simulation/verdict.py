@@ -1,0 +1,82 @@
+"""What must hold of a whole history, once it is over: the oracle's order, and what was sent."""
+
+from collections import defaultdict
+
+from orderly.errors import PrecedingSendFailed
+from orderly.testing.oracle import Committed, Delivered, Sent, judge
+from tests.simulation.truth import Broken
+
+
+def judge_deliveries(world):
+    """Order and completeness, by the oracle.
+
+    Two owners that both believe in their lock (a forgotten lock table, a process that slept): no
+    client can keep an order then, but nothing may be lost.
+
+    Raises:
+        Broken: "lost" or "order".
+    """
+    witness, truth, scenario = world.witness, world.truth, world.scenario
+    handled = set(witness.calls)
+    sent = [
+        Sent(message.sharding_key, (queue, offset), queue, offset)
+        for queue in truth.queues()
+        for offset, message in enumerate(truth.messages(queue))
+        if truth.wanted(queue, offset)
+        if offset not in truth.skipped[queue] or (queue, offset) in handled
+    ]
+    verdict = judge(sent, map(_closed, witness.events))
+    if verdict.lost:
+        raise Broken("lost", str(verdict.examples))
+    if not verdict.ok and not witness.excused:
+        raise Broken("order", str(verdict.examples))
+    if verdict.duplicates and not scenario.faults and not scenario.failing:
+        raise Broken("duplicates", f"{verdict.duplicates}, without a fault")
+    return verdict
+
+
+def _closed(event):
+    if isinstance(event, Committed):
+        return event
+    return Delivered(event.key, event.id, *event.id, event.success)
+
+
+def judge_sends(world):
+    """Acknowledged sends are stored; each key's first copies are in order, without overtaking.
+
+    Raises:
+        Broken: "acknowledged", "stored order" or "overtaken".
+    """
+    logs = {queue: world.truth.messages(queue) for queue in world.truth.queues()}
+    first = defaultdict(dict)
+    for log in logs.values():
+        for message in log:
+            first[message.sharding_key].setdefault(int(message.body))
+    for key, numbers in first.items():
+        if list(numbers) != sorted(numbers):
+            raise Broken("stored order", f"{key}: {list(numbers)}")
+    for producer in world.producers:
+        for entry in producer.submitted:
+            _judge_entry(entry, logs, first)
+        _judge_holds(producer.submitted, first)
+
+
+def _judge_entry(entry, logs, first):
+    if entry.result is not None:
+        stored = logs[entry.result.queue][entry.result.queue_offset].body
+        if stored != str(entry.number).encode():
+            raise Broken("acknowledged", f"{entry.number}, but {stored} is stored there")
+    elif isinstance(entry.error, PrecedingSendFailed) and entry.number in first[entry.key]:
+        raise Broken("overtaken", f"{entry.number} of {entry.key} is stored; it said it was not")
+
+
+def _judge_holds(submitted, first):
+    """What was submitted before a failure of its key was known must not be stored without it."""
+    for failed in submitted:
+        if failed.error is None or failed.number in first[failed.key]:
+            continue
+        for later in submitted:
+            behind = later.key == failed.key and later.number > failed.number
+            if behind and later.at <= failed.ended and later.number in first[later.key]:
+                text = f"{later.number} of {later.key} is stored, {failed.number} is not"
+                raise Broken("overtaken", text)

@@ -1,0 +1,225 @@
+"""Sees what members do and what reaches the brokers, and compares it with the truth at once.
+
+A member is excused only for what it cannot know: a broker that restarted forgot its lock, and no
+renewal was refused yet; or its process stood still and wakes at this very moment.
+"""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from orderly import MessageQueue
+from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
+from orderly.protocol.json_values import load_object
+from orderly.protocol.properties import decode_properties
+from orderly.testing.oracle import Committed
+from tests.simulation.scenario import COMMIT, LOCK, SEND, SETTLED, UNLOCK
+from tests.simulation.truth import TOPIC, Broken
+
+_CALM = {"kill", "close", "grow"}  # after these nothing is lost on the way
+_TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
+_NOTICE = 10.0  # seconds after which a refused renewal is certainly known
+_ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
+
+
+@dataclass(eq=False)
+class Running:
+    """A handler at work."""
+
+    member: object
+    queue: MessageQueue
+
+
+@dataclass(eq=False)
+class Delivery:
+    """One message in one call of a handler; as the oracle's Delivered, but still open."""
+
+    key: str
+    id: tuple
+    success: bool = False
+
+
+class Witness:
+    """Told of each request, answer and handler call.
+
+    Args:
+        world: has `kernel`, `network`, `truth`, `strikes` and `members`.
+
+    Attributes:
+        events: Delivery and Committed, in order.
+        calls: how often each (queue, offset) was handled.
+        excused: how many handler calls were excused.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._kernel = world.kernel
+        self._truth = world.truth
+        self._calm = all(fault.kind in _CALM for fault in world.scenario.faults)
+        self._strict = all(
+            fault.kind == "offset reset" and fault.at > SETTLED for fault in world.scenario.faults
+        )
+        self._running = []
+        self._finished_by = defaultdict(set)
+        self._refused_at = {}
+        self._reset_seen = {}
+        self._places = {}
+        self._latest = {}
+        self.events = []
+        self.calls = Counter()
+        self.excused = 0
+        world.network.sending = self._leaves
+        world.network.watch = self._arrives
+        world.network.answered = self._answered
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def _of(self, link):
+        members = self._world.members
+        return next((m for m in members if m.process is link.process), None)
+
+    def _leaves(self, link, command):
+        """A member sends a commit: nobody else may own the queue at that moment."""
+        if command.code != COMMIT or (member := self._of(link)) is None:
+            return
+        header, queue = self._commit(link, command)
+        owner = self._truth.owner(queue)
+        if owner not in (None, member.client_id) and not self._could_not_know(member, queue):
+            offset = header.commit_offset
+            raise Broken("commit without the lock", f"{member}: {offset} in {queue}, of {owner}")
+
+    def _arrives(self, link, command):
+        """A request is at its server, before it is carried out."""
+        if command.is_response or (member := self._of(link)) is None:
+            return
+        if command.code == COMMIT:
+            self._check_commit(member, *self._commit(link, command))
+        elif command.code == UNLOCK:
+            self._check_unlock(member, _queues_in(command.body, "mqSet"))
+        elif command.code == SEND:
+            self._note_dead_letter(command)
+
+    def _commit(self, link, command):
+        header = from_ext(UpdateConsumerOffset, command.ext)
+        broker = self._world.network.servers[link.address]
+        return header, MessageQueue(header.topic, broker, header.queue_id)
+
+    def _check_commit(self, member, header, queue):
+        if header.topic != TOPIC or self._ignored(queue):
+            return
+        offset, stored = header.commit_offset, self._truth.stored(queue)
+        self._world.note(member, "commits", offset, "in", queue)
+        missing = self._truth.unfinished(queue, offset)
+        if missing:
+            raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
+        if offset < stored and self._truth.owner(queue) == member.client_id:
+            raise Broken("commit goes back", f"{member} in {queue}: from {stored} to {offset}")
+        self.events.append(Committed(queue, offset))
+
+    def _ignored(self, queue):
+        """Whether a commit does not count, for the offset was reset just now."""
+        if self._truth.reset_waits(queue):
+            self._reset_seen[queue] = self._kernel.now
+        return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
+
+    def was_reset(self, queue, target):
+        """An operator reset the offset of a queue."""
+        self._reset_seen[queue] = self._kernel.now
+        truth, done = self._truth, self._truth.finished[queue]
+        passed_over = truth.unfinished(queue, target)
+        truth.skipped[queue] |= set(passed_over)
+        for offset in passed_over:
+            if (queue, offset) in self._latest:
+                self._latest[queue, offset].success = True
+        if self._strict:  # otherwise the member may never be told
+            truth.finished[queue] = {offset for offset in done if offset < target}
+        self.events.append(Committed(queue, target))
+
+    def _check_unlock(self, member, queues):
+        self._world.note(member, "unlocks", *queues)
+        for queue in queues:
+            if self._calm and self._truth.owner(queue) == member.client_id:
+                stored = self._truth.stored(queue)
+                done = max(self._finished_by[member.process, queue], default=-1) + 1
+                if stored < done:
+                    text = f"{member} unlocks {queue} at {stored}, {done} is done"
+                    raise Broken("unlock without saving", text)
+        for running in self._running:
+            if running.member is member and running.queue in queues:
+                text = f"{member} unlocks {running.queue} beside its running handler"
+                raise Broken("unlock beside a handler", text)
+
+    def _answered(self, link, command, outgoing):
+        """Remember which locks a member was refused: from then on it knows."""
+        if command.code != LOCK or not outgoing or (member := self._of(link)) is None:
+            return
+        asked = _queues_in(command.body, "mqSet")
+        granted = _queues_in(outgoing[-1].command.body, "lockOKMQSet")
+        for queue in asked:
+            self._refused_at.pop((member.process, queue), None)
+        for queue in asked - granted:
+            self._refused_at[member.process, queue] = self._kernel.now
+
+    def _note_dead_letter(self, command):
+        header = from_ext(SendMessage, command.ext)
+        if header.topic.startswith("%RETRY%"):
+            unique = decode_properties(header.properties.encode())["UNIQ_KEY"]
+            queue, offset = place = self._places[unique]
+            self._world.note("dead letter", queue, offset)
+            self._truth.finished[queue].add(offset)
+            self._latest[place].success = True
+
+    # --- handlers ------------------------------------------------------------------------------
+
+    def handler_begins(self, member, queue):
+        """A handler is called; returns the record of this call."""
+        owner = self._truth.owner(queue)
+        if owner != member.client_id and not self._could_not_know(member, queue):
+            text = f"{member} handles {queue}, whose lock belongs to {owner}"
+            self._kernel.fail(Broken("handling without the lock", text))
+        self.excused += owner not in (None, member.client_id)
+        if any(r.member is member and r.queue == queue for r in self._running):
+            text = f"{member} handles {queue} in two calls at once"
+            self._kernel.fail(Broken("two handlers", text))
+        call = Running(member, queue)
+        self._running.append(call)
+        return call
+
+    def handler_ends(self, call):
+        """A handler returned."""
+        if call in self._running:  # not those of a member that was killed
+            self._running.remove(call)
+
+    def died(self, member):
+        """A process was killed, with its handlers."""
+        self._running = [call for call in self._running if call.member is not member]
+
+    def delivery(self, member, message):
+        """A message is being handled; returns the note, open until it is done."""
+        place = queue, offset = message.queue, message.queue_offset
+        self._world.note(member, "handles", offset, "of", queue)
+        self._places[message.message_id] = place
+        self.calls[place] += 1
+        delivery = self._latest[place] = Delivery(message.sharding_key, place)
+        self.events.append(delivery)
+        if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
+            self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
+        return delivery
+
+    def finished(self, member, message, delivery):
+        """A handler is done with a message."""
+        delivery.success = True
+        self._truth.finished[message.queue].add(message.queue_offset)
+        self._finished_by[member.process, message.queue].add(message.queue_offset)
+
+    def _could_not_know(self, member, queue):
+        now = self._kernel.now
+        forgotten = now - self._world.strikes.restarted_at[queue.broker_name] < _TRUST
+        told = self._refused_at.get((member.process, queue), math.inf) < now - _NOTICE
+        return (forgotten and not told) or now == member.process.paused_until
+
+
+def _queues_in(body, name):
+    """The queues a lock or unlock names."""
+    found = load_object(body).get(name) or ()
+    return {MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in found}

@@ -1,0 +1,158 @@
+"""What another thread, or a lost answer, does in the moment between two steps of the consumer."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.calling import Caller
+from orderly.consumer.control import Control
+from orderly.consumer.dead_letters import DeadLetters
+from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.session import now
+from orderly.consumer.taking import Taker
+from orderly.consumer.worker import Worker
+from orderly.errors import RequestTimeout
+from orderly.ordering.allocation import averagely
+from orderly.ordering.context import ConsumeContext
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.results import ConsumeResult, Disposition
+from orderly.protocol.heartbeat import Subscription
+from tests.support.messages import QUEUE, message
+
+
+@pytest.fixture
+def hold(session):
+    def hold(asked_at=None):
+        lease = Lease(now() if asked_at is None else asked_at, 30.0)
+        owned = OwnedQueue(QUEUE, 0, lease, max_messages=100, max_bytes=10**6)
+        return session.add(owned, session.subscriptions["orders"])
+
+    return hold
+
+
+@pytest.mark.parametrize("again", ["hand_on", "save_all"])
+def test_after_an_unlock_without_an_answer_nothing_is_saved_over_the_heirs_offset(
+    again, cluster, session, hold
+):
+    held, saver = hold(), OffsetSaver(session)
+    held.owned.offset = 90
+    held.owned.drop(Drop.REVOKED)
+    cluster.fail["unlock"] = RequestTimeout("the broker did it, and its answer was lost")
+    with pytest.raises(RequestTimeout):
+        saver.hand_on(held)
+    assert cluster.offsets[QUEUE] == 90
+    cluster.offsets[QUEUE] = 100  # the heir's
+    cluster.fail.clear()
+    saver.hand_on(held) if again == "hand_on" else saver.save_all()
+    assert cluster.offsets[QUEUE] == 100
+
+
+def test_a_broker_that_does_not_answer_is_asked_once_a_round(cluster, session, hold):
+    for queue in cluster.route("orders").read_queues():
+        owned = OwnedQueue(queue, 0, Lease(now(), 30.0), max_messages=9, max_bytes=999)
+        session.add(owned, session.subscriptions["orders"])
+        owned.offset = 1
+    cluster.fail["save"] = RequestTimeout("it hangs")
+    OffsetSaver(session).save_all()
+    assert [call[0] for call in cluster.calls].count("save") == 1
+
+
+@pytest.mark.parametrize("why", ["the lease ran out", "the lock was lost", "the offset was set"])
+def test_no_dead_letter_is_sent_for_a_result_that_does_not_count(why, cluster, session, hold):
+    session.config = ConsumerConfig(max_reconsume_times=0)
+    sent = []
+    cluster.send_now = lambda queue, command: sent.append(command)
+    held = hold(now() - 100 if why == "the lease ran out" else None)
+    if why == "the lock was lost":
+        held.owned.drop(Drop.LOST)
+    elif why == "the offset was set":
+        held.owned.restart_at(0, Drop.MOVED)
+    done = DeadLetters(session).bury(held, (message(0),), ConsumeContext(QUEUE))
+    assert (sent, done) == ([], frozenset())
+    assert QUEUE not in cluster.locks, "nor is the lock taken again"
+
+
+def test_a_queue_that_comes_back_while_its_handler_runs_is_taken_as_soon_as_it_ends(
+    rebalancer, session, cluster
+):
+    rebalancer.round()
+    held = next(h for h in session.held() if h.queue.queue_id == 3)
+    held.owned.pull_gate(now())
+    held.owned.pulled([message(0, queue=held.queue)], 1)
+    batch = held.owned.take(1, now())
+    cluster.members = ["me@1", "other@2"]
+    rebalancer.round()
+    cluster.members = ["me@1"]  # the other has left again
+    rebalancer.round()
+    held.owned.finish(batch, Disposition.COMMIT, now())
+    rebalancer.round()  # the one the end of the handler asks for
+    active = [h.queue.queue_id for h in session.held() if h.owned.dropped is None]
+    assert active == [0, 1, 2, 3]
+
+
+def test_nothing_is_taken_once_the_consumer_is_closing(rebalancer, session, cluster):
+    cluster.during["lock"] = lambda: setattr(session, "closing", True)
+    rebalancer.round()
+    assert (session.held(), cluster.locks) == ([], {})
+
+
+def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
+    session, cluster, releaser, again
+):
+    stale = []
+
+    def start(held):
+        if held.subscription.expression != "A" and held.owned.dropped is None:
+            stale.append(held.queue)
+
+    def subscribe_otherwise():
+        cluster.during.clear()
+        session.subscriptions = {"orders": Subscription.from_expression("orders", "A", 1)}
+        releaser.drop_outdated()
+
+    cluster.during["query"] = subscribe_otherwise
+    Rebalancer(session, averagely, Taker(session, start), releaser, again.append).round()
+    assert stale == []
+
+
+def test_a_resume_while_the_queue_is_being_taken_is_not_lost(session, cluster):
+    queue = cluster.route("orders").read_queues()[0]
+    control = Control(
+        session, SimpleNamespace(start=lambda _: None), SimpleNamespace(submit=lambda _: None)
+    )
+    control.pause([queue])
+    cluster.during["query"] = lambda: control.resume([queue])
+    Taker(session, lambda _: None).take((queue,), session.subscriptions["orders"])
+    assert not session.find(queue).owned.paused
+
+
+def test_a_pause_while_the_queue_is_being_taken_holds(session, cluster):
+    queue = cluster.route("orders").read_queues()[0]
+    control = Control(session, None, None)
+    cluster.during["query"] = lambda: control.pause(queue)
+    Taker(session, lambda _: None).take((queue,), session.subscriptions["orders"])
+    assert session.find(queue).owned.paused
+
+
+def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, hold):
+    worker = Worker(session, Caller(session, lambda *_: ConsumeResult.SUCCESS), lambda _: None)
+    tasks, ran = [], []
+    worker.pool = SimpleNamespace(submit=tasks.append, crowded=False)
+    held = hold()
+    held.owned.pulled([message(0)], 1)
+    take = held.owned.take
+
+    def take_as_somebody_asks(limit, moment):
+        batch = take(limit, moment)
+        if not batch and not ran:
+            held.direct.append(lambda: ran.append("by hand"))
+        return batch
+
+    held.owned.take = take_as_somebody_asks
+    worker.submit(held)
+    while tasks:
+        tasks.pop(0)()
+    assert ran == ["by hand"]
