@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
 
+from orderly.config.numbers import is_int
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.file_lock import hold
 from orderly.log import get_logger
@@ -249,4 +250,4 @@ def _row(row: Any) -> tuple[MessageQueue, int]:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return is_int(value) and value >= 0

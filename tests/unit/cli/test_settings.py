@@ -50,3 +50,12 @@ def test_own_are_the_names_of_the_namespace():
 def test_what_is_no_namespace_is_refused(args, capsys):
     assert run([*args, "--namespace", "a%b"]) == 3
     assert "namespace 'a%b' may only contain" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_empty_option_turns_the_environments_namespace_off(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(Settings, "client", lambda settings: asked.append(settings.client_config()))
+    for option in ([], ["--namespace", ""]):
+        run(["topic", "list", *option])
+    assert [config.namespace for config in asked] == ["shop", ""]
