@@ -40,11 +40,20 @@ def dumps(value: Any) -> bytes:
         ProtocolError: text that cannot be written as UTF-8, or a number that JSON does not have.
     """
     try:
-        return _written(value).encode()
+        return (_encode(value) if _is_standard(value) else _written(value)).encode()
     except UnicodeEncodeError as error:
         raise ProtocolError("a body holds a lone surrogate; send valid text") from error
     except ValueError as error:
         raise ProtocolError(f"a body holds what JSON cannot say: {error}") from error
+
+
+def _is_standard(value: Any) -> bool:
+    """Whether the standard writer, which is much faster, writes the same."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_standard, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_standard, value))
+    return not isinstance(value, ObjectKeyed)
 
 
 def _written(value: Any) -> str:

@@ -37,10 +37,14 @@ def test_a_hook_that_calls_the_consumer_while_it_closes_is_refused_and_hangs_not
 
 
 def test_a_hook_may_close_the_consumer(topic, start_member, client, group):
+    made = threading.Event()
+
     def assigned(queues):
+        made.wait(20)
         consumer.close()
 
     consumer, _ = start_member(hooks=ConsumerHooks(assigned=assigned))
+    made.set()
     assert consumer.wait(20)
     queue = client.routes.get(topic).read_queues()[0]
     assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
