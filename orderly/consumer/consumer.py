@@ -247,6 +247,7 @@ class OrderlyConsumer:
             self._stop_parts()
         else:
             self._outlive()
+        self._session.outlook = {}  # what nobody looks after any more is not explained either
         self.state = State.CLOSED
         self._closed.set()
 
