@@ -34,4 +34,5 @@ def client_config(lease, namesrv):
     """A client's settings for that broker."""
     if lease == BROKER_LEASE:
         return ClientConfig(namesrv=namesrv)
-    return ClientConfig(namesrv=namesrv, request_timeout=lease / 8, connect_timeout=lease / 8)
+    patience = max(lease / 8, 1.0)  # a member that cannot even start tells nothing of leases
+    return ClientConfig(namesrv=namesrv, request_timeout=patience, connect_timeout=patience)
