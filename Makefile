@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-members test-fake test-container faults soak offline-image format bench lock jars clean
+.PHONY: help demo test unit check lint test-members test-fake test-container faults simulate soak fuzz offline-image format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,14 @@ test-container: $(READY)  ## Run behaviour and integration tests on a broker in 
 faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
 	@$(BIN)/pytest tests/integration/faults $(ARGS)
 
+simulate: $(READY)  ## Run thousands of drawn histories of a cluster under virtual time (ARGS="--seeds 10000 --mutations")
+	@$(BIN)/python -m tests.simulation $(ARGS)
+
 soak: $(READY)  ## Ten minutes and a million messages; memory and threads must stay flat
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+fuzz: $(READY)  ## Throw hostile bytes at the decoders (ARGS="--cases 1000000 --seed 7 --jobs 2")
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh

@@ -108,7 +108,10 @@ def number_in(source: dict[str, Any], name: str, default: float = 0.0) -> float:
         return default
     if type(value) not in (int, float):
         raise ProtocolError(f"{name!r} is not a number: {value!r:.80}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ProtocolError(f"{name!r} is a number out of range: {value!r:.80}") from error
 
 
 def time_in(source: dict[str, Any], name: str) -> float:

@@ -22,7 +22,7 @@ class Member:
     """A member of the group: a process with a consumer, which may die and come back.
 
     Args:
-        world: has `kernel`, `network`, `scenario` and `witness`.
+        world: has `kernel`, `network`, `scenario`, `witness` and `ending`.
         index: counts members from 0.
     """
 
@@ -38,9 +38,14 @@ class Member:
     def __str__(self):
         return f"member {self.index}.{self.lives}"
 
+    @property
+    def running(self):
+        """Whether the consumer is started, and is not closing."""
+        return self.consumer is not None and not self.closed
+
     def begin(self):
-        """Start the process, unless it runs."""
-        if self.process is not None and not self.process.dead:
+        """Start the process, unless it runs, or the history ends."""
+        if self.world.ending or (self.process is not None and not self.process.dead):
             return
         self.lives += 1
         self.process = Process(str(self))
@@ -128,7 +133,10 @@ class Member:
 
 @dataclass
 class Submitted:
-    """A message given to a producer, and what became of it: a result or an error."""
+    """A message given to a producer, and what became of it: a result or an error.
+
+    `taken` is whether the producer took it over, or refused it on the spot.
+    """
 
     number: int
     key: str
@@ -136,6 +144,7 @@ class Submitted:
     result: object = None
     error: object = None
     ended: float = 0.0
+    taken: bool = True
 
 
 class Sender:
@@ -181,7 +190,7 @@ class Sender:
         try:
             producer.submit(message, timeout=20).add_done_callback(lambda f: self._ended(entry, f))
         except OrderlyError as error:
-            entry.error, entry.ended = error, self.world.kernel.now
+            entry.error, entry.taken = error, False
 
     def _ended(self, entry, future):
         entry.error, entry.ended = future.exception(), self.world.kernel.now

@@ -38,10 +38,10 @@ def draw(seed):
         "producers": producers,
         "brokers": brokers,
         "queues": rng.choice([1, 2, 2, 4]),
-        "messages": rng.choice([5, 15, 30]),
+        "messages": rng.choice([5, 10, 20]),
         "keys": rng.choice([1, 3, 8]),
         "burst": rng.choice([1, 5, 20]),
-        "seconds": rng.choice([10.0, 20.0, 40.0]),
+        "seconds": rng.choice([5.0, 10.0, 20.0]),
         "handling": rng.choice([0.0, 0.01, 0.5, 2.0]),
         "settings": (
             ("batch_size", rng.choice([1, 1, 1, 3])),
@@ -49,7 +49,7 @@ def draw(seed):
             ("max_workers", rng.choice([1, 2, 20])),
         ),
         "failing": rng.choice([0.0, 0.0, 0.1, 0.3]),
-        "slow": rng.choice([0.0, 0.0, 0.05, 0.2]),
+        "slow": rng.choice([0.0, 0.0, 0.0, 0.1]),
         "unwanted": rng.choice([0.0, 0.0, 0.0, 0.3]),
     }
     drawn |= changes
@@ -143,7 +143,7 @@ def _anything(cast):
     rng = cast.rng
     kinds = rng.sample(_KINDS, k=rng.randint(1, 4))
     count = rng.choice([1, 2, 3, 5])
-    return {"faults": [cast.fault(rng.choice(kinds), rng.uniform(1, 40)) for _ in range(count)]}
+    return {"faults": [cast.fault(rng.choice(kinds), rng.uniform(1, 25)) for _ in range(count)]}
 
 
 def _comings_and_goings(cast):
@@ -156,17 +156,18 @@ def _comings_and_goings(cast):
 def _overslept(cast):
     """A member with work at hand stands still, or is cut off, until its lease is over."""
     rng = cast.rng
-    kind = rng.choice(["pause", "isolate", "partition"])
-    at, seconds = rng.uniform(1, 20), rng.uniform(61, 75)
-    who = cast.member()
-    others = [cast.fault(rng.choice(_KINDS), at + rng.uniform(0, 60))] if rng.random() < 0.3 else []
-    return {"faults": [Fault(at, kind, who, seconds), *others], **_backlog(rng)}
+    at, seconds, who = rng.uniform(1, 15), rng.uniform(61, 72), cast.member()
+    faults = [Fault(at, rng.choice(["pause", "pause", "isolate", "partition"]), who, seconds)]
+    faults.append(Fault(at + 0.5, "cut", who))  # so that the others notice
+    if rng.random() < 0.3:
+        faults.append(cast.fault(rng.choice(_KINDS), at + rng.uniform(0, 60)))
+    return {"faults": faults, **_backlog(rng)}
 
 
 def _forgotten_locks(cast):
     """A broker forgets its locks while the owner is away for a while; another member takes over."""
     rng = cast.rng
-    at = rng.uniform(5, 15)
+    at = rng.uniform(4, 12)
     away = Fault(at, rng.choice(["isolate", "isolate", "pause"]), cast.member(), 12.0)
     forgets = Fault(at + rng.uniform(0, 2), "broker restart", cast.broker(), 0.1)
     return {"faults": [away, forgets], **_backlog(rng)}
@@ -174,11 +175,12 @@ def _forgotten_locks(cast):
 
 def _backlog(rng):
     """Much to do at once, slowly: what a member has cached is not soon done."""
-    return {"messages": 30, "burst": 30, "seconds": 10.0, "handling": rng.choice([0.5, 1.0, 2.0])}
+    handling, slow = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.0, 0.1])
+    return {"messages": 20, "burst": 20, "seconds": 5.0, "handling": handling, "slow": slow}
 
 
 def _late_start(cast):
-    """A member comes when much is stored already, or comes back and may not be told where it was."""
+    """A member comes back when much is stored, and may not be told where the group is."""
     rng = cast.rng
     kinds = ("blind start", "blind start", "kill", "lose answers")
     count = rng.choice([1, 2])
@@ -190,14 +192,14 @@ def _resets(cast):
     """An operator resets the group's offsets, while nothing else goes wrong."""
     rng = cast.rng
     where = rng.choice([(BACK, 50), (BACK,), (50, 50), (TO_THE_END,)])
-    faults = [Fault(SETTLED + rng.uniform(1, 20), "offset reset", code=code) for code in where]
-    return {"faults": faults, "seconds": 40.0}
+    faults = [Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=code) for code in where]
+    return {"faults": faults, "seconds": SETTLED}
 
 
 def _resets_and_more(cast):
     """An operator resets the group's offsets, and other things go wrong, too."""
     rng, more = cast.rng, _anything(cast)
-    reset = Fault(rng.uniform(5, 40), "offset reset", code=rng.choice([BACK, 50, TO_THE_END]))
+    reset = Fault(rng.uniform(5, 25), "offset reset", code=rng.choice([BACK, 50, TO_THE_END]))
     return {"faults": [reset, *more["faults"]]}
 
 
@@ -215,7 +217,9 @@ def _rough_sends(cast):
         )  # fmt: skip
         if kind.startswith("broker"):
             who = cast.broker()
-        faults.append(Fault(at, kind, who, 0.0 if kind == "cut" else seconds, code if "lose" in kind else 0))
+        faults.append(
+            Fault(at, kind, who, 0.0 if kind == "cut" else seconds, code if "lose" in kind else 0)
+        )
     return {
         "faults": faults,
         "messages": 30,

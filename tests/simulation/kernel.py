@@ -15,8 +15,16 @@ from collections.abc import Callable
 
 import greenlet
 
+_LOOK = 0.1  # virtual seconds between two looks at whether a run is over
 
-class Deadlock(AssertionError):
+
+class Stall(AssertionError):
+    """What was to happen did not, in a very long time."""
+
+    kind = "stall"
+
+
+class Deadlock(Stall):
     """Nothing can run and nothing is due, but the scenario is not over."""
 
 
@@ -58,9 +66,9 @@ class Kernel:
         self.now = 1000.0
         self.current: Task | None = None
         self.failure: BaseException | None = None
-        self._restless = restless
+        self.restless = restless
         self._ready: list[Task] = []
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Callable[[], None] | Task, int]] = []
         self._numbers = itertools.count()
         self._hub = greenlet.getcurrent()
         self._stopping = False
@@ -70,7 +78,7 @@ class Kernel:
 
     def at(self, moment: float, event: Callable[[], None]) -> None:
         """Call `event` at `moment`, outside of any task: it must not block."""
-        heapq.heappush(self._timers, (moment, next(self._numbers), event))
+        heapq.heappush(self._timers, (moment, next(self._numbers), event, 0))
 
     def after(self, delay: float, event: Callable[[], None]) -> None:
         """Call `event` after `delay` seconds, outside of any task."""
@@ -92,18 +100,18 @@ class Kernel:
         except greenlet.GreenletExit:
             pass
         except BaseException as error:
-            if not self._stopping and self.failure is None:
-                self.failure = error
+            if not self._stopping:
+                self.fail(error)
         finally:
             task.done = True
             if not self._stopping:
                 for waiter in task.waiters:
                     self.unpark(waiter)
 
-    def fail(self, reason: str) -> None:
-        """End the run with an AssertionError, also from where the library would catch one."""
+    def fail(self, error: BaseException) -> None:
+        """End the run with `error`, also from where the library would catch it."""
         if self.failure is None:
-            self.failure = AssertionError(reason)
+            self.failure = error
 
     # --- blocking ------------------------------------------------------------------------------
 
@@ -115,8 +123,8 @@ class Kernel:
         task.wake += 1
         task.woken = False
         if timeout is not None:
-            number = task.wake
-            self.at(self.now + max(0.0, timeout), lambda: self._time_is_up(task, number))
+            due = self.now + timeout if timeout > 0 else self.now
+            heapq.heappush(self._timers, (due, next(self._numbers), task, task.wake))
         self._hub.switch()
         return task.woken
 
@@ -128,18 +136,13 @@ class Kernel:
         task.wake += 1
         self._ready.append(task)
 
-    def _time_is_up(self, task: Task, number: int) -> None:
-        if task.wake == number and not task.done:
-            task.wake += 1
-            self._ready.append(task)
-
     def sleep(self, seconds: float) -> None:
         """Block the current task for `seconds`."""
         self.park(seconds)
 
     def breathe(self) -> None:
-        """Sometimes let another task run; called at each lock."""
-        if self._restless and self.random.random() < self._restless:
+        """Let another task run; called now and then at a lock."""
+        if not self._stopping:
             self._ready.append(self.current)
             self.current.wake += 1
             self._hub.switch()
@@ -159,31 +162,46 @@ class Kernel:
     # --- the loop ------------------------------------------------------------------------------
 
     def run(self, until: Callable[[], bool], limit: float) -> None:
-        """Run until `until()` holds.
+        """Run until `until()` holds; it is looked at every so often, when no task can run.
 
         Raises:
-            AssertionError: not within `limit` seconds of virtual time, or a task failed.
+            Stall: it does not hold within `limit` seconds of virtual time.
+            BaseException: what a task raised, or what `fail` was given.
         """
-        deadline = self.now + limit
-        while not until():
-            self._step(deadline)
+        deadline, look = self.now + limit, self.now
+        while True:
+            self._run_ready()
             if self.failure is not None:
                 raise self.failure
-            if self.now > deadline:
-                raise AssertionError(f"not over after {limit:g} s of virtual time")
+            if self.now >= look or not self._timers:
+                if until():
+                    return
+                look = self.now + _LOOK
+            self._pass_time(deadline)
 
-    def _step(self, deadline: float) -> None:
-        ready = self._ready
-        if ready:
-            place = self.random.randrange(len(ready)) if len(ready) > 1 else 0
-            ready[place], ready[-1] = ready[-1], ready[place]
+    def _run_ready(self) -> None:
+        ready, below = self._ready, self.random.random
+        while ready and self.failure is None:
+            if len(ready) > 1:
+                place = int(below() * len(ready))
+                ready[place], ready[-1] = ready[-1], ready[place]
             self._resume(ready.pop())
-        elif self._timers:
-            moment, _, event = heapq.heappop(self._timers)
-            self.now = max(self.now, moment)
-            event()
+
+    def _pass_time(self, deadline: float) -> None:
+        if not self._timers:
+            raise Deadlock(f"nothing is due at {self.now:.3f}, and it is not over")
+        moment, _, event, wake = heapq.heappop(self._timers)
+        if wake and (event.wake != wake or event.done):
+            return  # it went on before its time was up
+        if moment > deadline:
+            raise Stall(f"not over at {moment:.0f} s of virtual time")
+        if moment > self.now:
+            self.now = moment
+        if wake:
+            event.wake += 1
+            self._ready.append(event)
         else:
-            raise Deadlock(f"nothing is due at {self.now:.3f}, and it was to end by {deadline:.3f}")
+            event()
 
     def _resume(self, task: Task) -> None:
         process = task.process

@@ -32,7 +32,8 @@ class Network:
         self.sending = lambda link, command: None  # told of each request that leaves its client
         self.watch = lambda link, command: None  # told of each request that reaches its server
         self.refused = lambda link, command: None  # what is answered instead of the server
-        self.answered = lambda link, command, outgoing: None
+        self.answered = lambda link, command, outgoing: None  # told of what a server answers
+        self.heard = lambda link, command: None  # told of what reaches a client
         self.interfere = lambda link, code, reply: None  # seconds late, "drop", or None
         self._numbers = 0
         self._tick_at = None
@@ -59,16 +60,19 @@ class Network:
         if late == "drop":
             return
         link.sent_until = max(link.sent_until, self.kernel.now + self.latency() + (late or 0.0))
-        self.kernel.at(link.sent_until, lambda: self._arrive(link, command))
+        link.under_way.append(command)
+        self.kernel.at(link.sent_until, lambda: self._arrive(link))
 
-    def _arrive(self, link, command):
+    def _arrive(self, link):
+        """The oldest command under way is there; a frozen server takes it later, in order."""
         if link.number not in self.links:
             return
         server = self.servers[link.address]
         frozen = self.frozen_until.get(server, 0.0)
         if frozen > self.kernel.now:
-            self.kernel.at(frozen, lambda: self._arrive(link, command))
+            self.kernel.at(frozen, lambda: self._arrive(link))
             return
+        command = link.under_way.popleft()
         self.watch(link, command)
         outgoing = self.refused(link, command)
         if outgoing is None:
@@ -89,7 +93,11 @@ class Network:
         if late == "drop":
             return
         link.got_until = max(link.got_until, self.kernel.now + self.latency() + (late or 0.0))
-        self.kernel.at(link.got_until, lambda: link.arrived(command))
+        self.kernel.at(link.got_until, lambda: self._deliver(link, command))
+
+    def _deliver(self, link, command):
+        self.heard(link, command)
+        link.arrived(command)
 
     def _plan_tick(self):
         due = self.cluster.next_event(EPOCH + self.kernel.now)
@@ -146,6 +154,7 @@ class Link:
         self.sent_until = self.got_until = 0.0
         self.alive = True
         self.codes = {}
+        self.under_way = deque()
         self._pending = {}
         self._ids = 0
         self._inbox = deque()
@@ -174,8 +183,12 @@ class Link:
         self._ids += 1
         number = command.request_id = self._ids
         self._pending[number] = on_reply
-        self.network.kernel.after(timeout, lambda: self._put(("late", number)))
+        self.network.kernel.after(timeout, lambda: self._time_out(number))
         self.network.to_server(self, command)
+
+    def _time_out(self, number):
+        if number in self._pending:
+            self._put(("late", number))
 
     def send_oneway(self, command):
         self._ids += 1

@@ -141,6 +141,6 @@ class Strikes:
             stored, end = truth.stored(queue), truth.log(queue).max_offset
             target = end if fault.code == TO_THE_END else stored * fault.code // 100
             state = truth.cluster.brokers[queue.broker_name]
-            state.offsets.reset(GROUP, TOPIC, queue.queue_id, target)
             self._world.witness.was_reset(queue, target)
+            state.offsets.reset(GROUP, TOPIC, queue.queue_id, target)
             self._world.note("reset", queue, "from", stored, "to", target)

@@ -5,6 +5,7 @@ the library is written for the simulation: it runs as it is.
 """
 
 import contextlib
+import functools
 import sys
 import threading as real_threading
 import time as real_time
@@ -31,7 +32,8 @@ class Lock:
         me = kernel.current
         if me is None:  # an event, or the end of the run: alone in the world
             return True
-        kernel.breathe()
+        if kernel.random.random() < kernel.restless:
+            kernel.breathe()
         if self._reentrant and self._owner is me:
             self._depth += 1
             return True
@@ -263,29 +265,30 @@ def installed(kernel):
         Future: make_future,
         ThreadPoolExecutor: lambda *_, **__: Executor(kernel, make_future),
     }
-    changed = []
-    for name, module in sorted(sys.modules.items()):
-        if module is None or not (name == "orderly" or name.startswith("orderly.")):
-            continue
-        for attribute, value in list(vars(module).items()):
-            replacement = _of(replacements, value)
-            if isinstance(value, real_threading.local):  # made when the module was imported
-                replacement = Local(kernel)
-            if replacement is not None:
-                changed.append((module, attribute, value))
-                setattr(module, attribute, replacement)
+    places = _places(len(sys.modules))
+    for module, attribute, value in places:
+        if isinstance(value, real_threading.local):  # made when the module was imported
+            setattr(module, attribute, Local(kernel))
+        else:
+            setattr(module, attribute, replacements[value])
     try:
         yield
     finally:
-        for module, attribute, value in changed:
+        for module, attribute, value in places:
             setattr(module, attribute, value)
 
 
-def _of(replacements, value):
-    try:
-        return replacements.get(value)
-    except TypeError:  # not hashable, so none of these
-        return None
+@functools.lru_cache(1)
+def _places(modules):
+    """Where the real ones are; looked for again once the number of `modules` has changed."""
+    real = (real_threading, real_time, Future, ThreadPoolExecutor)
+    return [
+        (module, attribute, value)
+        for name, module in sorted(sys.modules.items())
+        if module is not None and (name == "orderly" or name.startswith("orderly."))
+        for attribute, value in list(vars(module).items())
+        if isinstance(value, real_threading.local) or any(value is one for one in real)
+    ]
 
 
 __all__ = ["EPOCH", "CancelledError", "InvalidStateError", "installed"]

@@ -27,6 +27,8 @@ class Truth:
     Attributes:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over.
+        unsure: queues whose offset was reset while other things went wrong: a broker tells one
+            pull only, which may be a former owner's or get lost; the offset then stays as it is.
     """
 
     def __init__(self, kernel, cluster):
@@ -34,6 +36,7 @@ class Truth:
         self.cluster = cluster
         self.finished = defaultdict(set)
         self.skipped = defaultdict(set)
+        self.unsure = set()
 
     def queues(self):
         """All queues of the topic."""
@@ -73,7 +76,8 @@ class Truth:
     def consumed(self, queue):
         """Whether all of the queue is finished, and committed."""
         end = self.log(queue).max_offset
-        return self.stored(queue) == end and not self.unfinished(queue, end)
+        committed = self.stored(queue) == end or queue in self.unsure
+        return committed and not self.unfinished(queue, end)
 
     def messages(self, queue):
         """The queue's messages, as stored."""

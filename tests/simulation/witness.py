@@ -1,7 +1,7 @@
 """Sees what members do and what reaches the brokers, and compares it with the truth at once.
 
 A member is excused only for what it cannot know: a broker that restarted forgot its lock, and no
-renewal was refused yet; or its process stood still and wakes at this very moment.
+renewal was refused yet.
 """
 
 import math
@@ -18,7 +18,7 @@ from tests.simulation.truth import TOPIC, Broken
 
 _CALM = {"kill", "close", "grow"}  # after these nothing is lost on the way
 _TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
-_NOTICE = 10.0  # seconds after which a refused renewal is certainly known
+_NOTICE = 0.5  # seconds from a refused renewal's arrival until the member acts on it
 _ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
 
 
@@ -48,6 +48,7 @@ class Witness:
     Attributes:
         events: Delivery and Committed, in order.
         calls: how often each (queue, offset) was handled.
+        latest: by (queue, offset), its last Delivery.
         excused: how many handler calls were excused.
     """
 
@@ -62,15 +63,22 @@ class Witness:
         self._running = []
         self._finished_by = defaultdict(set)
         self._refused_at = {}
+        self._granted = {}
+        self._granted_last = {}
+        self._robbed = set()
+        self._answers = {}
+        self._told = Counter()
         self._reset_seen = {}
+        self._reached = Counter()
         self._places = {}
-        self._latest = {}
+        self.latest = {}
         self.events = []
         self.calls = Counter()
         self.excused = 0
         world.network.sending = self._leaves
         world.network.watch = self._arrives
         world.network.answered = self._answered
+        world.network.heard = self._heard
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -86,7 +94,8 @@ class Witness:
         owner = self._truth.owner(queue)
         if owner not in (None, member.client_id) and not self._could_not_know(member, queue):
             offset = header.commit_offset
-            raise Broken("commit without the lock", f"{member}: {offset} in {queue}, of {owner}")
+            text = f"{member}: {offset} in {queue}, of {owner}"
+            self._kernel.fail(Broken("commit without the lock", text))
 
     def _arrives(self, link, command):
         """A request is at its server, before it is carried out."""
@@ -107,14 +116,27 @@ class Witness:
     def _check_commit(self, member, header, queue):
         if header.topic != TOPIC or self._ignored(queue):
             return
-        offset, stored = header.commit_offset, self._truth.stored(queue)
+        offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
         missing = self._truth.unfinished(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
-        if offset < stored and self._truth.owner(queue) == member.client_id:
-            raise Broken("commit goes back", f"{member} in {queue}: from {stored} to {offset}")
-        self.events.append(Committed(queue, offset))
+        self._check_direction(member, queue, offset)
+        if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
+            self.events.append(Committed(queue, offset))
+
+    def _check_direction(self, member, queue, offset):
+        """Commits of those who have the lock rise, unless an operator interferes."""
+        place = member.process, queue
+        restarted = self._world.strikes.restarted_at[queue.broker_name]
+        unaware = self._kernel.now - restarted < _TRUST and not self._told[place] > restarted
+        honest = self._truth.owner(queue) in (None, member.client_id)
+        if not honest or unaware or place in self._robbed:
+            return
+        if offset < self._reached[queue] and (self._strict or not self._reset_seen):
+            text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
+            raise Broken("commit goes back", text)
+        self._reached[queue] = offset
 
     def _ignored(self, queue):
         """Whether a commit does not count, for the offset was reset just now."""
@@ -125,19 +147,20 @@ class Witness:
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
         self._reset_seen[queue] = self._kernel.now
+        self._reached[queue] = target
         truth, done = self._truth, self._truth.finished[queue]
-        passed_over = truth.unfinished(queue, target)
-        truth.skipped[queue] |= set(passed_over)
-        for offset in passed_over:
-            if (queue, offset) in self._latest:
-                self._latest[queue, offset].success = True
-        if self._strict:  # otherwise the member may never be told
+        truth.skipped[queue] |= set(truth.unfinished(queue, target))
+        if self._strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
-        self.events.append(Committed(queue, target))
+        else:
+            truth.unsure.add(queue)
+        if target <= truth.stored(queue):
+            self.events.append(Committed(queue, target))
 
     def _check_unlock(self, member, queues):
         self._world.note(member, "unlocks", *queues)
         for queue in queues:
+            self._granted.pop((member.process, queue), None)
             if self._calm and self._truth.owner(queue) == member.client_id:
                 stored = self._truth.stored(queue)
                 done = max(self._finished_by[member.process, queue], default=-1) + 1
@@ -150,15 +173,39 @@ class Witness:
                 raise Broken("unlock beside a handler", text)
 
     def _answered(self, link, command, outgoing):
-        """Remember which locks a member was refused: from then on it knows."""
+        """A broker grants locks, and refuses others."""
         if command.code != LOCK or not outgoing or (member := self._of(link)) is None:
             return
         asked = _queues_in(command.body, "mqSet")
         granted = _queues_in(outgoing[-1].command.body, "lockOKMQSet")
-        for queue in asked:
-            self._refused_at.pop((member.process, queue), None)
+        self._answers[link.number, command.request_id] = member.process, asked, granted
         for queue in asked - granted:
-            self._refused_at[member.process, queue] = self._kernel.now
+            self._granted.pop((member.process, queue), None)
+        for queue in granted:
+            self._note_grant(member, queue)
+
+    def _heard(self, link, command):
+        """A member gets the answer to its lock request: now it knows."""
+        if not command.is_response or (link.number, command.request_id) not in self._answers:
+            return
+        process, asked, granted = self._answers.pop((link.number, command.request_id))
+        for queue in asked & granted:
+            self._refused_at.pop((process, queue), None)
+        for queue in asked - granted:
+            self._refused_at[process, queue] = self._told[process, queue] = self._kernel.now
+            self._robbed.discard((process, queue))
+
+    def _note_grant(self, member, queue):
+        """Notice a lock that the broker forgot and gave to another, while both believe in it."""
+        now, process = self._kernel.now, member.process
+        before = self._granted_last.get(queue, process)
+        believes = now - self._granted.get((before, queue), -math.inf) < _TRUST
+        if before is not process and believes and not before.dead:
+            self._world.note(member, "got a lock of", queue, "that", before.name, "believes in")
+            self._robbed.add((before, queue))
+            self.excused += 1
+        self._granted[process, queue] = now
+        self._granted_last[queue] = process
 
     def _note_dead_letter(self, command):
         header = from_ext(SendMessage, command.ext)
@@ -167,7 +214,7 @@ class Witness:
             queue, offset = place = self._places[unique]
             self._world.note("dead letter", queue, offset)
             self._truth.finished[queue].add(offset)
-            self._latest[place].success = True
+            self.latest[place].success = True
 
     # --- handlers ------------------------------------------------------------------------------
 
@@ -199,8 +246,9 @@ class Witness:
         place = queue, offset = message.queue, message.queue_offset
         self._world.note(member, "handles", offset, "of", queue)
         self._places[message.message_id] = place
+        self.excused += self._granted_last.get(queue) is not member.process  # it slept in a batch
         self.calls[place] += 1
-        delivery = self._latest[place] = Delivery(message.sharding_key, place)
+        delivery = self.latest[place] = Delivery(message.sharding_key, place)
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
@@ -215,8 +263,9 @@ class Witness:
     def _could_not_know(self, member, queue):
         now = self._kernel.now
         forgotten = now - self._world.strikes.restarted_at[queue.broker_name] < _TRUST
-        told = self._refused_at.get((member.process, queue), math.inf) < now - _NOTICE
-        return (forgotten and not told) or now == member.process.paused_until
+        refused_at = self._refused_at.get((member.process, queue), math.inf)
+        told = max(refused_at, member.process.paused_until) < now - _NOTICE
+        return forgotten and not told
 
 
 def _queues_in(body, name):

@@ -9,6 +9,8 @@ from functools import partial
 from unittest import mock
 
 import orderly.client.client as client_module
+from orderly import log
+from orderly.consumer import rebalancer
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
 from tests.simulation.kernel import Kernel
@@ -20,6 +22,7 @@ from tests.simulation.verdict import judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 
 LIMIT = 900.0  # virtual seconds within which everything is consumed once the faults are over
+_RETRY = 2.0  # seconds between attempts to get a queue that is locked; 0.5 only costs time here
 _CLOSING = 120.0  # virtual seconds within which all members close
 
 
@@ -48,6 +51,18 @@ class Report:
     trace: tuple
 
 
+class _Silent:
+    """A logger that says nothing."""
+
+    def bind(self, **_):
+        return self
+
+    def _say_nothing(self, *_, **__):
+        """Nothing."""
+
+    debug = info = warning = error = exception = _say_nothing
+
+
 class World:
     """The history of one scenario.
 
@@ -60,6 +75,7 @@ class World:
         self.scenario = scenario
         self.kernel = Kernel(scenario.seed, restless)
         self.began = self.kernel.now
+        self.end = self.began + scenario.end
         addresses = {
             f"broker-{chr(97 + i)}": f"10.0.0.{2 + i}:10911" for i in range(scenario.brokers)
         }
@@ -72,6 +88,7 @@ class World:
         self.producers = [Sender(self, index) for index in range(scenario.producers)]
         self.strikes = Strikes(self)
         self.witness = Witness(self)
+        self.ending = False  # from when on nobody is started any more
         self._trace = []
 
     def play(self):
@@ -80,16 +97,17 @@ class World:
         Raises:
             Violation: a promise was broken.
         """
-        kernel, end = self.kernel, self.scenario.end
+        kernel, scenario = self.kernel, self.scenario
         for member in self.members:
             kernel.at(self.began + member.index * 0.3, member.begin)
         for producer in self.producers:
             producer.begin()
-        for fault in self.scenario.faults:
+        for fault in scenario.faults:
             kernel.at(self.began + fault.at, partial(self.strikes.strike, fault))
-        kernel.at(self.began + end, partial(self.note, "the faults are over"))
+        kernel.at(self.end, partial(self.note, "the faults are over"))
         try:
-            kernel.run(self._all_done, end + LIMIT)
+            kernel.run(self._all_done, scenario.end + LIMIT)
+            self.ending = True
             for member in self.members:
                 if not member.closed:
                     kernel.spawn(member.close, "closing", member.process)
@@ -106,18 +124,20 @@ class World:
 
     def _all_done(self):
         return (
-            self.kernel.now >= self.began + self.scenario.end
+            self.kernel.now >= self.end
             and all(producer.done for producer in self.producers)
+            and all(member.running for member in self.members)
             and all(map(self.truth.consumed, self.truth.queues()))
         )
 
     def note(self, *what):
         """Remember for the trace."""
-        self._trace.append((self.kernel.now - self.began, what))
+        at = self.kernel.now - self.began
+        self._trace.append(f"{at:10.4f}  {' '.join(map(str, what))}")
 
     def trace(self):
         """What happened, a line each."""
-        return tuple(f"{at:10.4f}  {' '.join(map(str, what))}" for at, what in self._trace)
+        return tuple(self._trace)
 
 
 def run(scenario, restless=0.05):
@@ -136,5 +156,7 @@ def run(scenario, restless=0.05):
         installed(world.kernel),
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
         mock.patch.object(client_module, "_new_client_id", new_client_id),
+        mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
+        mock.patch.object(log._AtFirstEvent, "_logger", _Silent()),
     ):
         return world.play()

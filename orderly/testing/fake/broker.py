@@ -140,6 +140,16 @@ class FakeBroker:
         """Let a paused broker go on."""
         self._running().resume(self._name(name))
 
+    def jump_clock(self, seconds: float) -> None:
+        """Move the cluster's wall clock forward, or back (negative), from now on.
+
+        As at a real broker nothing is put right: what runs by that clock (lock leases, delayed
+        messages, long polls, silent members, store times) ends earlier or later than it should.
+        Only delayed messages differ: after a jump back a real broker delivers them at once if
+        more than their delay would be left.
+        """
+        self._running().jump_clock(seconds)
+
     def _name(self, name: str) -> str:
         if name and name not in self.brokers:
             raise ConfigError(f"there is no broker {name!r}; there are: {self.brokers}")

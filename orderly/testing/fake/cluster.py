@@ -23,7 +23,7 @@ CLUSTER = "DefaultCluster"
 
 
 class FakeCluster:
-    """The machine. Not thread-safe. Times are seconds since the epoch and never go back.
+    """The machine. Not thread-safe. Times are seconds since the epoch.
 
     Args:
         brokers: "ip:port" by broker name; only clients connect to it.
@@ -72,6 +72,7 @@ class FakeCluster:
 
     def tick(self, now: float) -> list[Outgoing]:
         """Do what is due: end waits, deliver delayed messages, drop silent members."""
+        self._scan_at = min(self._scan_at, next_scan(now))  # the clock may have been put back
         up = [state for name, state in self.brokers.items() if name not in self._down]
         for state in up:
             sending.deliver_delayed(state, now)

@@ -70,7 +70,8 @@ class FakeServer:
         self._peers: dict[int, _Peer] = {}
         self._listeners: dict[str, _Listener] = {}
         self._paused: set[str] = set()
-        self._late: list[tuple[float, int, int, RemotingCommand]] = []
+        self._late: list[tuple[float, int, int, RemotingCommand]] = []  # by time.monotonic()
+        self._ahead = 0.0  # seconds the cluster's clock is ahead of this machine's
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="orderly-fake-broker", daemon=True)
 
@@ -132,6 +133,11 @@ class FakeServer:
             for item in self._of(server):
                 self._watch(item)
 
+    def jump_clock(self, seconds: float) -> None:
+        """Move the cluster's clock; how late scripted delays are does not change with it."""
+        with self.changing():
+            self._ahead += seconds
+
     # --- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -146,10 +152,11 @@ class FakeServer:
     def _patience(self) -> float | None:
         """Seconds until something is due; None: nothing is."""
         with self._lock:
-            now = time.time()
-            times = [at for at in (self._cluster.next_event(now),) if at is not None]
-            times += [self._late[0][0]] if self._late else []
-        return max(min(times) - now, 0.0) if times else None
+            now = self._now()
+            event = self._cluster.next_event(now)
+            waits = [] if event is None else [event - now]
+            waits += [self._late[0][0] - time.monotonic()] if self._late else []
+        return max(min(waits), 0.0) if waits else None
 
     def _serve(self, ready: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
         for key, events in ready:
@@ -159,12 +166,11 @@ class FakeServer:
                 self._accept(key.data)
             elif key.data.number in self._peers:  # not ended a moment ago
                 self._serve_peer(key.data, events)
-        now = time.time()
-        while self._late and self._late[0][0] <= now:
+        while self._late and self._late[0][0] <= time.monotonic():
             _, _, number, command = heapq.heappop(self._late)
             if number in self._peers:
                 self._execute(self._peers[number], command)
-        self._send(self._cluster.tick(now))
+        self._send(self._cluster.tick(self._now()))
 
     def _serve_peer(self, peer: _Peer, events: int) -> None:
         if events & selectors.EVENT_WRITE:
@@ -203,7 +209,7 @@ class FakeServer:
         action = None if command.is_response else self._script.decide(command)
         match action:
             case Delay(seconds):
-                due = time.time() + seconds
+                due = time.monotonic() + seconds
                 heapq.heappush(self._late, (due, next(self._numbers), peer.number, command))
             case DropRequest():
                 pass
@@ -217,7 +223,10 @@ class FakeServer:
                 self._execute(peer, command)
 
     def _execute(self, peer: _Peer, command: RemotingCommand) -> None:
-        self._send(self._cluster.handle(peer.number, command, time.time()))
+        self._send(self._cluster.handle(peer.number, command, self._now()))
+
+    def _now(self) -> float:
+        return time.time() + self._ahead
 
     # --- writing and ending --------------------------------------------------------------------
 

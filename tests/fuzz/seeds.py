@@ -1,0 +1,118 @@
+"""Valid bytes for each decoder, written by the project's own encoders."""
+
+import zlib
+from dataclasses import fields, is_dataclass
+from typing import get_args, get_type_hints
+
+from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
+from orderly.protocol import admin_headers, headers, member_headers, query_headers
+from orderly.protocol import bodies as b
+from orderly.protocol import broker_bodies as bb
+from orderly.protocol import reset_bodies as rb
+from orderly.protocol.command import request
+from orderly.protocol.direct_result import DirectOutcome, DirectResult, encode_direct_result
+from orderly.protocol.ext import to_ext
+from orderly.protocol.filter_check import FilterCheck, encode_filter_check
+from orderly.protocol.frame import Serializer, encode_frame
+from orderly.protocol.frame_json import write_json_header
+from orderly.protocol.group_config import GroupConfig, encode_group_config
+from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.properties import encode_properties
+from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus, encode_running_info
+from orderly.protocol.topic_config import TopicConfig, encode_topic_config
+
+QUEUES = [MessageQueue("orders", "broker-a", i) for i in range(3)]
+SUBSCRIPTION = b.Subscription.from_expression("orders", "created || paid", 1_700_000_000_000)
+_OFFSETS = dict.fromkeys(QUEUES, 4711)
+_BROKER = BrokerData("broker-a", "c", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})
+_ROUTE = TopicRoute(
+    topic="orders",
+    queues=(QueueData("broker-a", 4, 4, Permission(6), 0),),
+    brokers=(_BROKER,),
+    order_conf="broker-a:4",
+)
+_CONNECTIONS = b.ConsumerConnections(
+    (b.ConsumerConnection("c1", "10.0.0.9:5000", "JAVA", 513),),
+    "CONSUME_PASSIVELY",
+    "CLUSTERING",
+    "CONSUME_FROM_LAST_OFFSET",
+    {"orders": SUBSCRIPTION},
+)
+_RUNNING = RunningInfo(
+    {"PROP_CONSUMER_START_TIMESTAMP": "1700000000000"},
+    (SUBSCRIPTION,),
+    {queue: QueueInfo(commit_offset=7, locked=True, last_lock_time=1e9) for queue in QUEUES},
+    {"orders": TopicStatus(pull_rt=1.5, consume_ok_tps=3.25)},
+    "stacks",
+)
+
+JSON = {
+    "route": [bb.encode_route(_ROUTE, standard=s) for s in (True, False)],
+    "clusters": [bb.encode_cluster_info(b.ClusterInfo({"broker-a": _BROKER}, {"c": ("a",)}))],
+    "locked": [bb.encode_locked(QUEUES)],
+    "lock request": [b.lock_request("g", "c1", QUEUES)],
+    "consumer ids": [bb.encode_consumer_ids(["c1", "c2"])],
+    "topics": [bb.encode_topic_list(["a", "b"], "10.0.0.1:10911")],
+    "groups": [bb.encode_group_list([GroupConfig(name="g"), GroupConfig(name="h")])],
+    "topic stats": [bb.encode_topic_stats(dict.fromkeys(QUEUES, b.TopicOffset(1, 9, 1e9)))],
+    "consume stats": [bb.encode_consume_stats(dict.fromkeys(QUEUES, b.OffsetPair(9, 7, 8, 1e9)))],
+    "connections": [bb.encode_connections(_CONNECTIONS)],
+    "heartbeat": [
+        b.encode_heartbeat(
+            b.Heartbeat("c1", (b.ProducerData("p"),), (b.ConsumerData("g", (SUBSCRIPTION,)),))
+        )
+    ],
+    "running info": [encode_running_info(_RUNNING)],
+    "reset": [rb.encode_reset(_OFFSETS), rb.encode_reset_list(_OFFSETS)],
+    "member offsets": [rb.encode_member_offsets(_OFFSETS)],
+    "offsets of members": [rb.encode_offsets_of_members({"c1": _OFFSETS, "c2": {}})],
+    "direct result": [encode_direct_result(DirectResult(DirectOutcome.LATER, False, "why", 1.5))],
+    "group config": [encode_group_config(GroupConfig(name="g"))],
+    "filter check": [encode_filter_check(FilterCheck("c1", "g", SUBSCRIPTION))],
+    "topic config": [
+        encode_topic_config(
+            TopicConfig(name="t", read_queues=4, write_queues=4, attributes={"a": "b"})
+        )
+    ],
+}
+
+PROPERTIES = [
+    encode_properties({"UNIQ_KEY": "0A" * 16, "TAGS": "paid", "__SHARDINGKEY": "order-1"}).encode(),
+    encode_properties({"KEYS": "k1 k2", "Preis": "12 €"}).encode(),
+]
+BATCHES = [
+    encode_batch([(b"one", PROPERTIES[0].decode(), 0), (b"two" * 9, PROPERTIES[1].decode(), 3)]),
+    encode_batch([(b"", "", 0)] * 4),
+]
+
+
+def header_classes():
+    """Every header class of the protocol."""
+    modules = (headers, admin_headers, member_headers, query_headers)
+    found = {value for module in modules for value in vars(module).values() if is_dataclass(value)}
+    return sorted(found, key=lambda cls: cls.__name__)
+
+
+def header_of(cls):
+    """A header with every field filled in."""
+    hints = get_type_hints(cls)
+    sample = {str: "orders", int: 4711, bool: True}
+    kinds = {
+        f.name: next((t for t in get_args(hints[f.name]) if t in sample), hints[f.name])
+        for f in fields(cls)
+    }
+    return cls(**{name: sample[kind] for name, kind in kinds.items()})
+
+
+def command_of(cls):
+    """A command that carries such a header."""
+    return request(getattr(cls, "code", 0), to_ext(header_of(cls)), b"body")
+
+
+JSON_HEADERS = {cls: write_json_header(command_of(cls)) for cls in header_classes()}
+FRAMES = [
+    encode_frame(command_of(cls), serializer)
+    for cls in header_classes()[::4]
+    for serializer in Serializer
+]
+BODIES = [b"", b"body" * 20, BATCHES[0], zlib.compress(b"\0" * 100_000)]

@@ -1,0 +1,180 @@
+"""The decoders, each with what draws a hostile input for it."""
+
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import lz4.frame
+import zstandard
+
+from orderly.errors import ProtocolError
+from orderly.model import ReceivedMessage
+from orderly.protocol import bodies, broker_bodies, java_json, properties, reset_bodies
+from orderly.protocol.direct_result import decode_direct_result
+from orderly.protocol.ext import from_ext
+from orderly.protocol.filter_check import decode_filter_check
+from orderly.protocol.frame import FrameDecoder
+from orderly.protocol.frame_json import read_json_header
+from orderly.protocol.group_config import decode_group_config
+from orderly.protocol.heartbeat import decode_heartbeat
+from orderly.protocol.outgoing import decode_batch
+from orderly.protocol.running_info import decode_running_info
+from orderly.protocol.stored_message import (
+    MAGIC_V1,
+    MAGIC_V2,
+    decode_messages,
+    encode_stored_message,
+)
+from orderly.protocol.topic_config import decode_topic_config
+from tests.fuzz import seeds
+from tests.fuzz.mutation import mutate_bytes, mutate_json
+
+MAX_BODY = 1 << 20  # bytes; one message's limit here, so that a bomb costs a case little
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A decoder under test.
+
+    Attributes:
+        decode: takes bytes; what it returns does not matter.
+        draw: makes bytes of a random generator.
+        extra: bytes of memory it may use whatever the size of the input: its own limits.
+    """
+
+    decode: Callable
+    draw: Callable
+    extra: int = 0
+
+
+def decode_frames(data):
+    """Read a stream whole and in pieces: the outcome is the same, and a broken one stays so."""
+    whole = _outcome(data, [data])
+    cutting = random.Random(zlib.crc32(data))
+    pieces, at = [], 0
+    while at < len(data):
+        size = cutting.choice((1, 3, 4, 7, 64, 4096))
+        pieces.append(data[at : at + size])
+        at += size
+    assert whole == _outcome(data, pieces), "the cutting of the stream matters"
+
+
+def _outcome(data, pieces):
+    decoder, commands = FrameDecoder(), []
+    try:
+        for piece in pieces:
+            commands += decoder.receive(piece)
+    except ProtocolError:
+        try:
+            decoder.receive(seeds.FRAMES[0])
+        except ProtocolError:
+            return None
+        raise AssertionError("a decoder that raised takes more input") from None
+    return commands
+
+
+def _draw_frame(rng):
+    """A wounded frame, or a whole one with a wounded header: the lengths fit."""
+    if rng.random() < 0.4:
+        return mutate_bytes(rng, seeds.FRAMES) + rng.choice((b"", rng.choice(seeds.FRAMES)))
+    frame = rng.choice(seeds.FRAMES)
+    kind, size = frame[4], int.from_bytes(frame[5:8])
+    mutate = mutate_bytes if kind else mutate_json
+    header = mutate(rng, [frame[8 : 8 + size]])
+    body = rng.choice(seeds.BODIES)
+    prefix = struct.pack(">II", 4 + len(header) + len(body), kind << 24 | len(header))
+    return prefix + header + body
+
+
+def _zstd(plain):
+    return zstandard.ZstdCompressor().compress(plain)
+
+
+_COMPRESSORS = {1: lz4.frame.compress, 2: _zstd}  # the others: zlib, or unknown
+
+
+@cache
+def _bomb(compress, size):
+    return compress(b"\0" * size)
+
+
+def _stored(rng):
+    """A stored message with a right checksum; what is in its body may be broken."""
+    body, flag = mutate_bytes(rng, seeds.BATCHES), rng.choice((0, 192, 192, 64, 128))
+    if rng.random() < 0.4:
+        kind = rng.randrange(8)
+        compress = _COMPRESSORS.get(kind, zlib.compress)
+        bomb = _bomb(compress, MAX_BODY + rng.choice((-1, 0, 1)))
+        packed = rng.choice((compress(body), bomb))
+        body = packed if rng.random() < 0.3 else mutate_bytes(rng, [packed])
+        flag |= 1 | kind << 8
+    hosts = ("10.0.0.1:50000", "[::1]:50000", "10.0.0.2:-1")
+    message = ReceivedMessage(
+        rng.choice(seeds.QUEUES), rng.choice((0, 17, 2**63 - 1)), body, {"UNIQ_KEY": "id-1"},
+        "", "", 1e9, 1e9, rng.choice(hosts), rng.choice(hosts), 0, 0, flag, 4096, 0,
+    )  # fmt: skip
+    return encode_stored_message(message, magic=rng.choice((MAGIC_V1, MAGIC_V2)))
+
+
+def _draw_stored(rng):
+    stored = [_stored(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+    return mutate_bytes(rng, stored) if rng.random() < 0.4 else b"".join(stored)
+
+
+def _draw_header(cls, rng):
+    return mutate_json(rng, [seeds.JSON_HEADERS[cls]])
+
+
+def _read_header(cls, data):
+    from_ext(cls, read_json_header(data).ext)
+
+
+_JSON_DECODERS = {
+    "route": partial(bodies.decode_route, "orders"),
+    "clusters": bodies.decode_cluster_info,
+    "locked": bodies.decode_locked,
+    "lock request": broker_bodies.decode_lock_request,
+    "consumer ids": bodies.decode_consumer_ids,
+    "topics": bodies.decode_topic_list,
+    "groups": bodies.decode_group_list,
+    "topic stats": bodies.decode_topic_stats,
+    "consume stats": bodies.decode_consume_stats,
+    "connections": bodies.decode_connections,
+    "heartbeat": decode_heartbeat,
+    "running info": decode_running_info,
+    "reset": reset_bodies.decode_reset,
+    "member offsets": reset_bodies.decode_member_offsets,
+    "offsets of members": reset_bodies.decode_offsets_of_members,
+    "direct result": decode_direct_result,
+    "group config": decode_group_config,
+    "filter check": decode_filter_check,
+    "topic config": decode_topic_config,
+}
+_ALL_JSON = [seed for group in seeds.JSON.values() for seed in group]
+
+# The decoders of bytes come several times: there is more in them to get wrong.
+TARGETS = {
+    "frame": Target(decode_frames, _draw_frame),
+    "stored message": Target(
+        partial(decode_messages, broker_name="broker-a", max_body=MAX_BODY), _draw_stored, 64 << 20
+    ),
+    "batch": Target(decode_batch, lambda rng: mutate_bytes(rng, seeds.BATCHES)),
+    "properties": Target(
+        properties.decode_properties, lambda rng: mutate_bytes(rng, seeds.PROPERTIES)
+    ),
+    "json": Target(java_json.loads, lambda rng: mutate_json(rng, _ALL_JSON)),
+    **{
+        name: Target(decode, partial(mutate_json, seeds=seeds.JSON[name]))
+        for name, decode in _JSON_DECODERS.items()
+    },
+    **{
+        f"header {cls.__name__}": Target(partial(_read_header, cls), partial(_draw_header, cls))
+        for cls in seeds.header_classes()
+    },
+}
+WEIGHTS = dict.fromkeys(TARGETS, 1) | {
+    "frame": 40, "stored message": 40, "batch": 10, "properties": 5, "json": 20,
+} | dict.fromkeys(_JSON_DECODERS, 8)  # fmt: skip

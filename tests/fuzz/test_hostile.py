@@ -1,0 +1,251 @@
+"""Inputs made to hurt, one by one: each is refused soon, and in bounded memory."""
+
+import json
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from functools import cache
+
+import lz4.frame
+import pytest
+import zstandard
+
+from orderly.errors import ProtocolError
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.protocol.frame import MAX_FRAME, MAX_HEADER, FrameDecoder
+from orderly.protocol.frame_binary import read_binary_header
+from orderly.protocol.frame_json import read_json_header
+from orderly.protocol.java_json import MAX_JSON, loads
+from orderly.protocol.outgoing import decode_batch, encode_batch
+from orderly.protocol.properties import decode_properties
+from orderly.protocol.running_info import decode_running_info
+from orderly.protocol.stored_message import MAX_BODY, decode_messages, encode_stored_message
+
+MIB = 1 << 20
+
+
+def peak_of(decode, *args):
+    """The most memory that a refusal took, in bytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError):
+            decode(*args)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("total", [0, 3, MAX_FRAME + 1, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_frame_that_announces_an_impossible_length_is_refused_before_it_is_awaited(total):
+    assert peak_of(FrameDecoder().receive, struct.pack(">I", total)) < MIB
+
+
+@pytest.mark.parametrize("header", [5, MAX_HEADER + 1, 0xFFFFFF])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_header_longer_than_its_frame_is_refused(header, kind):
+    frame = struct.pack(">II", 8, kind << 24 | header) + b"1234"
+    assert peak_of(FrameDecoder().receive, frame) < MIB
+
+
+@pytest.mark.parametrize("size", [-7, -1, -(2**31), 2**31 - 1, 4])
+def test_a_binary_header_whose_field_reaches_elsewhere_is_refused(size):
+    """-7 leads back to the field's own beginning: it would be read for ever."""
+    field = struct.pack(">h1si", 1, b"a", size) + b"bcd"
+    header = struct.pack(">hBhiii", 0, 0, 0, 0, 0, 0) + struct.pack(">i", len(field)) + field
+    assert peak_of(read_binary_header, header) < MIB
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1])
+def test_a_binary_header_whose_remark_reaches_elsewhere_is_refused(size):
+    header = struct.pack(">hBhiii", 0, 0, 0, 0, 0, size) + bytes(8)
+    assert peak_of(read_binary_header, header) < MIB
+
+
+def test_a_frame_of_zeros_as_long_as_is_allowed_is_refused():
+    frame = struct.pack(">I", MAX_FRAME) + bytes(MAX_FRAME)
+    assert peak_of(FrameDecoder().receive, frame) < 4 * MAX_FRAME
+
+
+def test_a_frame_that_comes_a_little_at_a_time_costs_its_size():
+    decoder, piece = FrameDecoder(), bytes(4096)
+    tracemalloc.start()
+    decoder.receive(struct.pack(">I", MAX_FRAME))
+    for _ in range(MAX_FRAME // len(piece) - 1):
+        assert decoder.receive(piece) == []
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * MAX_FRAME
+
+
+def test_a_decoder_that_raised_takes_nothing_more():
+    decoder = FrameDecoder()
+    with pytest.raises(ProtocolError):
+        decoder.receive(bytes(4))
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="close it"):
+            decoder.receive(b"")
+
+
+DEEP = [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, b"{" * 100_000]
+DEEP += [b"{0:" * 100_000, b'{0:1,"a":' + b"[" * 100_000]
+
+
+@pytest.mark.parametrize("text", DEEP, ids=[text[:12].decode() for text in DEEP])
+@pytest.mark.parametrize("read", [loads, read_json_header])
+def test_json_nested_100_000_deep_is_refused(read, text):
+    assert peak_of(read, text) < 16 * MIB
+
+
+@pytest.mark.parametrize("depth", [65, 900, 980, 990, 1000])
+@pytest.mark.parametrize("field", ["code", "opaque", "remark", "extFields"])
+def test_a_header_field_nested_about_as_deep_as_python_can_is_refused(depth, field):
+    text = f'{{"code":0,"{field}":{"[" * depth}{"]" * depth}}}'.encode()
+    assert peak_of(read_json_header, text) < MIB
+
+
+def test_json_over_the_limit_is_refused_unread():
+    assert peak_of(loads, b"[" + b" " * MAX_JSON + b"]") < MIB
+
+
+@pytest.mark.parametrize("end", ["{}]", "!"])
+def test_json_of_nothing_but_empty_objects_takes_a_bounded_multiple_of_its_size(end):
+    text = b'{"":[' + b"{}," * 50_000 + end.encode()
+    assert peak_of(loads, text) < 40 * len(text) + MIB
+
+
+def test_a_number_that_no_float_holds_is_refused():
+    number = b"1" + b"0" * 400
+    assert peak_of(decode_running_info, b'{"statusTable":{"t":{"pullRT":%s}}}' % number) < MIB
+
+
+def stored(body, flag, times=1):
+    queue = MessageQueue("orders", "broker-a", 0)
+    host = "10.0.0.1:1"
+    message = ReceivedMessage(queue, 0, body, {}, "", "", 0, 0, host, host, 0, 0, flag, 0, 0)
+    return encode_stored_message(message) * times
+
+
+def zstd_without_size(data):
+    packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    return packer.compress(data) + packer.flush()
+
+
+def fast_zlib(data):
+    return zlib.compress(data, 1)
+
+
+@cache
+def bomb_of(compress):
+    return compress(bytes(2 * MAX_BODY))
+
+
+BOMBS = {
+    "zlib": (fast_zlib, 0x301),
+    "old zlib": (fast_zlib, 0x001),
+    "lz4": (lz4.frame.compress, 0x101),
+    "lz4 that claims no size": (lambda d: lz4.frame.compress(d, store_size=False), 0x101),
+    "zstd": (zstandard.ZstdCompressor().compress, 0x201),
+    "zstd that claims no size": (zstd_without_size, 0x201),
+}
+
+
+@pytest.mark.parametrize(("compress", "flag"), BOMBS.values(), ids=BOMBS)
+def test_a_decompression_bomb_costs_no_more_than_the_limit(compress, flag):
+    bomb = stored(bomb_of(compress), flag)
+    assert peak_of(decode_messages, bomb, "b") < 2 * MAX_BODY + len(bomb) * 4 + MIB
+
+
+@pytest.mark.parametrize(("compress", "flag"), BOMBS.values(), ids=BOMBS)
+def test_bombs_that_each_keep_the_limit_may_not_exceed_four_times_it_together(compress, flag):
+    bombs = stored(compress(bytes(4 * MIB)), flag, times=5)
+    assert len(decode_messages(bombs[: len(bombs) // 5 * 4], "b", max_body=4 * MIB)) == 4
+    tracemalloc.start()
+    with pytest.raises(ProtocolError):
+        decode_messages(bombs, "b", max_body=4 * MIB)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * 4 * MIB
+
+
+_LIMITED = """
+import resource, sys
+from orderly.errors import ProtocolError
+from orderly.protocol.compression import decompress
+kind, data = int(sys.argv[1]), sys.stdin.buffer.read()
+decompress(kind, bytes.fromhex(sys.argv[2]), 1 << 20)  # the library is loaded
+before = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (before + (384 << 20),) * 2)
+try:
+    decompress(kind, data, 64 << 20)
+except ProtocolError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS is Linux's")
+@pytest.mark.parametrize(("compress", "flag"), BOMBS.values(), ids=BOMBS)
+def test_memory_that_python_does_not_count_is_bounded_too(compress, flag):
+    """What C libraries allocate by themselves counts against the process's address space."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(flag >> 8), compress(b"x").hex()],
+        input=bomb_of(compress),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == b"refused\n", done.stderr.decode()
+
+
+def test_a_stored_topic_that_is_no_text_is_refused():
+    assert peak_of(decode_messages, stored(b"x", 0).replace(b"orders", b"\xff" * 6), "b") < MIB
+
+
+def test_messages_of_a_batch_that_overlap_are_refused():
+    batch = bytearray(encode_batch([(b"one", "", 0), (b"two", "", 0)]))
+    half = len(batch) // 2
+    for size in (half - 1, half + 1, 0, -half, len(batch), 2**31 - 1, -(2**31)):
+        struct.pack_into(">i", batch, 0, size)
+        assert peak_of(decode_batch, bytes(batch)) < MIB
+
+
+@pytest.mark.parametrize("body", [-1, -20, -22, 4, 2**31 - 1, -(2**31)])
+def test_a_body_of_a_batch_that_reaches_elsewhere_is_refused(body):
+    batch = bytearray(encode_batch([(b"one", "", 0), (b"two", "", 0)]))
+    struct.pack_into(">i", batch, 16, body)
+    if 0 < 22 + body < 2**31:
+        struct.pack_into(">i", batch, 0, 22 + body)  # the sum fits
+    assert peak_of(decode_batch, bytes(batch)) < MIB
+
+
+def test_a_batch_of_a_million_empty_messages_is_refused():
+    batch = encode_batch([(b"", "", 0)]) * 1_000_000
+    assert peak_of(decode_batch, batch) < 32 * MIB
+
+
+def test_inner_batches_of_a_pull_hold_no_more_than_65536_messages_together():
+    pull = stored(encode_batch([(b"", "", 0)]) * 40_000, 64 | 128, times=2)
+    with pytest.raises(ProtocolError, match="65536"):
+        decode_messages(pull, "b")
+
+
+@pytest.mark.parametrize("mark", [b"\x01", b"\x02", b"a\x01b\x02"])
+def test_properties_of_a_million_separators_are_refused(mark):
+    assert peak_of(decode_properties, mark * 1_000_000) < MIB
+
+
+@pytest.mark.parametrize("mark", [b"\x01", b"\x02"])
+def test_properties_of_as_many_separators_as_fit_are_none(mark):
+    assert decode_properties(mark * 32767) == {}
+
+
+def test_a_header_of_a_mebibyte_of_names_is_read_in_bounded_memory():
+    fields = {f"{i:x}": "" for i in range(80_000)}
+    header = json.dumps({"code": 0, "extFields": fields}, separators=(",", ":")).encode()
+    assert len(header) <= MAX_HEADER
+    tracemalloc.start()
+    assert len(read_json_header(header).ext) == len(fields)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * MIB

@@ -1,0 +1,184 @@
+"""Defects of starts, pulls, handlers' results and offsets, as `mutations` lists them."""
+
+from orderly.consumer import taking
+from orderly.consumer.dead_letters import DeadLetters
+from orderly.consumer.puller import Puller
+from orderly.consumer.worker import Worker
+from orderly.errors import OrderlyError
+from orderly.ordering import handover
+from orderly.ordering.calls import (
+    MaxOffset,
+    MinOffset,
+    QueryOffset,
+    SaveOffset,
+)
+from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.results import Disposition
+
+
+def commit_what_was_pulled(set_):
+    """The highest offset seen is committed, finished or not."""
+
+    def advance(self):
+        self.offset = max(self.offset, self.next_pull)
+
+    set_(OwnedQueue, "_advance", advance)
+
+
+def commit_past_a_failure(set_):
+    """A failed message stays behind, and the next success commits past it (a known Go defect)."""
+    finish = OwnedQueue.finish
+
+    def careless(self, batch, disposition, now, finished=(), untried=()):
+        if disposition is Disposition.PUT_BACK:
+            disposition = Disposition.COMMIT
+        finish(self, batch, disposition, now, finished, untried)
+
+    set_(OwnedQueue, "finish", careless)
+
+
+def never_save(set_):
+    """Offsets are not committed."""
+    set_(OwnedQueue, "unsaved", lambda self, now: None)
+
+
+def guess_a_start(set_):
+    """An offset query that fails is taken for "none stored", and the start is the end."""
+
+    def find_start(queue, consume_from):
+        try:
+            stored = yield QueryOffset(queue)
+        except OrderlyError:
+            stored = None
+        if stored is not None:
+            return int(stored)
+        computed = yield MaxOffset(queue)
+        yield SaveOffset(queue, computed)
+        return int(computed)
+
+    set_(taking, "find_start", find_start)
+
+
+def start_one_further(set_):
+    """The heir starts one message too far on."""
+    find_start = handover.find_start
+
+    def further(queue, consume_from):
+        start = yield from find_start(queue, consume_from)
+        return start + (start > 0)
+
+    set_(taking, "find_start", further)
+
+
+def run_twice(set_):
+    """Each pull starts a run of its own."""
+    set_(OwnedQueue, "request_run", lambda self: True)
+
+
+def forget_the_order_of_what_is_put_back(set_):
+    """Failed messages go behind those that wait."""
+
+    def put_back(self, batch, finished=(), untried=()):
+        for message in batch:
+            self._in_hand.pop()
+            if message.queue_offset in finished:
+                self.count -= 1
+                self.size -= message.stored_size
+            else:
+                self._pending.append(message)
+
+    set_(ProcessQueue, "put_back", put_back)
+
+
+def bury_without_a_grave(set_):
+    """A dead letter counts as stored although its send failed or was never made."""
+    set_(DeadLetters, "_send", lambda self, held, message, reason: True)
+
+
+def skip_the_first_of_a_pull(set_):
+    """A pull's first message is lost."""
+    pulled = OwnedQueue.pulled
+
+    def careless(self, messages, next_offset, end=None):
+        return pulled(self, messages[1:] if len(messages) > 1 else messages, next_offset, end)
+
+    set_(OwnedQueue, "pulled", careless)
+
+
+def take_in_after_the_drop(set_):
+    """What a pull brings is taken in and run although the queue is being given up."""
+
+    def take(self, limit, now):
+        batch = self.messages.take(limit)
+        self._running = bool(batch)
+        self.handling_since = now if batch else None
+        return batch
+
+    set_(OwnedQueue, "take", take)
+
+
+def forget_a_suspended_queue(set_):
+    """A run that was suspended is never resumed."""
+    set_(Worker, "_later", lambda self, held, seconds: None)
+
+
+def start_over(set_):
+    """The heir starts from the first message, whatever is committed."""
+
+    def find_start(queue, consume_from):
+        start = yield MinOffset(queue)
+        return int(start)
+
+    set_(taking, "find_start", find_start)
+
+
+def go_on_after_a_reset(set_):
+    """What the broker says of a reset changes nothing but the next pull."""
+
+    def restart_at(self, offset, reason):
+        self.pulling = False
+        self.next_pull = offset
+        return False
+
+    set_(OwnedQueue, "restart_at", restart_at)
+    failed = Puller._failed
+
+    def illegal(self, held, correct):
+        with held.lock:
+            held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
+        failed(self, held, OrderlyError("pull again"))
+
+    set_(Puller, "_offset_illegal", illegal)
+
+
+def leave_a_filtered_tail_unfinished(set_):
+    """Messages passed over by the filter count as done only when a later one is handled."""
+    pulled = OwnedQueue.pulled
+
+    def careless(self, messages, next_offset, end=None):
+        before = self.offset
+        run = pulled(self, messages, next_offset, end)
+        if not messages:
+            self.offset = before
+        return run
+
+    set_(OwnedQueue, "pulled", careless)
+
+
+HANDLING_MUTATIONS = (
+    commit_what_was_pulled,
+    commit_past_a_failure,
+    never_save,
+    guess_a_start,
+    start_one_further,
+    run_twice,
+    forget_the_order_of_what_is_put_back,
+    bury_without_a_grave,
+    skip_the_first_of_a_pull,
+    take_in_after_the_drop,
+    forget_a_suspended_queue,
+    start_over,
+    go_on_after_a_reset,
+    leave_a_filtered_tail_unfinished,
+)

@@ -1,0 +1,128 @@
+"""Defects of taking, trusting and giving back locks, as `mutations` lists them."""
+
+from unittest import mock
+
+from orderly.consumer import lock_keeper, offset_saver, taking
+from orderly.consumer.releasing import Releaser
+from orderly.consumer.session import now
+from orderly.ordering.calls import (
+    LockQueues,
+    SaveOffset,
+    UnlockQueues,
+)
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import Drop, OwnedQueue
+
+
+def trust_a_lock_for_ever(set_):
+    """The lease is never looked at, and a refused renewal is ignored."""
+    set_(Lease, "valid", lambda self, now: True)
+    set_(OwnedQueue, "drop", _drop_but_never_lost(OwnedQueue.drop))
+
+
+def _drop_but_never_lost(drop):
+    return lambda self, reason: False if reason is Drop.LOST else drop(self, reason)
+
+
+def take_refused_queues(set_):
+    """Whatever was asked for counts as locked."""
+    take = taking.Taker._take
+
+    def careless(self, call, subscription):
+        perform = self._session.perform
+
+        def granted(one):
+            answer = perform(one)
+            return frozenset(one.queues) if isinstance(one, LockQueues) else answer
+
+        with mock.patch.object(self._session, "perform", granted):
+            return take(self, call, subscription)
+
+    set_(taking.Taker, "_take", careless)
+
+
+def keep_the_cache_over_a_lost_lock(set_):
+    """A lock that was refused and later granted again: consuming goes on (Java)."""
+
+    def note(self, held, asked_at, *, granted):
+        with held.lock:
+            if granted:
+                held.owned.lease.renew(asked_at)
+
+    set_(lock_keeper.LockKeeper, "_note", note)
+
+
+def renew_from_the_answer(set_):
+    """The lease is counted from the answer's arrival, and outlives the broker's."""
+    renew = Lease.renew
+    set_(Lease, "renew", lambda self, asked_at: renew(self, now() + 60.0))
+
+
+def stop_renewing_what_is_leaving(set_):
+    """A dropped queue's lock is not renewed while its handler still runs (Java)."""
+    keeps = lock_keeper.LockKeeper._keeps
+
+    def careless(self, held):
+        return held.owned.dropped is None and keeps(self, held)
+
+    set_(lock_keeper.LockKeeper, "_keeps", careless)
+    set_(OwnedQueue, "keeps_lock", lambda self, now: self.dropped is not Drop.LOST)
+
+
+def count_a_result_after_the_loss(set_):
+    """A result that comes after the lock was lost still moves the offset, which is then saved."""
+    set_(OwnedQueue, "keeps_lock", lambda self, now: True)
+
+
+def save_without_the_lease(set_):
+    """Offsets are saved although the lock is lost."""
+
+    def unsaved(self, now):
+        return None if self.offset == self._saved else self.offset
+
+    set_(OwnedQueue, "unsaved", unsaved)
+
+
+def unlock_beside_a_handler(set_):
+    """A queue counts as idle while its handler runs (Java, 20 s after the last renewal)."""
+    set_(OwnedQueue, "idle", property(lambda self: True))
+
+
+def unlock_without_saving(set_):
+    """Handing on forgets the offset."""
+
+    def hand_on(queue, unsaved):
+        yield UnlockQueues(queue.broker_name, (queue,))
+
+    set_(offset_saver, "hand_on", hand_on)
+
+
+def save_after_unlocking(set_):
+    """The lock is given back first, then the offset saved (Java sends both one-way)."""
+
+    def hand_on(queue, unsaved):
+        yield UnlockQueues(queue.broker_name, (queue,))
+        if unsaved is not None:
+            yield SaveOffset(queue, unsaved)
+
+    set_(offset_saver, "hand_on", hand_on)
+
+
+def never_release(set_):
+    """Queues given to another member are kept."""
+    set_(Releaser, "release_idle", lambda self, deadline=0: True)
+
+
+LOCK_MUTATIONS = (
+    trust_a_lock_for_ever,
+    take_refused_queues,
+    keep_the_cache_over_a_lost_lock,
+    renew_from_the_answer,
+    stop_renewing_what_is_leaving,
+    count_a_result_after_the_loss,
+    save_without_the_lease,
+    unlock_beside_a_handler,
+    unlock_without_saving,
+    save_after_unlocking,
+    never_release,
+)
