@@ -85,7 +85,8 @@ def loads(data: bytes) -> Any:
         value = _loads_text(text)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"a body is not JSON: {data[:80]!r}") from error
-    _check_depth(value)
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH:  # fewer cannot be too deep
+        _check_depth(value)
     return value
 
 
