@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after another: `python -m benchmarks [--json …]`."""
+"""Runs those against the floor, one after another: `python -m benchmarks [--json …]`."""
 
 import subprocess
 import sys

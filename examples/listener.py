@@ -13,14 +13,16 @@ import threading
 import time
 
 from orderly import (
+    Ack,
     Client,
     ConsumerConfig,
+    DeadLetter,
     Message,
     OrderlyConsumer,
     OrderlyProducer,
     ReceivedMessage,
 )
-from orderly.listener import Attempt, DeadLetter, Done, Listener, Outcome, Retry
+from orderly.listener import Attempt, Listener, Outcome, Retry
 
 STEPS = ("created", "packed", "shipped")
 ORDERS = {"order-1": "Rome", "order-2": "", "order-3": "Oslo"}
@@ -28,7 +30,7 @@ settled = threading.Semaphore(0)
 
 
 def ship(message: ReceivedMessage, attempt: Attempt) -> Outcome:
-    """Handle one message; whatever is not Done() comes again."""
+    """Handle one message; whatever is not Ack() comes again."""
     order, step = message.sharding_key or "", message.body.decode()
     if step == "shipped" and not ORDERS[order]:
         settled.release()
@@ -38,7 +40,7 @@ def ship(message: ReceivedMessage, attempt: Attempt) -> Outcome:
     print(order, step, f"(attempt {attempt.number})")
     if step == "shipped":
         settled.release()
-    return Done()
+    return Ack()
 
 
 def main() -> None:

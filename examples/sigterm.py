@@ -17,17 +17,17 @@ import sys
 import time
 from collections.abc import Sequence
 
-from orderly import ConsumeContext, ConsumerConfig, ConsumeResult, OrderlyConsumer, ReceivedMessage
+from orderly import Ack, ConsumeContext, ConsumerConfig, OrderlyConsumer, ReceivedMessage
 
 log = logging.getLogger("service")
 
 
-def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> ConsumeResult:
+def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> Ack:
     """Do the work: one message at a time of a queue, up to 20 queues side by side."""
     for message in messages:
         time.sleep(0.02)
         log.info("handled %s %d", message.queue, message.queue_offset)
-    return ConsumeResult.SUCCESS
+    return Ack()
 
 
 def main(group: str, topic: str) -> None:

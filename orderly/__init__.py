@@ -17,13 +17,18 @@ if TYPE_CHECKING:
         ConsumerHooks,
         OrderlyConsumer,
     )
-    from orderly.errors import OrderlyError
+    from orderly.errors import LockLost, OrderlyError
     from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
+    from orderly.ordering.context import AsyncHandler, Handler
+    from orderly.ordering.outcomes import Ack, Answer, DeadLetter, Fail, Park, Suspend
     from orderly.producer import OrderlyProducer
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ack",
+    "Answer",
+    "AsyncHandler",
     "Client",
     "ClientConfig",
     "ConsumeContext",
@@ -31,14 +36,20 @@ __all__ = [
     "Consumed",
     "ConsumerConfig",
     "ConsumerHooks",
+    "DeadLetter",
+    "Fail",
+    "Handler",
+    "LockLost",
     "Message",
     "MessageQueue",
     "OrderlyConsumer",
     "OrderlyError",
     "OrderlyProducer",
+    "Park",
     "ProducerConfig",
     "ReceivedMessage",
     "SendResult",
+    "Suspend",
     "__version__",
 ]
 
@@ -46,14 +57,15 @@ _HOMES = {
     "orderly.client": ("Client",),
     "orderly.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "orderly.consumer": (
-        "ConsumeContext",
-        "ConsumeResult",
         "Consumed",
         "ConsumerHooks",
         "OrderlyConsumer",
     ),
-    "orderly.errors": ("OrderlyError",),
+    "orderly.errors": ("LockLost", "OrderlyError"),
     "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
+    "orderly.ordering.context": ("AsyncHandler", "ConsumeContext", "Handler"),
+    "orderly.ordering.outcomes": ("Ack", "Answer", "DeadLetter", "Fail", "Park", "Suspend"),
+    "orderly.ordering.results": ("ConsumeResult",),
     "orderly.producer": ("OrderlyProducer",),
 }
 

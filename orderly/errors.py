@@ -22,6 +22,9 @@
     │   └── LayoutChanged               strict layout: the route differs from the pin
     ├── SendFailed                      a message that was not acknowledged; see its cause
     │   └── PrecedingSendFailed         held back behind a failed send of the same key
+    ├── LockLost                        the queue is no longer ours; somebody else may have it
+    ├── WorkerDied                      a worker process ended before it answered
+    ├── NotPicklable                    a value that cannot pass between our processes
     ├── OffsetFileError                 the offset file of a broadcasting consumer
     └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
 
@@ -93,7 +96,7 @@ class BrokerError(OrderlyError):
     Attributes: code (response code), remark (the peer's text, "" if none), address.
     """
 
-    def __init__(self, message: str, *, code: int, remark: str = "", address: str = "") -> None:
+    def __init__(self, message: str, *, code: int = 0, remark: str = "", address: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.remark = remark
@@ -152,6 +155,28 @@ class SendFailed(OrderlyError):
 
 class PrecedingSendFailed(SendFailed):
     """Not sent: an earlier message of the same key failed. Call `producer.resume(key)` to go on."""
+
+
+class LockLost(OrderlyError):
+    """The queue is no longer ours: stop, another member may be working on the same key."""
+
+
+class WorkerDied(OrderlyError):
+    """A worker process ended before its handler answered; the messages come again.
+
+    Attributes: exit_code (below 0: a signal's number; None: unknown), offset (of the message).
+    """
+
+    def __init__(
+        self, message: str, *, exit_code: int | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.offset = offset
+
+
+class NotPicklable(OrderlyError):
+    """A value or an error that cannot pass between a consumer and its worker process."""
 
 
 class OffsetFileError(OrderlyError):

@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
-_KINDS = ("%RETRY%", "%DLQ%")
+RETRY_PREFIX = "%RETRY%"
+"""Begins the name of a group's retry topic."""
+DEAD_PREFIX = "%DLQ%"
+"""Begins the name of the topic of a group's dead letters."""
+_KINDS = (RETRY_PREFIX, DEAD_PREFIX)
 _SEPARATOR = "%"
 
 
@@ -24,6 +28,11 @@ def unwrap(namespace: str, name: str) -> str:
     kind, bare = _split(name)
     prefix = namespace + _SEPARATOR
     return kind + bare.removeprefix(prefix) if namespace else name
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Whether it is the retry topic of some group."""
+    return topic.startswith(RETRY_PREFIX)
 
 
 def _split(name: str) -> tuple[str, str]:

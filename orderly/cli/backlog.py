@@ -28,7 +28,7 @@ from orderly.monitoring.backlog import (
     queues_text,
     totals,
 )
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.namespace import is_retry_topic
 
 if TYPE_CHECKING:
     from orderly.client import Client
@@ -111,7 +111,7 @@ def _collect_all(
 
 def _is_idle_retry(row: QueueBacklog) -> bool:
     """Whether the row is of a group's own retry topic and has nothing to tell."""
-    if not row.queue.topic.startswith(RETRY_PREFIX):
+    if not is_retry_topic(row.queue.topic):
         return False
     never_used = row.state is QueueState.NEW and row.maximum == row.minimum
     return never_used or (row.state is QueueState.OK and row.backlog == 0)

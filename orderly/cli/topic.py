@@ -9,9 +9,9 @@ import click
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.model import Permission, TopicRoute
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 
-_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, "%DLQ%")
+_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, DEAD_PREFIX)
 _SYSTEM_TOPICS = frozenset(
     {
         "TBW102",

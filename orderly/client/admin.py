@@ -32,9 +32,11 @@ from orderly.protocol.headers import (
     CreateTopic,
     GetConsumerConnections,
     GetConsumeStats,
+    GetTopicConfig,
     GetTopicStats,
     to_ext,
 )
+from orderly.protocol.topic_config import TopicConfig, decode_topic_config
 
 V = TypeVar("V")
 
@@ -123,6 +125,46 @@ class Admin:
                 " not available yet. Keep its queues, or choose another name"
             )
         return True
+
+    def topic_config(self, topic: str, broker: BrokerData) -> TopicConfig | None:
+        """The topic's settings as a broker itself has them; None if it has no such topic.
+
+        A name server may show an older state, or a broker that is being drained.
+        """
+        header = GetTopicConfig(topic=check_topic(topic))
+        what = f"the settings of topic {topic!r}"
+        try:
+            reply = self._masters.ask(broker, request(header.code, to_ext(header)), what)
+        except TopicNotFound:
+            return None
+        return decode_topic_config(reply.body)
+
+    def grow_topic(
+        self, topic: str, broker: BrokerData, queues: int, present: TopicConfig | None
+    ) -> None:
+        """Give a topic at least `queues` queues on one broker, or create it there.
+
+        Only for topics whose queues stand for something else than keys: where the number of
+        queues decides over a key's place, `create_topic` refuses to change it.
+
+        Args:
+            topic: its name.
+            broker: of which only the master is asked.
+            queues: to read and to write; what there is more of stays.
+            present: what `topic_config` told; its other settings stay.
+        """
+        found = present or TopicConfig(name=check_topic(topic), read_queues=0, write_queues=0)
+        header = CreateTopic(
+            topic=topic,
+            read_queue_nums=max(queues, found.read_queues),
+            write_queue_nums=max(queues, found.write_queues),
+            perm=found.perm,
+            order=found.order,
+            topic_filter_type=found.filter_type,
+            topic_sys_flag=found.sys_flag,
+        )
+        what = f"topic {topic!r} to have {queues} queues"
+        self._masters.ask(broker, request(header.code, to_ext(header)), what)
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Oldest and next offset of every queue of the topic.

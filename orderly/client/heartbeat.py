@@ -18,7 +18,7 @@ from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
 from orderly.errors import LifecycleError, OrderlyError, TopicNotFound
 from orderly.log import get_logger
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.headers import UnregisterClient, to_ext
@@ -226,7 +226,7 @@ class Heartbeats:
             try:
                 self._routes.get(topic)
             except TopicNotFound as error:
-                if not topic.startswith(RETRY_PREFIX):  # brokers make that one on a heartbeat
+                if not is_retry_topic(topic):  # brokers make that one on a heartbeat
                     _log.warning("subscribed topic not found", topic=topic, error=str(error))
             except OrderlyError as error:
                 _log.warning("no route for a subscribed topic", topic=topic, error=str(error))

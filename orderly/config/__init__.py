@@ -7,7 +7,7 @@ available yet is refused here, so that no setting is silently ignored.
 from orderly.config.client import ClientConfig
 from orderly.config.consumer import ConsumerConfig
 from orderly.config.fields import MIB
-from orderly.config.functions import check_function
+from orderly.config.functions import check_callable, check_function, is_async
 from orderly.config.names import check_group, check_topic, parse_addresses
 from orderly.config.numbers import check_seconds
 from orderly.config.positions import check_offset, parse_consume_from, parse_position
@@ -18,11 +18,13 @@ __all__ = [
     "ClientConfig",
     "ConsumerConfig",
     "ProducerConfig",
+    "check_callable",
     "check_function",
     "check_group",
     "check_offset",
     "check_seconds",
     "check_topic",
+    "is_async",
     "parse_addresses",
     "parse_consume_from",
     "parse_position",

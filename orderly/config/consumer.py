@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from orderly.config.fields import MIB, FromEnv, check_types, require
+from orderly.config.numbers import MAX_LANE_SUSPEND, MAX_SUSPEND, MIN_SUSPEND
 from orderly.config.positions import parse_consume_from
-from orderly.errors import NotAvailableYet
 
 BROKER_LEASE = 60.0  # seconds after which a broker frees a lock (Java: RebalanceLockManager)
 _MAX_LOCK_TRUST = BROKER_LEASE - 10.0
@@ -23,14 +23,28 @@ class ConsumerConfig(FromEnv):
     Attributes:
         consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
             an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is understood).
-        batch_size: messages handed to the handler at once.
-        suspend: seconds a queue waits after SUSPEND, 0.01 to 30.
+        order: "queue": one message of a queue at a time, as Java. "key": one message of a key at a
+            time, keys of one queue side by side; a failing key holds back no other.
+        concurrency: handler calls at once: threads (idle ones end after 60 s), coroutines of an
+            `async def` handler, or worker processes. Each key, or with order="queue" each queue,
+            has one at a time.
+        min_workers: threads that do not end when idle.
+        executor: "thread", or "process": each call runs in a process of its own thread, for
+            handlers that compute; the handler must be an importable function, and calls that still
+            run at the end of close_timeout are killed.
+        batch_size: messages handed to the handler at once; with order="key" all of one key.
+        suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key
+            waits after its first failure, doubled by each further one, with jitter.
+        max_suspend: with order="key" the longest wait of a key, up to 3600 seconds.
+        max_span: with order="key", how far (offsets) a queue is consumed ahead of its lowest
+            unfinished message; then it waits for that message's key.
+        create_state_topics: with order="key", make the topics that remember what was finished ahead
+            (one for each group and topic); False: they must be there.
         max_reconsume_times: failures of a message after which the next one sends it to the
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
             statistics; nothing else happens (Java: 15 min).
-        min_workers, max_workers: threads that run handlers; idle ones end after 60 s.
         pull_batch: messages asked for in one pull (the broker caps it at 32).
         pull_threshold, pull_threshold_bytes: cached messages and bytes per queue at which
             pulling pauses.
@@ -40,6 +54,12 @@ class ConsumerConfig(FromEnv):
         rebalance_interval, lock_interval, commit_interval: seconds between rounds.
         lock_trust: seconds after which a lock not renewed is no longer trusted here; at most 50
             (the broker frees it after 60).
+        handover_timeout: seconds a queue that is given to another member may wait for a running
+            handler until the log names that handler; its offset is saved then, and it stays locked.
+            Never longer than lock_trust.
+        force_unlock_after: seconds after which such a queue is unlocked beside its running handler,
+            as Java does after 20. The next member then overlaps with that handler: only for
+            handlers that are guarded by `context.token`. None: never.
         close_timeout: seconds `close` waits for running handlers.
         model: "clustering" (members share the queues), or "broadcasting" (each member gets every
             queue; no locks; offsets in a local file).
@@ -52,16 +72,20 @@ class ConsumerConfig(FromEnv):
             (`mqadmin consumerStatus -s`).
         java_compat: ROLLBACK under auto-commit acknowledges, as the Java client does, instead of
             suspending. With a warning in both cases.
-        order: "queue". "key" comes with key lanes.
     """
 
     consume_from: str = "last"
+    order: str = "queue"
+    concurrency: int = 20
+    min_workers: int = 1
+    executor: str = "thread"
     batch_size: int = 1
     suspend: float = 1.0
+    max_suspend: float = 60.0
+    max_span: int = 1_000_000
+    create_state_topics: bool = True
     max_reconsume_times: int | None = None
     consume_timeout: float = 900.0
-    min_workers: int = 1
-    max_workers: int = 20
     pull_batch: int = 32
     pull_threshold: int = 1000
     pull_threshold_bytes: int = 100 * MIB
@@ -72,6 +96,8 @@ class ConsumerConfig(FromEnv):
     lock_interval: float = 20.0
     lock_trust: float = 30.0
     commit_interval: float = 5.0
+    handover_timeout: float = 20.0
+    force_unlock_after: float | None = None
     close_timeout: float = 30.0
     model: str = "clustering"
     instance: str = ""
@@ -79,7 +105,6 @@ class ConsumerConfig(FromEnv):
     allow_direct_consume: bool = False
     allow_thread_dump: bool = False
     java_compat: bool = False
-    order: str = "queue"
 
     def __post_init__(self) -> None:
         parse_consume_from(self.consume_from)
@@ -94,10 +119,19 @@ class ConsumerConfig(FromEnv):
         """Whether each member gets every queue."""
         return self.model == "broadcasting"
 
+    @property
+    def by_key(self) -> bool:
+        """Whether the unit of order is the key."""
+        return self.order == "key"
+
+    @property
+    def longest_suspend(self) -> float:
+        """Seconds a handler may ask to wait at most."""
+        return MAX_LANE_SUSPEND if self.by_key else MAX_SUSPEND
+
     def _check_choices(self) -> None:
         require(self.order in ("queue", "key"), "order must be 'queue' or 'key'")
-        if self.order == "key":
-            raise NotAvailableYet("order='key' is not available yet; use order='queue'")
+        require(self.executor in ("thread", "process"), "executor must be 'thread' or 'process'")
         require(
             self.model in ("clustering", "broadcasting"),
             "model must be 'clustering' or 'broadcasting'",
@@ -113,9 +147,22 @@ class ConsumerConfig(FromEnv):
 
     def _check_handling(self) -> None:
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
-        require(0.01 <= self.suspend <= 30, "suspend must be 0.01 to 30 seconds")
-        require(1 <= self.min_workers <= self.max_workers, "need 1 <= min_workers <= max_workers")
+        require(
+            MIN_SUSPEND <= self.suspend <= MAX_SUSPEND,
+            f"suspend must be {MIN_SUSPEND} to {MAX_SUSPEND:g} seconds",
+        )
+        require(
+            not self.by_key or self.suspend <= self.max_suspend <= MAX_LANE_SUSPEND,
+            f"max_suspend must be from suspend ({self.suspend:g}) to {MAX_LANE_SUSPEND:g} seconds",
+        )
+        require(self.max_span >= 1, "max_span must be 1 offset or more")
+        require(1 <= self.min_workers <= self.concurrency, "need 1 <= min_workers <= concurrency")
         require(self.consume_timeout > 0, "consume_timeout must be more than 0 seconds")
+        require(self.handover_timeout > 0, "handover_timeout must be more than 0 seconds")
+        require(
+            self.force_unlock_after is None or self.force_unlock_after > 0,
+            "force_unlock_after must be more than 0 seconds, or None for never",
+        )
         require(self.close_timeout >= 0, "close_timeout must be 0 seconds or more")
         limit = self.max_reconsume_times
         require(

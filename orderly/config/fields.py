@@ -40,6 +40,9 @@ _KINDS: dict[str, _Kind] = {
     "str": _Kind("a str", lambda value: isinstance(value, str), str),
     "bool": _Kind("True or False", lambda value: isinstance(value, bool), _read_bool),
     "int | None": _Kind("an int or None", lambda value: value is None or is_int(value), int),
+    "float | None": _Kind(
+        "a finite number or None", lambda value: value is None or is_number(value), float
+    ),
 }
 
 

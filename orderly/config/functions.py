@@ -1,4 +1,4 @@
-"""The check of a user's function that is to be called later."""
+"""The checks of a user's function that is to be called later."""
 
 from __future__ import annotations
 
@@ -7,15 +7,30 @@ import inspect
 from orderly.errors import ConfigError, NotAvailableYet
 
 
+def check_callable(what: str, function: object) -> None:
+    """Raise ConfigError unless `function` can be called.
+
+    Args:
+        what: what it is, for the error: "the handler".
+        function: the user's; plain or async.
+    """
+    if not callable(function):
+        raise ConfigError(f"{what} must be callable, not {type(function).__name__}")
+
+
 def check_function(what: str, function: object) -> None:
     """Raise ConfigError unless `function` can be called, NotAvailableYet if it is async.
 
     Args:
-        what: what it is, for the error: "the handler".
+        what: what it is, for the error: "the listener's function".
         function: the user's.
     """
-    if not callable(function):
-        raise ConfigError(f"{what} must be callable, not {type(function).__name__}")
-    call = getattr(function, "__call__", None)  # noqa: B004 - an instance may have an async one
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    check_callable(what, function)
+    if is_async(function):
         raise NotAvailableYet(f"{what} is async; that is not available yet, pass a plain function")
+
+
+def is_async(function: object) -> bool:
+    """True for an `async def`, and for an object whose `__call__` is one."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - not whether, but how it is called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

@@ -1,4 +1,4 @@
-"""Checks of numbers that users give. A bool is no number, and neither is NaN."""
+"""Checks of numbers that users give, and their bounds. A bool is no number, and neither is NaN."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import sys
 from typing import TypeGuard
 
 from orderly.errors import ConfigError
+
+MIN_SUSPEND = 0.01  # seconds (as Java)
+MAX_SUSPEND = 30.0  # seconds a queue may wait (as Java)
+MAX_LANE_SUSPEND = 3600.0  # seconds a key's lane may wait; other keys go on meanwhile
 
 _ANY = sys.float_info.max  # finite
 

@@ -1,75 +1,72 @@
-"""The public ordered consumer: its life from created over running to closed, and its controls.
+"""The public ordered consumer: subscriptions, controls and questions.
 
-It puts the parts together (`loops`); each part lives in a file of its own beside it.
+It puts the parts together (`loops`, `life`); each part lives in a file of its own beside it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 from orderly.client import Client
-from orderly.client.peer_requests import GroupAnswers
-from orderly.config import ConsumerConfig, check_function, check_group, check_topic
+from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
 from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.insight import held_queues
+from orderly.consumer.life import Life, State
 from orderly.consumer.local_offsets import LocalOffsets
 from orderly.consumer.loops import Loops
 from orderly.consumer.perform import broadcasting_performer, performer
-from orderly.consumer.preflight import check_filter, check_readable, check_start
-from orderly.consumer.session import Session, now
+from orderly.consumer.preflight import check_filter, check_readable
+from orderly.consumer.session import Session, now, sharding_key
+from orderly.consumer.state_topics import StateTopics
 from orderly.consumer.statistics import TopicStatistics
-from orderly.errors import ConfigError, LifecycleError
-from orderly.model import MessageQueue
+from orderly.errors import ConfigError
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import wrap
 from orderly.ordering.allocation import Allocation, averagely
-from orderly.ordering.context import Handler
+from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
-from orderly.ordering.start import RETRY_PREFIX
-from orderly.protocol.heartbeat import Subscription
-
-
-class State(StrEnum):
-    """Where a consumer is in its life."""
-
-    CREATED = "created"
-    RUNNING = "running"
-    CLOSING = "closing"
-    FAILED = "failed"
-    CLOSED = "closed"
+from orderly.processes.handler import ProcessHandler
+from orderly.protocol.heartbeat import BY_SQL, Subscription
 
 
 class OrderlyConsumer:
-    """Consumes topics in order, one message of a queue at a time, under the broker's queue lock.
+    """Consumes topics in order, one message of a queue or a key at a time, under the queue's lock.
 
     Thread-safe. Delivery is at least once: after a crash or a lost lock a queue starts again from
-    its committed offset. The handler runs on worker threads, for different queues side by side.
+    its committed offset; with order="key" without what is on record as finished ahead of it.
 
         def handle(messages, context):
             for message in messages:
                 ship(message.sharding_key, message.body)
-            return ConsumeResult.SUCCESS
+            return Ack()
 
         consumer = OrderlyConsumer("shipping", handle, namesrv="localhost:9876")
         with consumer.subscribe("orders"):  # starts it, and closes it at the end
             consumer.wait()
 
+    In an asyncio program `async with consumer:` or `await consumer.run()` do the same, and a
+    handler that is `async def` runs on that program's event loop.
+
     Args:
         group: the consumer group; its members share the queues. 1-120 characters of
             `%|a-zA-Z0-9_-`.
-        handler: called with (messages, context); answers with a ConsumeResult. A raise, None or
-            anything else is a failure: the queue waits and the messages come again.
+        handler: called with (messages, context), a plain function or an `async def`; answers with
+            an outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `DeadLetter("why")`) or one of Java's
+            ConsumeResults. A raise, None or anything else is a failure: the queue, or with
+            order="key" only that key, waits and the messages come again.
         namesrv: "host:port;host:port"; empty: the environment's ORDERLY_NAMESRV.
         config: further settings.
         client: a running Client to share; otherwise the consumer has its own.
         allocate: who gets which queues: one of `orderly.ordering.allocation`, or a function of
             (my client id, sorted queues, sorted client ids). All members must use the same one.
         hooks: called around each call of the handler, and as queues come and go.
+        key: order="key": the unit of order of a message, anything hashable; None is one, too. The
+            usual one is the sharding key. If it raises, the queue waits in front of the message.
 
     Raises:
         ConfigError: a bad group name, address or setting, a handler that is not callable.
@@ -79,42 +76,44 @@ class OrderlyConsumer:
     def __init__(
         self,
         group: str,
-        handler: Handler,
+        handler: Handler | AsyncHandler,
         *,
         namesrv: str = "",
         config: ConsumerConfig | None = None,
         client: Client | None = None,
         allocate: Allocation = averagely,
         hooks: ConsumerHooks | None = None,
+        key: Callable[[ReceivedMessage], Hashable] = sharding_key,
     ) -> None:
         check_group(group)
-        check_function("the handler", handler)
+        check_callable("the handler", handler)
+        check_function("key", key)
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = config or ConsumerConfig()
-        self.state = State.CREATED
-        self._registered = False
-        self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
-        self._lifecycle = threading.RLock()
-        self._closed = threading.Event()
-        self._offsets: LocalOffsets | None = None
-        real_group = self._real(group)
-        perform = performer(real_group, self._client.brokers)
-        if self.config.broadcasting:
-            folder = Path(self.config.offsets_folder)
-            self._offsets = LocalOffsets(folder, real_group, self.config.instance)
-            perform = broadcasting_performer(self._offsets, self._client.brokers)
-        self._session = Session(
-            real_group,
-            self._client,
-            self.config,
-            perform,
-            hooks or ConsumerHooks(),
-            store_together=None if self._offsets is None else self._offsets.put_all,
+        self._session, offsets = _new_session(
+            self._real(group), self._client, self.config, hooks or ConsumerHooks(), key
         )
-        self._loops = Loops(self._session, handler, allocate)
+        state_topics = _new_state_topics(self._session)
+        owned = [] if offsets is None else [offsets.close]
+        kill = None
+        if self.config.executor == "process":
+            handler = processes = ProcessHandler(handler, self._session.group)
+            owned.append(processes.close)
+            kill = processes.kill
+        if client is None:
+            owned.append(self._client.close)
+        self._loops = Loops(self._session, handler, allocate, state_topics)
+        self._life = Life(
+            self._session,
+            self._loops,
+            state_topics=state_topics,
+            offsets=offsets,
+            owned=tuple(owned),
+            kill=kill,
+        )
 
     # --- subscriptions -------------------------------------------------------------------------
 
@@ -137,11 +136,12 @@ class OrderlyConsumer:
         subscription = _subscription(check_topic(self._real(topic)), tags, sql)
         real = subscription.topic
         self._client.connections.check_process()
-        with self._lifecycle:
-            self._require(State.CREATED, State.RUNNING)
-            if self.state is State.RUNNING:
+        with self._life.lock:
+            self._life.require(State.CREATED, State.RUNNING)
+            if self._life.state is State.RUNNING:
                 check_readable(self._client.routes.get(real))
                 check_filter(self._client, self._session.group, subscription, self._session.log)
+                self._life.ensure_state(real)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
         return self
@@ -149,7 +149,7 @@ class OrderlyConsumer:
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once."""
         self._client.connections.check_process()
-        with self._lifecycle:
+        with self._life.lock:
             rest = {**self._session.subscriptions}
             rest.pop(self._real(topic), None)
             self._session.subscriptions = rest
@@ -157,7 +157,7 @@ class OrderlyConsumer:
 
     def _announce(self) -> None:
         self._session.renew_version()
-        if self.state is State.RUNNING:
+        if self._life.state is State.RUNNING:
             self._loops.releaser.drop_outdated()
             self._client.heartbeat.heartbeat_now()
             self._loops.rounds.wake()
@@ -176,50 +176,8 @@ class OrderlyConsumer:
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         self._client.connections.check_process()
-        with self._lifecycle:
-            self._require(State.CREATED)
-            try:
-                self._join()
-            except BaseException:
-                self.state = State.FAILED
-                self._stop_parts()
-                raise
-            self.state = State.RUNNING
+        self._life.start()
         return self
-
-    def _join(self) -> None:
-        session, client = self._session, self._client
-        client.start()
-        check_start(client, session.group, session.subscriptions.values(), self.config, session.log)
-        if self._offsets is not None:
-            self._offsets.open()
-        else:
-            retry_topic = RETRY_PREFIX + session.group
-            session.subscriptions = {
-                **session.subscriptions,
-                retry_topic: Subscription.from_expression(retry_topic, "*", session.version),
-            }
-        client.heartbeat.register_consumer(
-            session.group,
-            subscriptions=session.announced,
-            on_members_changed=self._loops.rounds.wake,
-            consume_from=self.config.consume_from,
-            broadcasting=self.config.broadcasting,
-            answers=self._answers(),
-        )
-        self._registered = True
-        client.heartbeat.heartbeat_now()
-        self._loops.start()
-        session.log.info("consumer started", topics=sorted(session.subscriptions))
-
-    def _answers(self) -> GroupAnswers:
-        loops = self._loops
-        return GroupAnswers(
-            running_info=loops.insight.running_info,
-            reset_offsets=loops.control.reset,
-            offsets=loops.control.offsets,
-            consume_directly=loops.direct.consume,
-        )
 
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
@@ -231,63 +189,46 @@ class OrderlyConsumer:
         it returns at once.
 
         Raises:
-            LifecycleError: called by a handler, which would wait for itself.
+            LifecycleError: called by a handler, which would wait for itself, or on the event loop
+                that runs async handlers (`aclose` is for that).
         """
-        if self._client.connections.foreign:  # a forked child: nothing here is its own
-            return
-        if self._loops.worker.inside:
-            raise LifecycleError("close() was called by a handler; call it from another thread")
-        with self._lifecycle:
-            if self.state in (State.CLOSING, State.CLOSED):
-                return
-            running = self.state is State.RUNNING
-            self.state = State.CLOSING
-        # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
-        if not running or self._loops.wind_down(self.config.close_timeout):
-            self._stop_parts()
-        else:
-            self._outlive()
-        self._session.outlook = {}  # what nobody looks after any more is not explained either
-        self.state = State.CLOSED
-        self._closed.set()
-
-    def _outlive(self) -> None:
-        """Leave the group, and keep the locks of what still runs until it has ended."""
-        for held in self._session.held():
-            since, head = held.owned.handling_since, held.owned.messages.head
-            held.log.error(
-                "closed before the queue could be released; it stays locked until its handler ends",
-                offset=head.queue_offset if head else None,
-                key=head.sharding_key if head else None,
-                handler_running_seconds=None if since is None else round(now() - since, 1),
-            )
-        self._client.heartbeat.unregister_consumer(self._session.group)
-        self._registered = False
-        name = f"orderly-closing-{self.group}"
-        threading.Thread(target=self._end_later, name=name, daemon=True).start()
-
-    def _end_later(self) -> None:
-        self._loops.wait_released()
-        self._stop_parts()
-
-    def _stop_parts(self) -> None:
-        self._loops.stop()
-        if self._registered:  # not the twin's membership in a shared client
-            self._client.heartbeat.unregister_consumer(self._session.group)
-        if self._offsets is not None:
-            self._offsets.close()
-        if self._owns_client:
-            self._client.close()
+        self._life.close()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the consumer is closed, at most `timeout` seconds; returns whether it is."""
-        return self._closed.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        return self._life.wait(timeout)
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    # --- life in an asyncio program ------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """`close` for an asyncio program: the loop goes on meanwhile, and so do its handlers."""
+        await asyncio.shield(asyncio.to_thread(self.close))
+
+    async def run(self) -> None:
+        """Start, consume until this task is cancelled or the consumer is closed, and close.
+
+        Handlers that are `async def` run on the caller's event loop.
+
+        Raises:
+            OrderlyError: as `start`.
+        """
+        async with self:
+            await asyncio.to_thread(self.wait)
+
+    async def __aenter__(self) -> Self:
+        """Start; handlers that are `async def` run on this event loop, where their engines live."""
+        self._loops.use(asyncio.get_running_loop())
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
 
     # --- steering ------------------------------------------------------------------------------
 
@@ -325,6 +266,11 @@ class OrderlyConsumer:
         return self._loops.control.seek(queue, position)
 
     # --- questions -----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where the consumer is in its life."""
+        return self._life.state
 
     @property
     def client_id(self) -> str:
@@ -365,11 +311,31 @@ class OrderlyConsumer:
         """The broker's name of a topic or group: with the client's namespace."""
         return wrap(self._client.config.namespace, name)
 
-    def _require(self, *states: State) -> None:
-        if self.state not in states:
-            raise LifecycleError(
-                f"the consumer of group {self.group!r} is {self.state}; make a new one"
-            )
+
+def _new_session(
+    group: str,
+    client: Client,
+    config: ConsumerConfig,
+    hooks: ConsumerHooks,
+    key: Callable[[ReceivedMessage], Hashable],
+) -> tuple[Session, LocalOffsets | None]:
+    """The shared state, and a broadcasting member's own offsets."""
+    if not config.broadcasting:
+        perform = performer(group, client.brokers)
+        return Session(group, client, config, perform, hooks, key=key), None
+    offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
+    perform = broadcasting_performer(offsets, client.brokers)
+    together = offsets.put_all
+    session = Session(group, client, config, perform, hooks, key=key, store_together=together)
+    return session, offsets
+
+
+def _new_state_topics(session: Session) -> StateTopics | None:
+    """Where what is finished ahead is remembered; a broadcasting member remembers nothing."""
+    config = session.config
+    if not config.by_key or config.broadcasting:
+        return None
+    return StateTopics(session.client, session.group, config.create_state_topics, session.log)
 
 
 def _subscription(topic: str, tags: str, sql: str | None) -> Subscription:
@@ -378,7 +344,7 @@ def _subscription(topic: str, tags: str, sql: str | None) -> Subscription:
             raise ConfigError("pass tags or sql, not both")
         if not isinstance(sql, str) or not sql.strip():
             raise ConfigError(f"sql must be a condition such as 'amount > 100', not {sql!r}")
-        return Subscription(topic, sql, expression_type="SQL92")
+        return Subscription(topic, sql, expression_type=BY_SQL)
     if not isinstance(tags, str):
         raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
     return Subscription.from_expression(topic, tags, 0)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from orderly.config import check_offset, parse_position
 from orderly.consumer.puller import Puller
-from orderly.consumer.session import Session, now
-from orderly.consumer.worker import Worker
+from orderly.consumer.session import Held, Session, now
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.drop import Drop
 
 
 class Control:
@@ -19,13 +18,14 @@ class Control:
 
     Args:
         session: the consumer's shared state.
-        puller, worker: start again what a pause stopped.
+        puller: pulls again what a pause stopped.
+        ready: called when a queue may have something to hand out.
     """
 
-    def __init__(self, session: Session, puller: Puller, worker: Worker) -> None:
+    def __init__(self, session: Session, puller: Puller, ready: Callable[[Held], None]) -> None:
         self._session = session
         self._puller = puller
-        self._worker = worker
+        self._ready = ready
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more of these; they stay paused over a rebalance."""
@@ -37,9 +37,8 @@ class Control:
         """End the pause of these; the others stay as they are."""
         for held in self._session.set_paused(_queues(queues), paused=False):
             with held.lock:
-                run = held.owned.resume(now())
-            if run:
-                self._worker.submit(held)
+                held.owned.resume(now())
+            self._ready(held)
             self._puller.start(held)
 
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:

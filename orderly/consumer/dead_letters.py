@@ -8,14 +8,14 @@ back out of order. Until the broker said that it is stored, the message is not d
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
+from orderly.consumer.renewing import renew
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
 from orderly.log import where
 from orderly.model import ReceivedMessage
-from orderly.ordering.calls import LockQueues
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.owned_queue import Drop
 from orderly.protocol.dead_letter import dead_letter_request
 
 
@@ -41,15 +41,21 @@ class DeadLetters:
         """
         finished = set(context.finished)
         for message in batch:
-            if message.queue_offset in finished | context.untried:
-                continue
-            reason = self._reason(message, context)
+            reason = self._due(message, context)
             if reason is None:
                 continue
             if not self._send(held, message, reason):
                 break
             finished.add(message.queue_offset)
         return frozenset(finished)
+
+    def has_work(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> bool:
+        """Whether `bury` would send anything."""
+        return any(self._due(message, context) is not None for message in messages)
+
+    def _due(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
+        settled = message.queue_offset in context.finished | context.untried
+        return None if settled else self._reason(message, context)
 
     def _reason(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
         """Why it is a dead letter, or None (Java: checkReconsumeTimes)."""
@@ -82,19 +88,11 @@ class DeadLetters:
 
     def _renew(self, held: Held) -> bool:
         """Renew the queue's lock; returns whether it is ours still, and its results count."""
+        if self._counts(held):
+            with self._session.locking:
+                renew(self._session, (held,))
+        return self._counts(held)
+
+    def _counts(self, held: Held) -> bool:
         with held.lock:
-            counts = held.owned.keeps_lock(now()) and not held.owned.restarted
-        if not counts:
-            return False
-        asked_at = now()
-        with self._session.locking:
-            granted = self._session.perform(LockQueues(held.queue.broker_name, (held.queue,)))
-        with held.lock:
-            if held.queue in granted:
-                held.owned.lease.renew(asked_at)
-            else:
-                held.owned.drop(Drop.LOST)
-            kept = held.owned.keeps_lock(now())
-        if not kept:
-            self._session.attention()
-        return kept
+            return held.owned.keeps_lock(now()) and held.owned.counts

@@ -1,20 +1,20 @@
 """Consuming one message by hand, as an administrator asks for it.
 
 `mqadmin queryMsgByUniqueKey` and `queryMsgById` ask so, given a group (-g) and a member (-d).
-Refused unless the configuration allows it: the message is consumed out of its turn. It runs on the
-queue's lane, so never beside the handler, and changes neither the cache nor the offset.
+Refused unless the configuration allows it: the message is consumed out of its turn. It runs in the
+lane of its queue, or its key, so never beside the handler, and changes neither cache nor offset.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import replace
 
-from orderly.consumer.calling import Called, Caller
+from orderly.consumer.calling import Called
+from orderly.consumer.direct_call import DirectCall
 from orderly.consumer.hooks import Consumed
-from orderly.consumer.session import Held, Session, now
+from orderly.consumer.session import Held, Session
 from orderly.consumer.statistics import ReturnType
-from orderly.consumer.worker import Worker
 from orderly.errors import LifecycleError
 from orderly.model import ReceivedMessage
 from orderly.ordering.results import ConsumeResult
@@ -35,21 +35,19 @@ class DirectConsumption:
 
     Args:
         session: the consumer's shared state.
-        worker: has the queues' lanes.
-        caller: calls the user's handler.
+        ready: called when a queue has something to run.
     """
 
-    def __init__(self, session: Session, worker: Worker, caller: Caller) -> None:
+    def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
         self._session = session
-        self._worker = worker
-        self._caller = caller
+        self._ready = ready
 
     def consume(self, message: ReceivedMessage) -> DirectResult | None:
         """Run the handler on `message` and wait for it; None: not allowed here.
 
         Raises:
             LifecycleError: the message's queue is not held by this member.
-            TimeoutError: the queue's lane did not get to it in time.
+            TimeoutError: its lane did not get to it in time.
         """
         if not self._session.config.allow_direct_consume:
             return None
@@ -60,42 +58,28 @@ class DirectConsumption:
             )
         held.log.warning("a message is consumed by hand", offset=message.queue_offset)
         named = replace(message, namespace=self._session.client.config.namespace)
-        called: Future[Called] = Future()
-        self._worker.submit_direct(held, lambda: self._call(held, named, called))
-        try:
-            return _result(called.result(_PATIENCE))
-        except TimeoutError:
-            called.cancel()  # nobody waits for it any more, so it must not run later
-            raise
-
-    def _call(self, held: Held, message: ReceivedMessage, called: Future[Called]) -> None:
-        if not called.set_running_or_notify_cancel():
-            return
+        call = DirectCall(named)
+        key = self._session.key(named) if held.owned.by_key else None
         with held.lock:
-            lent = held.owned.lend(now())
-        if not lent:
-            called.set_exception(LifecycleError(f"{held.queue} is being given up"))
-            return
-        try:
-            called.set_result(self._caller.call(held, (message,)))
-        finally:
-            with held.lock:
-                held.owned.give_back()
+            held.owned.send_errand(key, call)
+        self._ready(held)
+        return _result(call.wait(_PATIENCE))
 
 
 def _result(called: Called) -> DirectResult:
     consumed = called.consumed
     return DirectResult(
-        _outcome(consumed), called.context.auto_commit, _remark(consumed), consumed.seconds
+        _outcome(called), called.context.auto_commit, _remark(consumed), consumed.seconds
     )
 
 
-def _outcome(consumed: Consumed) -> DirectOutcome:
+def _outcome(called: Called) -> DirectOutcome:
+    consumed = called.consumed
     if consumed.kind is ReturnType.EXCEPTION:
         return DirectOutcome.THROW_EXCEPTION
-    if isinstance(consumed.answer, ConsumeResult):
-        return _OUTCOMES[consumed.answer]
-    return DirectOutcome.RETURN_NULL
+    if called.result is not None:
+        return _OUTCOMES[called.result]
+    return DirectOutcome.RETURN_NULL if consumed.answer is None else DirectOutcome.LATER
 
 
 def _remark(consumed: Consumed) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from orderly.consumer.statistics import ReturnType
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.namespace import is_retry_topic
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.start import RETRY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ConsumerHooks:
 
     def tell(self, name: str, log: Any, queues: Sequence[MessageQueue]) -> None:
         """Call the hook of that name with those of `queues` that the program subscribed."""
-        told = tuple(queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX))
+        told = tuple(queue for queue in queues if not is_retry_topic(queue.topic))
         if told:
             self.call(name, log, told)
 

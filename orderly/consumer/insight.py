@@ -8,11 +8,13 @@ import time
 import traceback
 from importlib.metadata import version
 
+from orderly.consumer.company import Company
 from orderly.consumer.health import Health, QueueHealth
 from orderly.consumer.session import Held, Session, now
 from orderly.model import MessageQueue
+from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
 
@@ -24,24 +26,24 @@ class Insight:
 
     Args:
         session: the consumer's shared state.
+        company: the other members, if it matters how they keep order.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, company: Company | None = None) -> None:
         self._session = session
+        self._company = company
         self._started_at = time.time()
 
     def explain(self) -> tuple[Explanation, ...]:
         """One explanation a queue of the subscribed topics, sorted by queue."""
         found = {held.queue: self._explain(held) for held in self._session.held()}
         for topic, outlook in self._session.outlook.items():
-            if topic.startswith(RETRY_PREFIX):
+            if is_retry_topic(topic):
                 continue
             for queue in outlook.queues:
                 missing = Why.NOT_LOCKED if queue in outlook.share else Why.NOT_OWNED
                 found.setdefault(queue, Explanation(queue, missing))
-        return tuple(
-            found[queue] for queue in sorted(found) if not queue.topic.startswith(RETRY_PREFIX)
-        )
+        return tuple(found[queue] for queue in sorted(found) if not is_retry_topic(queue.topic))
 
     def _explain(self, held: Held) -> Explanation:
         with held.lock:
@@ -62,7 +64,7 @@ class Insight:
             live=state in ("created", "running") and not hung,
             ready=state == "running" and not missing,
             state=state,
-            queues=tuple(self._queue_health(e) for e in explanations if e.offset is not None),
+            queues=self._queue_healths(explanations),
             reasons=(*hung, *missing),
         )
 
@@ -77,23 +79,19 @@ class Insight:
     def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
         if state != "running":
             return [f"the consumer is {state}"]
-        topics = [t for t in self._session.subscriptions if not t.startswith(RETRY_PREFIX)]
+        topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
         unseen = [t for t in topics if t not in self._session.outlook]
-        return [f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen] + [
-            str(e) for e in explanations if e.why in (Why.NOT_LOCKED, Why.LOCK_LOST)
+        mixed = () if self._company is None else self._company.mixed
+        return [
+            *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
+            *(str(e) for e in explanations if e.why in (Why.NOT_LOCKED, Why.LOCK_LOST)),
+            *(f"the group mixes order by key and by queue: {member}" for member in mixed),
         ]
 
-    def _queue_health(self, explanation: Explanation) -> QueueHealth:
-        held = next((h for h in self._session.held() if h.queue == explanation.queue), None)
-        owned = None if held is None else held.owned
-        return QueueHealth(
-            explanation.queue,
-            explanation.why.name,
-            explanation.seconds,
-            explanation.offset,
-            None if owned is None else owned.next_pull,
-            explanation.cached,
-            0 if owned is None else owned.messages.size,
+    def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
+        owned = {held.queue: held.owned for held in self._session.held()}
+        return tuple(
+            _queue_health(e, owned.get(e.queue)) for e in explanations if e.offset is not None
         )
 
     # --- running info --------------------------------------------------------------------------
@@ -119,7 +117,7 @@ class Insight:
         known = {
             RunningProperty.NAME_SERVERS: self._session.client.config.namesrv,
             RunningProperty.ORDERLY: "true",
-            RunningProperty.THREADS: str(config.max_workers),
+            RunningProperty.THREADS: str(config.concurrency),
             RunningProperty.START_TIMESTAMP: str(int(self._started_at * 1000)),
             RunningProperty.CONSUME_TYPE: ConsumeType.PASSIVELY.value,
             RunningProperty.CLIENT_VERSION: f"orderly {version('rocketmq-orderly')} (Python)",
@@ -137,6 +135,18 @@ class Insight:
             consume_failed_tps=figures.failed_per_second,
             consume_failed_messages=figures.failed_last_hour,
         )
+
+
+def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
+    return QueueHealth(
+        explanation.queue,
+        explanation.why.name,
+        explanation.seconds,
+        explanation.offset,
+        None if owned is None else owned.next_pull,
+        explanation.cached,
+        0 if owned is None else owned.messages.size,
+    )
 
 
 def _queue_info(held: Held) -> QueueInfo:
@@ -180,5 +190,5 @@ def held_queues(session: Session) -> tuple[MessageQueue, ...]:
     return tuple(
         held.queue
         for held in session.held()
-        if held.owned.dropped is None and not held.queue.topic.startswith(RETRY_PREFIX)
+        if held.owned.dropped is None and not is_retry_topic(held.queue.topic)
     )

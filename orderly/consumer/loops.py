@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from collections.abc import Callable
 
+from orderly.config import is_async
 from orderly.consumer.calling import Caller
+from orderly.consumer.company import Company
 from orderly.consumer.control import Control
+from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.direct import DirectConsumption
 from orderly.consumer.insight import Insight
 from orderly.consumer.lock_keeper import LockKeeper
@@ -16,15 +20,24 @@ from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.releasing import Releaser
 from orderly.consumer.session import Held, Session, now
+from orderly.consumer.state_topics import StateTopics
 from orderly.consumer.taking import Taker
 from orderly.consumer.worker import Worker
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.context import Handler
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.context import AsyncHandler, Handler
+from orderly.ordering.drop import Drop
 from orderly.remoting.periodic import Periodic
 
 _RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
 _LAST_SAVES = 1.0  # seconds after the deadline of a close in which offsets are still saved
+
+
+def _company(session: Session) -> Company | None:
+    """Who the other members are, where it matters: with order by key, in clustering."""
+    config = session.config
+    if not config.by_key or config.broadcasting:
+        return None
+    return Company(session.client, session.group, config.order, session.log)
 
 
 class Loops:
@@ -32,24 +45,35 @@ class Loops:
 
     Args:
         session: the consumer's shared state; its `attention` is set here.
-        handler: the user's function.
+        handler: the user's function; one that is `async def` runs as coroutines.
         allocate: who gets which queues.
+        state_topics: of the group, with order by key; else None.
     """
 
-    def __init__(self, session: Session, handler: Handler, allocate: Allocation) -> None:
+    def __init__(
+        self,
+        session: Session,
+        handler: Handler | AsyncHandler,
+        allocate: Allocation,
+        state_topics: StateTopics | None,
+    ) -> None:
         self._session = session
         self._attention = threading.Event()
         session.attention = self._on_attention
-        caller = Caller(session, handler)
-        self.worker = Worker(session, caller, self._reopen)
-        self._puller = Puller(session, self.worker.submit)
-        self.control = Control(session, self._puller, self.worker)
-        self.insight = Insight(session)
-        self.direct = DirectConsumption(session, self.worker, caller)
+        engine = Coroutines if is_async(handler) else Worker
+        self.engine = engine(session, Caller(session, handler), self._reopen)
+        session.interrupt = self.engine.interrupt
+        self._puller = Puller(session, self.engine.ready)
+        self.control = Control(session, self._puller, self.engine.ready)
+        company = _company(session)
+        self.insight = Insight(session, company)
+        self.direct = DirectConsumption(session, self.engine.ready)
         self._saver = OffsetSaver(session)
         self.releaser = Releaser(session, self._saver)
-        taker = Taker(session, self._puller.start)
-        rebalancer = Rebalancer(session, allocate, taker, self.releaser, self._again)
+        taker = Taker(session, self._puller.start, self.releaser.drop_outdated, state_topics)
+        rebalancer = Rebalancer(
+            session, allocate, taker, self.releaser, self._again, company=company
+        )
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
         keeper = LockKeeper(session, self._renew_again)
@@ -61,6 +85,11 @@ class Loops:
     ) -> Periodic:
         first_after = interval if first is None else first
         return Periodic(f"{role}-{self._session.group}", interval, work, first_after=first_after)
+
+    def use(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run async handlers on this event loop; before `start`."""
+        if isinstance(self.engine, Coroutines):
+            self.engine.use(loop)
 
     def start(self) -> None:
         """Begin all rounds, the first rebalance at once."""
@@ -99,7 +128,7 @@ class Loops:
     def stop(self) -> None:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
-        self.worker.close()
+        self.engine.close()
         for loop in (self.rounds, self._locks, self._offsets):
             loop.stop()
 

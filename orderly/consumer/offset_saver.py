@@ -1,22 +1,22 @@
 """Commits the offsets of held queues to the broker, every 5 s and when a queue is handed on.
 
-Only offsets go through here that the lease still covers: the broker itself would accept a commit
-from anybody (it has no owner check), so the fence is ours.
+Only offsets go through here that the lease still covers, right after a renewal, and after the
+broker's offset was compared with what we wrote: the broker itself would accept a commit from
+anybody, so the fence is ours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from orderly.consumer.renewing import announce_loss, renew
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import BrokerError, OrderlyError, RemotingError
+from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
-from orderly.ordering.calls import Call, SaveOffset, converse
-from orderly.ordering.handover import hand_on
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.committing import Progress, commit, hand_on
+from orderly.ordering.drop import Drop
 
 
 class OffsetSaver:
@@ -36,16 +36,46 @@ class OffsetSaver:
         if self._session.store_together is not None:
             self._save_together(self._session.store_together)
             return
-        silent: set[str] = set()
+        unsaved: dict[str, list[Held]] = {}
         for held in self._session.held():
-            if held.queue.broker_name in silent or now() >= deadline:
-                continue
-            try:
-                self._save(held)
-            except OrderlyError as error:
-                held.log.warning("offset not saved; it is tried again", error=str(error))
-                if isinstance(error, RemotingError):
-                    silent.add(held.queue.broker_name)
+            if self._progress(held) is not None:
+                unsaved.setdefault(held.queue.broker_name, []).append(held)
+        for holds in unsaved.values():
+            self._save_of_broker(holds, deadline)
+
+    def save(self, held: Held) -> None:
+        """Save one queue's offset; a failure is logged, and tried again in the next round."""
+        if self._session.store_together is None and self._progress(held) is not None:
+            self._save_of_broker([held], math.inf)
+
+    def _save_of_broker(self, holds: Sequence[Held], deadline: float) -> None:
+        if now() >= deadline:
+            return
+        try:
+            with self._session.locking:
+                renew(self._session, holds)
+        except OrderlyError as error:
+            log, broker = self._session.log, holds[0].queue.broker_name
+            log.warning("offsets not saved; it is tried again", broker=broker, error=str(error))
+            return
+        for held in holds:
+            if now() >= deadline or not self._saved(held):
+                return
+
+    def _saved(self, held: Held) -> bool:
+        """Save one queue's offset; returns whether its broker answers."""
+        try:
+            with held.saving:
+                progress = self._progress(held)
+                if progress is not None:
+                    dialogue = commit(held.queue, progress, held.owned.fence, held.memory)
+                    self._session.converse(dialogue)
+        except LockLost as error:
+            self._fenced(held, error)
+        except OrderlyError as error:
+            held.log.warning("offset not saved; it is tried again", error=str(error))
+            return not isinstance(error, RemotingError)
+        return True
 
     def _save_together(self, store: Callable[[dict[MessageQueue, int]], None]) -> None:
         """Save all offsets with one write, where the write is what costs."""
@@ -53,59 +83,59 @@ class OffsetSaver:
             unsaved: dict[Held, int] = {}
             for held in self._session.held():
                 saving.enter_context(held.saving)
-                offset = self._unsaved(held)
-                if offset is not None:
-                    unsaved[held] = offset
+                progress = self._progress(held)
+                if progress is not None:
+                    unsaved[held] = progress.offset
+            if not unsaved:
+                return
             try:
                 store({held.queue: offset for held, offset in unsaved.items()})
             except OrderlyError as error:
                 self._session.log.warning("offsets not saved; tried again", error=str(error))
                 return
             for held, offset in unsaved.items():
-                self._note(held, offset)
-
-    def _save(self, held: Held) -> None:
-        with held.saving:
-            offset = self._unsaved(held)
-            if offset is not None:
-                self._session.perform(SaveOffset(held.queue, offset))
-                self._note(held, offset)
+                held.owned.fence.note(offset)
 
     def hand_on(self, held: Held) -> None:
         """Save the offset of an idle, dropped queue, then give its lock back.
+
+        The caller holds `session.locking`.
 
         Raises:
             OrderlyError: a failure that may pass; the queue may still be locked.
         """
         with held.saving:
-            offset = self._unsaved(held)
+            progress = self._progress(held, closing=True)
+            if progress is not None:
+                renew(self._session, (held,))
+                progress = self._progress(held, closing=True)
             with held.lock:
                 ours = held.owned.keeps_lock(now())
-            refusal = self._converse(held, offset) if ours else None
+            if ours:
+                dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
+                refusal = self._session.converse(dialogue)
+                if refusal is not None:
+                    held.log.error("the offset cannot be saved", error=str(refusal))
             with held.lock:
+                held.released = ours
                 held.owned.drop(Drop.LOST)  # unlocked: whoever waited for `saving` saves no more
-        if refusal is not None:
-            held.log.error("the broker refuses the offset", unsaved=offset, error=str(refusal))
 
-    def _converse(self, held: Held, offset: int | None) -> BrokerError | None:
-        """Save and unlock. An acknowledged save is noted before the unlock.
-
-        The answer to an unlock may be lost: what is repeated then must not save again, over the
-        offset of an heir.
-        """
-
-        def perform(call: Call) -> Any:
-            answer = self._session.perform(call)
-            if isinstance(call, SaveOffset):
-                self._note(held, call.offset)
-            return answer
-
-        return converse(hand_on(held.queue, offset), perform)
-
-    def _note(self, held: Held, offset: int) -> None:
+    def _progress(self, held: Held, *, closing: bool = False) -> Progress | None:
+        """What is to be saved, or None: nothing new, or not ours to save."""
         with held.lock:
-            held.owned.saved(offset)
+            owned = held.owned
+            if not owned.may_save(now()):
+                return None
+            progress = Progress(owned.offset, owned.finished_ahead)
+        written = owned.fence.written
+        if progress.offset != written:
+            return progress
+        if held.memory is None:
+            return None
+        due = held.memory.due(progress.offset, written, progress.finished)
+        return progress if closing or due else None
 
-    def _unsaved(self, held: Held) -> int | None:
+    def _fenced(self, held: Held, error: LockLost) -> None:
         with held.lock:
-            return held.owned.unsaved(now())
+            held.owned.drop(Drop.FENCED)
+        announce_loss(self._session, held, str(error))

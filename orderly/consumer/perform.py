@@ -7,12 +7,15 @@ from typing import Any
 
 from orderly.client.broker import BrokerCalls
 from orderly.consumer.local_offsets import LocalOffsets
+from orderly.consumer.state_calls import append_record, read_records
 from orderly.ordering.calls import (
+    AppendRecord,
     Call,
     LockQueues,
     MaxOffset,
     MinOffset,
     QueryOffset,
+    ReadRecords,
     SaveOffset,
     SearchOffset,
     UnlockQueues,
@@ -30,6 +33,8 @@ def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
         UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
         QueryOffset: lambda call: brokers.query_offset(group, call.queue),
         SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
+        AppendRecord: lambda call: append_record(brokers, group, call),
+        ReadRecords: lambda call: read_records(brokers, group, call),
         **_positions(brokers),
     }
     return lambda call: table[type(call)](call)

@@ -12,14 +12,13 @@ from typing import Any
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig
+from orderly.consumer.company import Company
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import TopicRoute
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.namespace import is_retry_topic
 from orderly.protocol.group_config import GroupConfig
-from orderly.protocol.heartbeat import ALL_TAGS, ConsumeType, MessageModel, Subscription
+from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, ConsumeType, MessageModel, Subscription
 from orderly.protocol.stats_bodies import ConsumerConnections
-
-_TAG = "TAG"
 
 
 def check_start(
@@ -49,6 +48,8 @@ def check_start(
         members = client.admin.consumer_connections(group)
         if members is not None:
             check_members(group, wanted, config, members, log)
+            if not config.broadcasting:
+                Company(client, group, config.order, log).check(members.connections)
 
 
 @contextlib.contextmanager
@@ -81,7 +82,7 @@ def check_filter(client: Client, group: str, subscription: Subscription, log: An
     Raises:
         ConfigError: a broker cannot read it, or does not filter that way.
     """
-    if subscription.expression_type != _TAG:
+    if subscription.expression_type != BY_TAG:
         with _answered(log):
             client.groups.check_filter(group, subscription, client.client_id)
 
@@ -129,7 +130,7 @@ def check_members(
     theirs = {
         topic: subscription
         for topic, subscription in members.subscriptions.items()
-        if not topic.startswith(RETRY_PREFIX)
+        if not is_retry_topic(topic)
     }
     differences = subscription_differences(wanted, theirs)
     if differences:
@@ -155,6 +156,6 @@ def subscription_differences(
 def _shown(subscription: Subscription | None) -> str:
     if subscription is None:
         return "not subscribed"
-    if subscription.expression_type != _TAG:
+    if subscription.expression_type != BY_TAG:
         return f"{subscription.expression_type} {subscription.expression!r}"
     return repr(" || ".join(sorted(subscription.tags)) or ALL_TAGS)

@@ -8,7 +8,7 @@ A pull never carries an offset commit: it would slip past the fence of `offset_s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,9 @@ from functools import partial
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
-from orderly.ordering.owned_queue import Drop, Gate
+from orderly.model import ReceivedMessage
+from orderly.ordering.drop import Drop
+from orderly.ordering.window import Gate
 
 _CONNECTING_THREADS = 4
 
@@ -26,7 +28,7 @@ class Puller:
 
     Args:
         session: the consumer's shared state.
-        arrived: called when a queue has messages and its run was claimed for the caller.
+        arrived: called when a queue has something to hand out.
     """
 
     def __init__(self, session: Session, arrived: Callable[[Held], None]) -> None:
@@ -44,8 +46,10 @@ class Puller:
             self._executor.submit(self._connect_and_pull, held)
 
     def reopen(self, held: Held) -> None:
-        """Pull again a queue that was full."""
-        self._pull(held, may_connect=False)
+        """Pull again a queue that was full, and bodies that were not kept."""
+        if held.owned.wants_pull:
+            self._pull(held, may_connect=False)
+        self._refill(held, may_connect=False)
 
     def close(self) -> None:
         """Begin no further pull. Idempotent."""
@@ -55,6 +59,7 @@ class Puller:
     def _connect_and_pull(self, held: Held) -> None:
         try:
             self._pull(held, may_connect=True)
+            self._refill(held, may_connect=True)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
 
@@ -70,17 +75,9 @@ class Puller:
             self._session.attention()
 
     def _send(self, held: Held, offset: int, *, may_connect: bool) -> None:
-        session = self._session
-        query = PullQuery(
-            session.group,
-            held.queue,
-            offset,
-            session.config.pull_batch,
-            held.subscription,
-        )
         try:
-            sent = session.client.brokers.pull(
-                query, partial(self._replied, held), may_connect=may_connect
+            sent = self._session.client.brokers.pull(
+                self._query(held, offset), partial(self._replied, held), may_connect=may_connect
             )
         except OrderlyError as error:
             self._failed(held, error)
@@ -90,33 +87,142 @@ class Puller:
                 held.owned.pull_failed()
             self.start(held)
 
+    def _query(self, held: Held, offset: int) -> PullQuery:
+        session = self._session
+        batch, wanted = session.config.pull_batch, held.subscription
+        return PullQuery(session.group, held.queue, offset, batch, wanted)
+
     def _replied(self, held: Held, reply: PullResult | OrderlyError) -> None:
         try:
             if isinstance(reply, OrderlyError):
                 self._failed(held, reply)
             elif reply.status is PullStatus.OFFSET_ILLEGAL:
-                self._offset_illegal(held, reply.next_offset)
+                was_legal = reply.min_offset <= held.owned.next_pull <= reply.max_offset
+                self._offset_illegal(held, reply.next_offset, reset=was_legal)
             else:
                 self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
 
     def _take_in(self, held: Held, reply: PullResult) -> None:
-        messages = reply.messages
+        messages = self._wanted(held, reply)
         if messages:
             seconds = now() - held.owned.pulled_at
             self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
+        keys: list[Hashable] | None = None
+        failure: Exception | None = None
+        next_offset = reply.next_offset
+        if held.owned.by_key:
+            keys, failure = self._keys(messages)
+            if failure is not None:
+                messages = messages[: len(keys) + 1]
+                next_offset = messages.pop().queue_offset
+        with held.lock:
+            ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys)
+        if ready:
+            self._arrived(held)
+        if failure is None:
+            self._pull(held, may_connect=False)
+        else:
+            self._without_key(held, next_offset, failure)
+
+    def _wanted(self, held: Held, reply: PullResult) -> list[ReceivedMessage]:
+        messages = reply.messages
         if self._namespace:
             messages = [replace(message, namespace=self._namespace) for message in messages]
         if held.subscription.tags:  # the broker filters by hash; collisions get through
             messages = [m for m in messages if held.subscription.matches(m.tags)]
-        with held.lock:
-            run = held.owned.pulled(messages, reply.next_offset, reply.max_offset)
-        if run:
-            self._arrived(held)
-        self._pull(held, may_connect=False)
+        return messages
 
-    def _offset_illegal(self, held: Held, correct: int) -> None:
+    def _keys(self, messages: list[ReceivedMessage]) -> tuple[list[Hashable], Exception | None]:
+        """The key of each message, up to the first one that has none by the user's function."""
+        keys: list[Hashable] = []
+        try:
+            for message in messages:
+                key = self._session.key(message)
+                hash(key)
+                keys.append(key)
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+            return keys, error
+        return keys, None
+
+    def _without_key(self, held: Held, offset: int, error: Exception) -> None:
+        """Wait in front of a message of which nobody knows behind which others it has to wait."""
+        retry = self._session.config.pull_retry
+        held.log.error(
+            "the key function failed; the queue waits in front of the message",
+            offset=offset,
+            error=f"{type(error).__name__}: {error}"[:200],
+            retry_in_seconds=retry,
+        )
+        self._session.client.schedule.after(retry, partial(self.start, held))
+
+    # --- bodies that were not kept -------------------------------------------------------------
+
+    def _refill(self, held: Held, *, may_connect: bool) -> None:
+        if self._closed:
+            return
+        with held.lock:
+            asked = held.owned.refill_gate()
+        if asked is None:
+            return
+        query = replace(self._query(held, asked), suspend=0.0)
+        try:
+            sent = self._session.client.brokers.pull(
+                query, partial(self._refilled, held, asked), may_connect=may_connect
+            )
+        except Exception as error:  # noqa: BLE001 - as in `_connect_and_pull`
+            self._refill_failed(held, asked, error)
+            return
+        if not sent:
+            self._refill_later(held, asked)
+
+    def _refilled(self, held: Held, asked: int, reply: PullResult | OrderlyError) -> None:
+        try:
+            if isinstance(reply, OrderlyError):
+                self._refill_failed(held, asked, reply)
+            else:
+                self._take_in_bodies(held, asked, reply)
+        except Exception as error:  # noqa: BLE001 - as in `_replied`
+            self._refill_failed(held, asked, error)
+
+    def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
+        reset = reply.status is PullStatus.OFFSET_ILLEGAL and reply.min_offset <= asked
+        if reset:
+            self._offset_illegal(held, reply.next_offset, reset=True)
+        with held.lock:
+            end = asked if reset else reply.next_offset
+            missing = held.owned.refilled(asked, self._wanted(held, reply), end)
+        if missing:
+            held.log.error(
+                "messages were deleted by the broker before their key's turn came; they are lost",
+                offsets=missing[:20],
+                count=len(missing),
+                oldest_left=reply.min_offset,
+            )
+        self._arrived(held)
+        self.reopen(held)  # where bodies are lost the offset moved on
+
+    def _refill_failed(self, held: Held, asked: int, error: Exception) -> None:
+        held.log.warning(
+            "bodies not pulled again; it is tried again",
+            error=str(error),
+            exc_info=None if isinstance(error, OrderlyError) else error,
+        )
+        retry = self._session.config.pull_retry
+        self._session.client.schedule.after(retry, partial(self._refill_later, held, asked))
+
+    def _refill_later(self, held: Held, asked: int) -> None:
+        """Try again on a thread that may connect; until then the refill counts as under way."""
+        with held.lock:
+            held.owned.refilled(asked, (), asked)
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._executor.submit(partial(self._refill, held, may_connect=True))
+
+    def _offset_illegal(self, held: Held, correct: int, *, reset: bool) -> None:
+        again = self._session.find(held.queue)
+        if reset and held.released and again is not None:
+            held = again  # a pull of our former ownership was told what is for the present one
         with held.lock:
             before = held.owned.next_pull
             changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)

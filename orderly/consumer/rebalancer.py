@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from orderly.consumer.company import Company
 from orderly.consumer.releasing import Releaser
 from orderly.consumer.session import Outlook, Session
 from orderly.consumer.taking import Taker
 from orderly.errors import OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
+from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.drop import Drop
 from orderly.ordering.rebalance import Plan, my_share, plan
-from orderly.ordering.start import RETRY_PREFIX
 
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
@@ -31,6 +32,7 @@ class Rebalancer:
         allocate: who gets which queues.
         taker, releaser: carry the difference out.
         again: asks for another round after some seconds.
+        company: looks at members that join; None: none can disturb us.
     """
 
     def __init__(
@@ -40,12 +42,15 @@ class Rebalancer:
         taker: Taker,
         releaser: Releaser,
         again: Callable[[float], None],
+        *,
+        company: Company | None = None,
     ) -> None:
         self._session = session
         self._allocate = allocate
         self._taker = taker
         self._releaser = releaser
         self._again = again
+        self._company = company
         self._idle_reported: set[str] = set()
         self._unlisted = 0
 
@@ -88,9 +93,12 @@ class Rebalancer:
         for held in session.held():
             if held.queue in changes.revoked:
                 self._releaser.drop(held, Drop.REVOKED)
-        taken = self._taker.take(changes.gained, subscription)
-        if changes.revoked or taken:
+        usable = self._taker.with_state(topic, outlook.share)
+        gained = tuple(queue for queue in changes.gained if queue in usable)
+        taken = self._taker.take(gained, subscription)
+        if changes.revoked:
             self._taker.split_limits(topic)
+        if changes.revoked or taken:
             session.client.heartbeat.heartbeat_now()
         return len(taken) == len(changes.gained)
 
@@ -106,6 +114,8 @@ class Rebalancer:
             self._report_unlisted(topic, members)
             return None
         self._unlisted = 0
+        if self._company is not None and not is_retry_topic(topic):
+            self._company.changed(members)
         return Outlook(queues, share, members)
 
     def _plan(self, topic: str, share: frozenset[MessageQueue]) -> Plan:
@@ -115,7 +125,7 @@ class Rebalancer:
         return plan(share, active, leaving)
 
     def _report(self, topic: str, error: OrderlyError) -> None:
-        if topic.startswith(RETRY_PREFIX) and isinstance(error, TopicNotFound):
+        if is_retry_topic(topic) and isinstance(error, TopicNotFound):
             return  # the broker makes the retry topic with the group's first heartbeat
         self._session.log.warning(
             "rebalance failed; the assignment stays", subscribed=topic, error=str(error)
@@ -135,7 +145,7 @@ class Rebalancer:
     def _report_idle(self, topic: str, outlook: Outlook) -> None:
         if outlook.share:
             self._idle_reported.discard(topic)
-        elif topic not in self._idle_reported and not topic.startswith(RETRY_PREFIX):
+        elif topic not in self._idle_reported and not is_retry_topic(topic):
             self._idle_reported.add(topic)
             self._session.log.warning(
                 "more members than queues: this member is idle",

@@ -1,7 +1,8 @@
-"""Gives queues up: stop handing out, wait for the handler, save the offset, unlock.
+"""Gives queues up: stop handing out, wait for the handlers, save the offset, unlock at once.
 
-The lock is kept and renewed until the handler has ended, however long that takes (Java unlocks by
-force 20 s after the last renewal, beside the running handler).
+The lock is kept and renewed until the handlers have ended, however long that takes (Java unlocks by
+force 20 s after the last renewal, beside the running handler; here only if `force_unlock_after`
+says so). At the handover's deadline the offset is saved, and the log names who is waited for.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 
 from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.renewing import announce_loss
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError, RemotingError
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.drop import NOT_OURS, Drop
 
 _FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING})
 _WORTH_A_WARNING = frozenset({Drop.STALLED})
@@ -77,19 +79,25 @@ class Releaser:
     def _tell_losses(self) -> None:
         """Tell the program at once, also while a handler still runs: it may want to stop it."""
         for held in self._session.held():
-            if held.owned.dropped is Drop.LOST and not held.loss_told:
+            with held.lock:
+                lost = held.owned.dropped in NOT_OURS and not held.released
+            if lost and not held.loss_told:
                 held.loss_told = True
+                announce_loss(self._session, held, "noticed late")
                 self._session.hooks.tell("lost", held.log, (held.queue,))
 
     def _release(self, held: Held, silent: set[str]) -> bool:
         with held.lock:
             idle, reason = held.owned.idle, held.owned.dropped
         assert reason is not None, "only dropped queues are released"
-        if not idle:
-            self._note_busy(held)
+        forced = not idle and self._waited_out(held, reason)
+        if not idle and not forced:
             return False
         if held.queue.broker_name in silent and reason is not Drop.LOST:
             return False
+        if forced:  # before anybody else can have it
+            held.lost.set()
+            self._session.interrupt(held)
         try:
             with self._session.locking:
                 self._saver.hand_on(held)
@@ -101,17 +109,41 @@ class Releaser:
                 silent.add(held.queue.broker_name)
             return False
         held.log.info("queue released", reason=reason.value)
-        if reason is not Drop.LOST:
+        if reason not in NOT_OURS:
             self._session.hooks.tell("revoked", held.log, (held.queue,))
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return reason in _FOR_GOOD
 
-    def _note_busy(self, held: Held) -> None:
-        """Say once for each doubling of the wait that a handler holds a queue back."""
+    def _waited_out(self, held: Held, reason: Drop) -> bool:
+        """Whether to unlock beside a running handler: only if the user says so, with a warning."""
+        config = self._session.config
+        force_after = config.force_unlock_after if reason in _FOR_GOOD else None
+        held.left_at = now() if held.left_at is None else held.left_at
         held.failed_releases += 1
-        since = held.owned.handling_since
-        if since is not None and held.failed_releases.bit_count() == 1:
-            held.log.info(
-                "the queue stays locked until its handler ends",
-                handler_running_seconds=round(now() - since, 1),
+        if held.failed_releases.bit_count() == 1:  # once for each doubling of the wait
+            held.log.info("the queue stays locked until its handler ends", **self._handler(held))
+        waited = now() - held.left_at
+        if force_after is not None and waited >= force_after:
+            held.log.error(
+                "unlocked beside a running handler: its key may now be handled twice at a time",
+                **self._handler(held),
             )
+            return True
+        if not held.overdue and waited >= min(config.handover_timeout, config.lock_trust):
+            held.overdue = True
+            held.log.warning(
+                "the handover's deadline has passed: its offset is saved, a handler holds it back",
+                **self._handler(held),
+            )
+            self._saver.save(held)
+        return False
+
+    def _handler(self, held: Held) -> dict[str, object]:
+        """Which handler is waited for: the message it began with, and for how long it has run."""
+        with held.lock:
+            running, since = held.owned.messages.oldest, held.owned.handling_since
+        return {
+            "offset": None if running is None else running.queue_offset,
+            "key": None if running is None else running.sharding_key,
+            "handler_running_seconds": None if since is None else round(now() - since, 1),
+        }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +13,12 @@ from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.statistics import Statistics
 from orderly.log import get_logger, where
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import Answer, Call, Dialogue, converse
+from orderly.ordering.context import Tenure
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.state_memory import Memory
 from orderly.protocol.heartbeat import Subscription
 
 # The system's monotonic clock; CLOCK_BOOTTIME also counts the time a machine was suspended, in
@@ -27,6 +29,11 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def now() -> float:
     """Seconds on a clock that never goes back."""
     return time.clock_gettime(_CLOCK)
+
+
+def sharding_key(message: ReceivedMessage) -> Hashable:
+    """Return the key a producer sent with the message, or None: the usual unit of order."""
+    return message.sharding_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,10 @@ def _new_lock() -> threading.Lock:
     return threading.Lock()
 
 
+def _new_event() -> threading.Event:
+    return threading.Event()
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """One queue this consumer holds, with its locks.
@@ -56,8 +67,13 @@ class Held:
     Lock order: `Session.locking`, `saving`, `lock`. `lock` guards `owned` and is never held
     during a call to the broker or the handler; `saving` is held during offset commits, so that
     two commits of one queue are never in flight together (the broker could apply them in either
-    order). `direct` holds what an administrator wants consumed by hand; the queue's run does it
-    between two batches.
+    order).
+
+    Attributes:
+        memory: writes down what is finished ahead; None: nothing is (order by queue).
+        tenure: what its handlers may ask while they run.
+        lost: set once the queue is no longer ours.
+        left_at: when it was found dropped (seconds), or None.
     """
 
     owned: OwnedQueue
@@ -65,11 +81,14 @@ class Held:
     log: Any
     lock: threading.Lock = field(default_factory=_new_lock)
     saving: threading.Lock = field(default_factory=_new_lock)
-    loss_announced: bool = False
+    memory: Memory | None = None
+    tenure: Tenure | None = None
+    lost: threading.Event = field(default_factory=_new_event)
     loss_told: bool = False
+    left_at: float | None = None
+    overdue: bool = False
     failed_releases: int = 0
     released: bool = False
-    direct: deque[Callable[[], None]] = field(default_factory=deque)
 
     @property
     def queue(self) -> MessageQueue:
@@ -84,6 +103,8 @@ class Session:
         hooks: the program's.
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
+        interrupt: called when a queue is lost, to stop its handlers where that is possible.
+        key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
@@ -103,6 +124,7 @@ class Session:
         perform: Callable[[Call], Any],
         hooks: ConsumerHooks,
         *,
+        key: Callable[[ReceivedMessage], Hashable] = sharding_key,
         store_together: Callable[[dict[MessageQueue, int]], None] | None = None,
     ) -> None:
         self.group = group
@@ -111,6 +133,8 @@ class Session:
         self.consume_from = parse_consume_from(config.consume_from)
         self.log = get_logger("orderly.consumer", client_id=client.client_id, **where(group))
         self.attention: Callable[[], None] = lambda: None
+        self.interrupt: Callable[[Held], None] = lambda _: None
+        self.key = key
         self.subscriptions: dict[str, Subscription] = {}
         self.perform = perform
         self.hooks = hooks
@@ -124,6 +148,10 @@ class Session:
         self._lock = threading.Lock()
         self._held: dict[MessageQueue, Held] = {}
 
+    def by_key(self, topic: str) -> bool:
+        """Whether a topic's queues have a lane for each key; the group's retry topic never has."""
+        return self.config.by_key and not is_retry_topic(topic)
+
     def converse(self, dialogue: Dialogue[Answer]) -> Answer:
         """Run a dialogue with the brokers; blocks.
 
@@ -132,11 +160,14 @@ class Session:
         """
         return converse(dialogue, self.perform)
 
-    def add(self, owned: OwnedQueue, subscription: Subscription) -> Held:
+    def add(
+        self, owned: OwnedQueue, subscription: Subscription, memory: Memory | None = None
+    ) -> Held:
         """Hold a queue whose lock was granted and whose start is known."""
         queue = owned.queue
         self.renew_version()
-        held = Held(owned, subscription, self.log.bind(**where(self.group, queue)))
+        log = self.log.bind(**where(self.group, queue))
+        held = Held(owned, subscription, log, memory=memory)
         with self._lock:
             if queue in self.paused:
                 owned.pause()

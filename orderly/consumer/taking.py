@@ -12,13 +12,16 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from orderly.consumer.session import Held, Session, now
+from orderly.consumer.state_topics import StateTopics
+from orderly.consumer.tenure import QueueTenure
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, UnlockQueues
 from orderly.ordering.flow import queue_limits
 from orderly.ordering.handover import find_start
+from orderly.ordering.inheritance import Inheritance, take_over
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.rebalance import by_broker
 from orderly.ordering.start import for_later_queue
 from orderly.protocol.heartbeat import Subscription
@@ -30,11 +33,21 @@ class Taker:
     Args:
         session: the consumer's shared state.
         start_pulling: called for each queue taken.
+        drop_outdated: gives up what is held otherwise than it is subscribed.
+        state_topics: where what is finished ahead is remembered; None: order by queue.
     """
 
-    def __init__(self, session: Session, start_pulling: Callable[[Held], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        start_pulling: Callable[[Held], None],
+        drop_outdated: Callable[[], None],
+        state_topics: StateTopics | None = None,
+    ) -> None:
         self._session = session
         self._start_pulling = start_pulling
+        self._drop_outdated = drop_outdated
+        self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
@@ -46,6 +59,15 @@ class Taker:
         for topic in topics:
             self._known.pop(topic, None)
 
+    def with_state(self, topic: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those of `queues` that may be taken: by key, only where the state can be kept.
+
+        Looked at in every round, so that a state topic that was deleted is made again.
+        """
+        if self._state_topics is None or not self._session.by_key(topic):
+            return frozenset(queues)
+        return frozenset(self._state_topics.ready(queues))
+
     def take(
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
     ) -> list[MessageQueue]:
@@ -56,7 +78,9 @@ class Taker:
                 taken += self._take(LockQueues(broker_name, of_broker), subscription)
             except OrderlyError as error:
                 self._session.log.warning("queues not locked", broker=broker_name, error=str(error))
-        self._announce(taken)
+        if taken:
+            self.split_limits(subscription.topic)
+            self._announce(taken)
         return [held.queue for held in taken]
 
     def split_limits(self, topic: str) -> None:
@@ -76,13 +100,9 @@ class Taker:
 
     def _announce(self, taken: list[Held]) -> None:
         """Tell the program first: what its hook prepares must be there before a message is."""
-        queues = [held.queue for held in taken]
-        self._session.hooks.tell("assigned", self._session.log, queues)
-        current = self._session.subscriptions
+        self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
+        self._drop_outdated()  # what was subscribed otherwise meanwhile
         for held in taken:
-            if current.get(held.queue.topic) is not held.subscription:  # changed meanwhile
-                with held.lock:
-                    held.owned.drop(Drop.RESUBSCRIBED)
             self._start_pulling(held)
 
     def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
@@ -106,24 +126,58 @@ class Taker:
     def _begin(
         self, queue: MessageQueue, asked_at: float, subscription: Subscription
     ) -> Held | None:
-        session = self._session
         try:
-            start = session.converse(find_start(queue, self._position(queue)))
+            inherited = self._inherit(queue)
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
-            session.log.warning("start offset unknown", queue=str(queue), error=str(error))
+            self._session.log.warning("start unknown", queue=str(queue), error=str(error))
+            inherited = None
+        if inherited is None:
             self._give_back(queue)
             return None
+        config, by_key = self._session.config, self._session.by_key(queue.topic)
         owned = OwnedQueue(
             queue,
-            start,
-            Lease(asked_at, math.inf if session.config.broadcasting else session.config.lock_trust),
-            max_messages=session.config.pull_threshold,
-            max_bytes=session.config.pull_threshold_bytes,
+            inherited.start,
+            Lease(asked_at, math.inf if config.broadcasting else config.lock_trust),
+            max_messages=config.pull_threshold,
+            max_bytes=config.pull_threshold_bytes,
+            by_key=by_key,
+            max_runs=config.concurrency if by_key else 1,
+            max_span=config.max_span,
+            finished=inherited.finished,
+            stored=inherited.stored,
         )
-        held = session.add(owned, subscription)
-        held.log.info("queue assigned", start=start)
+        held = self._session.add(owned, subscription, inherited.memory)
+        held.tenure = QueueTenure(self._session, held)
+        self._report(held, inherited)
         return held
+
+    def _inherit(self, queue: MessageQueue) -> Inheritance | None:
+        """Where the queue goes on, and what is finished ahead of that; None: it is not ours."""
+        session, position = self._session, self._position(queue)
+        if self._state_topics is None or not session.by_key(queue.topic):
+            start = session.converse(find_start(queue, position))
+            return Inheritance(start=start, stored=start)
+        state_queue = self._state_topics.queue_of(queue)
+        return session.converse(take_over(queue, state_queue, session.client.client_id, position))
+
+    def _report(self, held: Held, inherited: Inheritance) -> None:
+        token = None if inherited.memory is None else inherited.memory.token
+        ahead = sum(end - start for start, end in inherited.finished)
+        details = {} if token is None else {"token": token, "finished_ahead": ahead}
+        held.log.info("queue assigned", start=inherited.start, **details)
+        if inherited.reset:
+            held.log.warning(
+                "the committed offset was set by somebody else; what was finished ahead of it is"
+                " delivered again",
+                start=inherited.start,
+            )
+        if inherited.damaged:
+            held.log.error(
+                "the queue's state record is damaged; what was finished ahead is delivered again",
+                start=inherited.start,
+            )
 
     def _position(self, queue: MessageQueue) -> str | datetime:
         position = self._session.consume_from

@@ -1,11 +1,11 @@
 """PURE: what an answer of the function means, and what becomes of the message.
 
     answer of the last attempt      below the limit      at the limit
-    Done                            go on                go on
+    Ack                             go on                go on
     Suspend(seconds)                wait `seconds`       wait `seconds`
     Suspend()                       growing wait         growing wait
     DeadLetter, Block               as answered          as answered
-    failed (raise, Again, foreign)  growing wait         `then`: DeadLetter or Block
+    failed (raise, Fail, foreign)   growing wait         `then`: DeadLetter or Block
     failed by a fatal exception     `then`               `then`
 
 Block is a wait of `max_suspend` with a problem to tell.
@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orderly.listener.outcomes import Again, Block, DeadLetter, Done, Suspend
+from orderly.listener.outcomes import Block
 from orderly.listener.rules import Rules
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +28,41 @@ class Failed:
     fatal: bool = False
 
 
-Answer = Done | Suspend | DeadLetter | Block | Failed
+Tried = Ack | Suspend | DeadLetter | Block | Failed
+"""What an attempt came to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Suspend the queue for `seconds`. `problem` says what blocks it, None: nothing to report."""
+    """Suspend the queue, or the key. `problem` says what blocks it, None: nothing to report."""
 
     seconds: float
     problem: str | None = None
 
 
-Decision = Done | Wait | DeadLetter
+Decision = Ack | Wait | DeadLetter
 
 
-def read_answer(answer: object) -> Answer:
+def read_answer(answer: object, longest: float) -> Tried:
     """Return the answer if it is a final one; anything else is a failed attempt.
 
-    The reason names the value's type only: the value may be the message's body.
+    The reason names a foreign value's type only: the value may be the message's body.
+
+    Args:
+        answer: of the function.
+        longest: seconds that the consumer lets a message wait.
     """
-    if isinstance(answer, Done | Suspend | DeadLetter | Block):
+    if isinstance(answer, Suspend) and answer.seconds is not None and answer.seconds > longest:
+        return Failed(f"answered Suspend({answer.seconds:g}); {longest:g} s is the longest here")
+    if isinstance(answer, Ack | Suspend | DeadLetter | Block):
         return answer
-    if isinstance(answer, Again):
-        return Failed("answered Again")
+    if isinstance(answer, Fail):
+        return Failed(answer.reason)
     kind = answer.__name__ if isinstance(answer, type) else type(answer).__name__
-    return Failed(f"answered {kind}, which is no outcome; `return Done()` acknowledges")
+    return Failed(f"answered {kind}, which is no outcome; `return Ack()` acknowledges")
 
 
-def decide(answer: Answer, failures: int, rules: Rules) -> Decision:
+def decide(answer: Tried, failures: int, rules: Rules) -> Decision:
     """Return what becomes of the message.
 
     Args:
@@ -73,7 +81,7 @@ def decide(answer: Answer, failures: int, rules: Rules) -> Decision:
             return _settled(answer, rules)
 
 
-def _settled(answer: Done | DeadLetter | Block, rules: Rules) -> Decision:
+def _settled(answer: Ack | DeadLetter | Block, rules: Rules) -> Decision:
     if isinstance(answer, Block):
         return Wait(rules.max_suspend, problem=answer.reason)
     return answer

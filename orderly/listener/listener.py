@@ -18,12 +18,13 @@ from tenacity import (
 
 from orderly.config import check_function
 from orderly.config.fields import require
-from orderly.listener.decide import Answer, Failed, decide, read_answer
-from orderly.listener.outcomes import Attempt, Block, DeadLetter, Done, Outcome
+from orderly.listener.decide import Failed, Tried, decide, read_answer
+from orderly.listener.outcomes import Attempt, Block, Outcome
 from orderly.listener.rules import Retry, Rules
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.outcomes import Ack, DeadLetter
 from orderly.ordering.results import ConsumeResult
 
 Function = Callable[[ReceivedMessage, Attempt], Outcome]
@@ -35,25 +36,27 @@ class Listener:
 
         def ship(message, attempt):
             ...
-            return Done()
+            return Ack()
 
         OrderlyConsumer("shipping", Listener(ship, then=DeadLetter))
 
-    A failing message is tried again in place, then suspends its queue, longer each time, and at the
-    limit `then` decides. Nothing behind it in its queue runs before. Only `Done()` acknowledges.
+    A failing message is tried again in place, then suspends its queue (ordered by key: its key),
+    longer each time, and at the limit `then` decides. Nothing behind it runs before. Only `Ack()`
+    acknowledges.
     Deliveries are counted in the consumer's memory. Leave the consumer's `max_reconsume_times` at
     None: it would make a dead letter of a message whatever `then` says.
 
-    Thread-safe: it keeps nothing between two calls; the function must be too, for queues run side
-    by side.
+    Thread-safe: it keeps nothing between two calls; the function must be too, for queues, or
+    keys, run side by side.
 
     Args:
         function: called with (message, attempt); answers with an Outcome. An Exception, None or
             anything else is a failure. KeyboardInterrupt and SystemExit are passed on.
         retry: the attempts in place.
-        suspend: seconds the queue waits after the first failed delivery, 0.01 to 30; doubled by
-            each further one.
-        max_suspend: the longest wait, up to 30 seconds.
+        suspend: seconds to wait after the first failed delivery, 0.01 or more; doubled by each
+            further one.
+        max_suspend: the longest wait, up to 3600 seconds. A consumer by queue waits no longer than
+            30 whatever this says.
         limit: failed deliveries after which the next one is the last; None: there is none.
         then: what happens at the limit, and after a fatal exception: `Block` (tried again every
             `max_suspend` seconds, with an error event each time) or `DeadLetter`.
@@ -101,41 +104,44 @@ class Listener:
         """Run one message; returns what ends the batch, or None: the message is done."""
         at = where(context.group, message.queue, message)
         # Shared by all threads: tenacity keeps the state of a call per thread.
-        answer: Answer = self._retrying(self._attempt, message, itertools.count(1), at)
-        decision = decide(answer, message.reconsume_times, self._rules)
-        if isinstance(decision, Done):
+        tried: Tried = self._retrying(
+            self._attempt, message, itertools.count(1), at, context.max_suspend
+        )
+        decision = decide(tried, message.reconsume_times, self._rules)
+        if isinstance(decision, Ack):
             return None
         if isinstance(decision, DeadLetter):
             return context.dead_letter(message, decision.reason)
+        seconds = min(decision.seconds, context.max_suspend)
         if decision.problem is not None:
             self._log.error(
                 "the message blocks its queue",
                 **at,
                 reason=decision.problem,
-                seconds=decision.seconds,
+                seconds=seconds,
             )
-        return context.suspend(decision.seconds)
+        return context.suspend(seconds)
 
     def _attempt(
-        self, message: ReceivedMessage, numbers: Iterator[int], at: dict[str, Any]
-    ) -> Answer:
+        self, message: ReceivedMessage, numbers: Iterator[int], at: dict[str, Any], longest: float
+    ) -> Tried:
         attempt = Attempt(next(numbers), delivery=message.reconsume_times + 1)
         raised: Exception | None = None
         try:
-            answer = read_answer(self._function(message, attempt))
+            tried = read_answer(self._function(message, attempt), longest)
         except Exception as error:  # noqa: BLE001 - whatever the function raises is a failure
             raised = error
-            answer = Failed(_shown(error), fatal=isinstance(error, self._fatal))
-        if isinstance(answer, Failed):
+            tried = Failed(_shown(error), fatal=isinstance(error, self._fatal))
+        if isinstance(tried, Failed):
             self._log.warning(
                 "attempt failed",
                 **at,
                 attempt_in_place=attempt.number,
-                reason=answer.reason,
-                fatal=answer.fatal,
+                reason=tried.reason,
+                fatal=tried.fatal,
                 exc_info=raised,
             )
-        return answer
+        return tried
 
 
 def _retrying(retry: Retry, sleep: Callable[[float], None]) -> Retrying:
@@ -144,7 +150,7 @@ def _retrying(retry: Retry, sleep: Callable[[float], None]) -> Retrying:
         stop=stop_after_attempt(retry.attempts) | stop_before_delay(retry.max_seconds),
         wait=wait_exponential(multiplier=retry.first_wait, max=retry.max_wait)
         + wait_random(0, retry.first_wait),
-        retry=retry_if_result(lambda answer: isinstance(answer, Failed) and not answer.fatal),
+        retry=retry_if_result(lambda tried: isinstance(tried, Failed) and not tried.fatal),
         retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
 

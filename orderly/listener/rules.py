@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.config.fields import require
-from orderly.config.numbers import check_count, check_number
-from orderly.listener.outcomes import Block, DeadLetter
-from orderly.ordering.context import MAX_SUSPEND, MIN_SUSPEND
-
-_DOUBLINGS = 12  # from 0.01 s, the shortest wait, past 30 s, the longest; more would overflow
+from orderly.config.numbers import MAX_LANE_SUSPEND, MIN_SUSPEND, check_count, check_number
+from orderly.listener.outcomes import Block
+from orderly.ordering.backoff import doubled
+from orderly.ordering.outcomes import DeadLetter
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry in place: the function runs again in its thread, before the queue is suspended.
+    """Retry in place: the function runs again in its thread, before the queue (or the key) waits.
 
     Attributes:
         attempts: calls of the function per delivery, the first one included.
@@ -61,8 +60,8 @@ class Rules:
     then: type[Block | DeadLetter]
 
     def __post_init__(self) -> None:
-        check_number("suspend", self.suspend, MIN_SUSPEND, MAX_SUSPEND)
-        check_number("max_suspend", self.max_suspend, MIN_SUSPEND, MAX_SUSPEND)
+        check_number("suspend", self.suspend, MIN_SUSPEND, MAX_LANE_SUSPEND)
+        check_number("max_suspend", self.max_suspend, MIN_SUSPEND, MAX_LANE_SUSPEND)
         require(self.suspend <= self.max_suspend, "suspend must not be above max_suspend")
         if self.limit is not None:
             check_count("limit", self.limit, 0)
@@ -73,7 +72,7 @@ class Rules:
 
     def wait(self, failures: int) -> float:
         """Seconds the queue waits when there were `failures` failed deliveries before."""
-        return min(self.suspend * 2.0 ** min(failures, _DOUBLINGS), self.max_suspend)
+        return doubled(failures + 1, self.suspend, self.max_suspend)
 
     def at_limit(self, failures: int) -> bool:
         """Whether a delivery that fails after `failures` others is the last."""

@@ -69,7 +69,52 @@ class SearchOffset:
     moment: datetime
 
 
-Call = LockQueues | UnlockQueues | QueryOffset | SaveOffset | MinOffset | MaxOffset | SearchOffset
+@dataclass(frozen=True, slots=True)
+class AppendRecord:
+    """Store one record in a queue of the state topic. Answer: int, its queue offset."""
+
+    queue: MessageQueue
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """One block of a state queue's records from `offset` on. Answer: RecordsRead.
+
+    With `wait` the broker may hold the answer for some seconds until a record comes.
+    """
+
+    queue: MessageQueue
+    offset: int
+    wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRead:
+    """The answer to ReadRecords.
+
+    Attributes:
+        records: queue offset and body of each, rising; empty if there is none (yet).
+        next_offset: where to read on.
+        min_offset: the oldest record the broker still has.
+    """
+
+    records: tuple[tuple[int, bytes], ...]
+    next_offset: int
+    min_offset: int
+
+
+Call = (
+    LockQueues
+    | UnlockQueues
+    | QueryOffset
+    | SaveOffset
+    | MinOffset
+    | MaxOffset
+    | SearchOffset
+    | AppendRecord
+    | ReadRecords
+)
 Answer = TypeVar("Answer")
 Dialogue = Generator[Call, Any, Answer]
 

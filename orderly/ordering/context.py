@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from orderly.errors import ConfigError
+from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.outcomes import Answer
 from orderly.ordering.results import ConsumeResult
 
-MIN_SUSPEND = 0.01
-MAX_SUSPEND = 30.0
+
+class Lost(Protocol):
+    """Whether the queue was lost. A threading.Event is one."""
+
+    def is_set(self) -> bool:
+        """Whether it is lost by now."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block for up to `timeout` seconds, None: for ever; returns whether it is lost."""
+
+
+class Tenure(Protocol):
+    """One ownership of a queue, from taking it to giving it up or losing it. Thread-safe.
+
+    The attributes are those of `ConsumeContext` that have the same names.
+    """
+
+    @property
+    def token(self) -> int | None:
+        """Rises with each taking of the queue."""
+
+    @property
+    def deadline(self) -> float:
+        """Until when nobody else can own the queue."""
+
+    @property
+    def lost(self) -> Lost:
+        """Set when the queue is no longer ours."""
+
+    def extend(self) -> float:
+        """Renew the queue's lock now; returns the new deadline; raises LockLost."""
+
+
+class _NeverLost:
+    """What a context without a tenure has: nothing is owned, so nothing is lost."""
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+        return False
+
+
+_NEVER_LOST = _NeverLost()
 
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """One call of a handler. Used by that call's thread only.
+    """One call of a handler. Used by that call's thread or coroutine only.
+
+    Made by hand, in a test of a handler, it has no tenure: it is never lost.
 
     Attributes:
         message_queue: the queue the messages came from.
@@ -26,6 +73,9 @@ class ConsumeContext:
             ROLLBACK; it holds for this call only (Java: ConsumeOrderlyContext).
         finished: queue offsets that `done` named.
         untried: queue offsets that `not_tried` named.
+        key: which all messages of the batch share; None: ordered by queue, or without a key.
+        tenure: the ownership of the queue, behind `token`, `deadline`, `lost` and `extend`.
+        max_suspend: seconds, the longest that `suspend` takes.
         rejected: queue offset -> reason, of what `dead_letter` named.
     """
 
@@ -33,10 +83,49 @@ class ConsumeContext:
     group: str = ""
     attempt: int = 1
     auto_commit: bool = True
+    key: Hashable | None = None
+    tenure: Tenure | None = None
+    max_suspend: float = MAX_SUSPEND
     finished: set[int] = field(default_factory=set, init=False)
     untried: set[int] = field(default_factory=set, init=False)
     rejected: dict[int, str] = field(default_factory=dict, init=False)
     _suspend: float | None = field(default=None, init=False)
+
+    @property
+    def token(self) -> int | None:
+        """A number that rises each time the queue changes hands; None: there is none.
+
+        Store it with what you write, and refuse a write whose number is below the stored one: so
+        not even a process that was paused and did not notice its loss can overwrite newer work.
+        """
+        return None if self.tenure is None else self.tenure.token
+
+    @property
+    def deadline(self) -> float:
+        """Until when nobody else can own the queue: seconds on the system's CLOCK_BOOTTIME.
+
+        It moves on as the consumer renews the lock, which it does by itself.
+        """
+        return math.inf if self.tenure is None else self.tenure.deadline
+
+    @property
+    def lost(self) -> Lost:
+        """Is set when the queue is no longer ours: stop, another member may have it.
+
+        `is_set()` may be asked anywhere; `wait(seconds)` blocks the thread, so not in a coroutine,
+        which is cancelled instead.
+        """
+        return _NEVER_LOST if self.tenure is None else self.tenure.lost
+
+    def extend(self) -> float:
+        """Renew the queue's lock now, by a call to the broker; returns the new `deadline`.
+
+        Of use right before a step that must not be done twice. Blocks.
+
+        Raises:
+            LockLost: the queue is no longer ours.
+        """
+        return math.inf if self.tenure is None else self.tenure.extend()
 
     @property
     def suspend_seconds(self) -> float | None:
@@ -44,16 +133,17 @@ class ConsumeContext:
         return self._suspend
 
     def suspend(self, seconds: float) -> ConsumeResult:
-        """Choose how long the queue waits, and return SUSPEND: `return context.suspend(5)`.
+        """Choose how long the queue, or the key, waits and return SUSPEND.
+
+        `return context.suspend(5)`, which is the same as `return Suspend(5)`.
 
         Args:
-            seconds: 0.01 to 30, as in Java.
+            seconds: 0.01 to `max_suspend`.
 
         Raises:
             ConfigError: outside that range.
         """
-        if not MIN_SUSPEND <= seconds <= MAX_SUSPEND:
-            raise ConfigError(f"suspend takes {MIN_SUSPEND} to {MAX_SUSPEND} s, not {seconds}")
+        check_number("suspend's seconds", seconds, MIN_SUSPEND, self.max_suspend)
         self._suspend = seconds
         return ConsumeResult.SUSPEND
 
@@ -87,5 +177,8 @@ class ConsumeContext:
         return ConsumeResult.SUSPEND
 
 
-Handler = Callable[[Sequence[ReceivedMessage], ConsumeContext], ConsumeResult]
+Handler = Callable[[Sequence[ReceivedMessage], ConsumeContext], Answer]
 """A user's function: the batch (1 message unless `batch_size` says more) and its context."""
+
+AsyncHandler = Callable[[Sequence[ReceivedMessage], ConsumeContext], Awaitable[Answer]]
+"""The same as an `async def`."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.drop import NOT_OURS
+from orderly.ordering.owned_queue import OwnedQueue
 
 
 class Why(StrEnum):
@@ -20,6 +21,7 @@ class Why(StrEnum):
     PAUSED = "paused by the user"
     HANDLING = "a handler is running"
     SUSPENDED = "suspended: a handler asked to wait"
+    SPAN_END = "consumed ahead as far as may be: it waits for its lowest unfinished message"
     UNCOMMITTED = "flow-controlled: all that may be cached is in hand, only a COMMIT helps"
     WAITING = "messages wait for a worker thread"
     FLOW_CONTROLLED = "flow-controlled: enough is cached, consuming reopens it"
@@ -35,12 +37,15 @@ class Explanation:
     Attributes:
         queue: which one.
         why: the reason.
-        seconds: HANDLING and LEAVING: for how long the handler has been running; SUSPENDED: for
-            how much longer it waits; otherwise None.
+        seconds: HANDLING and LEAVING: for how long the (oldest) handler has been running;
+            SUSPENDED: for how much longer it waits; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
         key, attempt: of the lowest unfinished message, if one is cached.
+        keys: how many have something unfinished here (order by queue: 1 at most).
+        keys_suspended: those of them that wait after a failure.
+        span: offsets from the lowest unfinished one to where the queue is pulled.
     """
 
     queue: MessageQueue
@@ -51,6 +56,9 @@ class Explanation:
     flow_controlled: bool = False
     key: str | None = None
     attempt: int | None = None
+    keys: int = 0
+    keys_suspended: int = 0
+    span: int = 0
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -72,12 +80,15 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         owned.throttled,
         None if head is None else head.sharding_key,
         None if head is None else head.reconsume_times + 1,
+        keys=len(owned.messages),
+        keys_suspended=owned.messages.suspended,
+        span=owned.next_pull - owned.offset,
     )
 
 
 def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     running = None if owned.handling_since is None else now - owned.handling_since
-    if owned.dropped is Drop.LOST or not owned.lease.valid(now):
+    if owned.dropped in NOT_OURS or not owned.lease.valid(now):
         return Why.LOCK_LOST, running
     if owned.dropped is not None:
         return (Why.RELEASING if running is None else Why.LEAVING), running
@@ -85,8 +96,15 @@ def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.HANDLING, running
     if owned.paused:
         return Why.PAUSED, None
-    if owned.suspended_until is not None:
-        return Why.SUSPENDED, max(0.0, owned.suspended_until - now)
+    return _waiting(owned, now)
+
+
+def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
+    """Why nothing is in work."""
+    if owned.at_span_end:
+        return Why.SPAN_END, None
+    if owned.messages.wake_at is not None and not owned.messages.ready:
+        return Why.SUSPENDED, max(0.0, owned.messages.wake_at - now)
     return _supply(owned), None
 
 

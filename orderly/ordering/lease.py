@@ -23,6 +23,11 @@ class Lease:
         """When the last successful renewal was asked for (seconds)."""
         return self._renewed_at
 
+    @property
+    def ends_at(self) -> float:
+        """Until when nobody else can own the queue, if it is not renewed (seconds)."""
+        return self._renewed_at + self._trust
+
     def valid(self, now: float) -> bool:
         """True while nobody else can own the queue."""
         return self._held and now - self._renewed_at < self._trust

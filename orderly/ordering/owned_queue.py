@@ -1,7 +1,8 @@
 """One queue that this consumer holds: lock, messages, offset and the right to run, in one place.
 
 Every rule that keeps the order is a method here: a message is handed out only under a valid lease,
-one run at a time, and the offset moves only over what is finished while the queue is ours.
+one batch of a lane at a time, and the offset moves only over what is finished while the queue is
+ours. With order by queue there is one lane; with order by key one for each key.
 
 Life: held -> (drop) leaving -> idle -> released by the shell. A dropped queue comes back only as a
 new OwnedQueue, after its lock and its offset have been asked for anew; a cache that outlived a lost
@@ -10,38 +11,19 @@ lock is never used (Java keeps it and delivers what others may have passed).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from enum import Enum
+from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.drop import NOT_OURS, Drop
+from orderly.ordering.fence import Fence
+from orderly.ordering.lane import Batch
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
-from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
+from orderly.ordering.runs import Runs, above, contains, finished_runs, union
+from orderly.ordering.window import Gate, Window
 
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
-
-
-class Drop(Enum):
-    """Why a queue is given up."""
-
-    REVOKED = "given to another member, or unsubscribed"
-    LOST = "the broker's lock was lost, or not renewed in time"
-    RESUBSCRIBED = "the subscription changed; it is taken again with the new one"
-    OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
-    MOVED = "the offset was set by hand"
-    STALLED = "it was not pulled for two minutes"
-    CLOSING = "the consumer is closing"
-
-
-class Gate(Enum):
-    """Whether to pull now; what is not OPEN says why."""
-
-    OPEN = "pull"
-    DROPPED = "the queue is being given up"
-    NOT_LOCKED = "the lease ran out"
-    PAUSED = "paused by the user"
-    BUSY = "a pull is under way"
-    FULL = "enough is cached; consuming reopens the gate"
 
 
 class OwnedQueue:
@@ -49,10 +31,18 @@ class OwnedQueue:
 
     Args:
         queue: which one.
-        start: offset of the first message to pull, from `handover.find_start`.
+        start: offset of the first message to pull, from `handover.find_start` or `inheritance`.
         lease: the lock, just granted.
         max_messages, max_bytes: cached messages and bytes at which the pull gate closes.
-        paused: whether it begins paused.
+        by_key: a lane for each key, instead of one for all messages.
+        max_runs: batches that may be in work at once.
+        max_span: with `by_key`, how far the pull may be ahead of the lowest unfinished offset.
+        finished: what former owners finished ahead of `start`; it is not handed out again.
+        stored: the offset the broker has; None: `start`.
+
+    Attributes:
+        messages: what is unfinished here.
+        fence: what we wrote to the broker.
     """
 
     def __init__(
@@ -63,42 +53,48 @@ class OwnedQueue:
         *,
         max_messages: int,
         max_bytes: int,
-        paused: bool = False,
+        by_key: bool = False,
+        max_runs: int = 1,
+        max_span: int = 1_000_000,
+        finished: Runs = (),
+        stored: int | None = None,
     ) -> None:
         self.queue = queue
         self.lease = lease
-        self.messages = ProcessQueue()
+        self.by_key = by_key
+        self.messages = Lanes(bounded=by_key)
         self.next_pull = start
         self.offset = start
+        self.fence = Fence(start if stored is None else stored)
         self.dropped: Drop | None = None
         self.restarted = False
-        self.paused = paused
-        self.handling_since: float | None = None
+        self.paused = False
         self.handled_at: float | None = None
-        self.suspended_until: float | None = None
         self.pulled_at = lease.renewed_at
         self.pulling = False
-        self.throttled = False
+        self.refilling = False
         self._end: int | None = None
-        self._saved = start
-        self._running = False
-        self.limit(max_messages, max_bytes)
+        self._finished = finished
+        self._runs = 0
+        self._max_runs = max_runs
+        self._window = Window(self.messages, max_span if by_key else None)
+        self._window.limit(max_messages, max_bytes)
 
     def limit(self, max_messages: int, max_bytes: int) -> None:
         """Set the cached messages and bytes at which the pull gate closes."""
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
+        self._window.limit(max_messages, max_bytes)
 
     # --- leaving -------------------------------------------------------------------------------
 
     def drop(self, reason: Drop) -> bool:
         """Stop handing out; returns whether this changed anything.
 
-        Losing the lock outranks every other reason: nothing may be saved after it.
+        Losing the lock outranks every other reason, and so does somebody else's progress: nothing
+        may be saved after it.
         """
         if reason is Drop.LOST:
             self.lease.lose()
-        if self.dropped is None or (reason is Drop.LOST and self.dropped is not Drop.LOST):
+        if self.dropped is None or (reason in NOT_OURS and self.dropped not in NOT_OURS):
             self.dropped = reason
             return True
         return False
@@ -106,16 +102,27 @@ class OwnedQueue:
     @property
     def idle(self) -> bool:
         """True if no handler has a message of this queue."""
-        return self.handling_since is None
+        return self.messages.running == 0
+
+    @property
+    def handling_since(self) -> float | None:
+        """When the oldest batch in work was taken (seconds), or None."""
+        return self.messages.handling_since
 
     def keeps_lock(self, now: float) -> bool:
         """True if the lock is ours: also while a dropped queue's handler still runs.
 
         A lease that was not renewed in time is lost, whoever notices first.
         """
-        if not self.lease.valid(now):
-            self.drop(Drop.LOST)
-        return self.dropped is not Drop.LOST
+        if self.lease.valid(now):
+            return True
+        self.drop(Drop.LOST)
+        return False
+
+    @property
+    def counts(self) -> bool:
+        """True if results still move the offset: not after a reset or somebody else's progress."""
+        return not self.restarted and self.dropped not in NOT_OURS
 
     # --- pulling -------------------------------------------------------------------------------
 
@@ -123,7 +130,7 @@ class OwnedQueue:
         """Ask to pull; OPEN marks the pull as under way, until `pulled` or `pull_failed`."""
         gate = self._gate(now)
         if gate is Gate.OPEN:
-            self.pulling, self.throttled, self.pulled_at = True, False, now
+            self.pulling, self.pulled_at = True, now
         return gate
 
     def _gate(self, now: float) -> Gate:
@@ -135,24 +142,37 @@ class OwnedQueue:
             return Gate.PAUSED
         if self.pulling:
             return Gate.BUSY
-        if self._above(1.0):
-            self.throttled = True
-            return Gate.FULL
-        return Gate.OPEN
+        return Gate.FULL if self._window.full(self.span) else Gate.OPEN
+
+    @property
+    def span(self) -> int:
+        """Offsets from the lowest unfinished message to the next pull."""
+        return self.next_pull - self.offset
+
+    @property
+    def throttled(self) -> bool:
+        """True if pulling waits because enough is cached, or finished ahead."""
+        return self._window.throttled
 
     @property
     def wants_pull(self) -> bool:
-        """True once a queue whose gate was FULL has been worked down to half.
+        """True once a queue whose gate was FULL has been worked down to half."""
+        return self._window.reopens(self.span)
 
-        Or has nothing left to hand out: what a manual commit keeps in hand must not stop it.
-        """
-        limit = 0.5 if self.messages.pending else 1.0
-        return self.throttled and not self._above(limit)
+    @property
+    def wants_bodies(self) -> bool:
+        """True if the shell shall pull: on, or bodies again that were not kept."""
+        return self.wants_pull or (not self.refilling and self.messages.refill_from is not None)
 
     @property
     def stuck_full(self) -> bool:
         """True if all that may be cached is in hand, uncommitted: only a commit helps."""
-        return self.throttled and not self.messages.pending and self._above(1.0)
+        return self._window.stuck
+
+    @property
+    def at_span_end(self) -> bool:
+        """True if the queue waits for its lowest unfinished message: it is far enough ahead."""
+        return self._window.at_span_end(self.span)
 
     def pull_stalled(self, now: float) -> bool:
         """True if the queue should have been pulled for two minutes and was not.
@@ -162,38 +182,74 @@ class OwnedQueue:
         expected = self.dropped is None and not self.paused and not self.throttled
         return expected and now - self.pulled_at > PULL_IDLE
 
-    def _above(self, share: float) -> bool:
-        held = self.messages
-        return held.count > self._max_messages * share or held.size > self._max_bytes * share
-
     @property
     def at_end(self) -> bool:
         """True if the last pull reached the end of the queue and all of it is finished."""
         return self._end is not None and self.offset >= self._end
 
     def pulled(
-        self, messages: Sequence[ReceivedMessage], next_offset: int, end: int | None = None
+        self,
+        messages: Sequence[ReceivedMessage],
+        next_offset: int,
+        end: int | None = None,
+        keys: Sequence[Hashable] | None = None,
     ) -> bool:
-        """Take in a pull's reply; returns whether the shell shall request a run.
+        """Take in a pull's reply; returns whether something can be handed out.
 
         Args:
             messages: what passed the filter, in offset order.
             next_offset: where the next pull starts. Offsets below it that brought no message were
                 filtered and count as done once nothing lower is unfinished.
             end: the offset after the broker's newest message, when it replied.
+            keys: of each message, with `by_key`.
         """
         self.pulling = False
         self._end = end
         if self.dropped is not None:
             return False
-        self.messages.put(messages)
+        if self._finished:
+            new = [not contains(self._finished, m.queue_offset) for m in messages]
+            messages = [m for m, is_new in zip(messages, new, strict=True) if is_new]
+            keys = keys and [key for key, is_new in zip(keys, new, strict=True) if is_new]
+        self.messages.put(messages, keys)
         self.next_pull = max(self.next_pull, next_offset)
+        if self._finished and self.next_pull >= self._finished[-1][1]:
+            self._finished = ()
         self._advance()
-        return self.messages.pending > 0 and self.request_run()
+        return self.messages.ready
 
     def pull_failed(self) -> None:
         """A pull ended without a reply: the gate may open again."""
         self.pulling = False
+
+    def refill_gate(self) -> int | None:
+        """Ask to pull bodies again that were not kept; marks it as under way, until `refilled`.
+
+        Returns:
+            Where to pull from, or None: nothing is missed, or it is under way.
+        """
+        if self.refilling or self.dropped is not None or self.paused:
+            return None
+        asked = self.messages.refill_from
+        self.refilling = asked is not None
+        return asked
+
+    def refilled(
+        self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int
+    ) -> list[int]:
+        """Take in such bodies; returns offsets of messages the broker no longer has.
+
+        Args:
+            asked: what `refill_gate` returned.
+            messages: what a pull from there brought.
+            next_offset: where it ended; `asked` if it failed.
+        """
+        self.refilling = False
+        if self.dropped is not None:
+            return []
+        missing = self.messages.refill(asked, messages, next_offset)
+        self._advance()
+        return missing
 
     def restart_at(self, offset: int, reason: Drop) -> bool:
         """Give the queue up and start it again at `offset`; discard all else.
@@ -207,7 +263,7 @@ class OwnedQueue:
             reason: OFFSET_ILLEGAL or MOVED.
         """
         self.pulling = False
-        if self.restarted or self.dropped is Drop.LOST:
+        if not self.counts:
             return False
         if self.dropped is not None and reason is Drop.MOVED:
             return False
@@ -218,9 +274,11 @@ class OwnedQueue:
         return True
 
     def _advance(self) -> None:
-        """Move the offset up to the lowest message that is not finished."""
-        head = self.messages.head
-        self.offset = max(self.offset, self.next_pull if head is None else head.queue_offset)
+        """Move the offset up to the lowest message that is not finished; not after a reset."""
+        if self.restarted:
+            return
+        lowest = self.messages.lowest
+        self.offset = max(self.offset, self.next_pull if lowest is None else lowest)
 
     # --- running -------------------------------------------------------------------------------
 
@@ -228,55 +286,54 @@ class OwnedQueue:
         """Hand nothing more out and pull no more; what is in hand ends, the lock is kept."""
         self.paused = True
 
-    def resume(self, now: float) -> bool:
-        """End a pause; returns whether the shell shall request a run, and then asks to pull."""
+    def resume(self, now: float) -> None:
+        """End a pause; the shell then requests a run and asks to pull."""
         self.paused = False
         self.pulled_at = now
-        return self.messages.pending > 0 and self.request_run()
 
     def request_run(self) -> bool:
-        """Claim the run; True if the caller must submit it. Requests during a run coalesce.
+        """Claim a run; True if the caller must submit it.
 
-        The claim lasts until `take` finds nothing, so over suspensions too: nobody else starts
-        the queue while it waits.
+        The claim lasts until `take` finds nothing. There are never more runs than may be, nor is
+        one claimed for a queue that has nothing to hand out.
         """
-        if self._running or self.dropped is not None:
+        if self.dropped is not None or not self.messages.ready or self._runs >= self._max_runs:
             return False
-        self._running = True
+        self._runs += 1
         return True
 
-    def take(self, limit: int, now: float) -> list[ReceivedMessage]:
-        """Next batch for the handler, only under a valid lease; an empty list ends the run."""
+    def take(self, limit: int, now: float) -> Batch | None:
+        """Next batch for the handler, only under a valid lease; None ends the run."""
         self.keeps_lock(now)
         stopped = self.paused or self.dropped is not None
-        batch = [] if stopped else self.messages.take(limit)
-        self._running = bool(batch)
-        self.handling_since = now if batch else None
-        self.handled_at = now if batch else self.handled_at
-        self.suspended_until = None
+        batch = None if stopped else self.messages.take(limit, now)
+        if batch is None:
+            self._runs -= 1
+        else:
+            self.handled_at = now
         return batch
 
-    def lend(self, now: float) -> bool:
-        """Let something else than a batch run on the queue's lane; only under a valid lease.
+    def wake(self, now: float) -> None:
+        """Let lanes go on whose suspension is over; the shell then requests a run."""
+        self.messages.wake(now)
 
-        The caller has claimed the run. `give_back` ends it; until then the queue is not idle.
-        """
-        if not self.keeps_lock(now) or self.dropped is not None:
-            return False
-        self.handling_since = now
-        return True
+    def send_errand(self, key: Hashable, errand: object) -> None:
+        """Have `errand` taken in the turn of that key's lane: never beside the handler."""
+        self.messages.send_errand(key if self.by_key else None, errand)
 
-    def give_back(self) -> None:
-        """End what `lend` began."""
-        self.handling_since = None
+    def give_back(self, batch: Batch) -> None:
+        """End an errand."""
+        self.messages.give_back(batch)
 
     def finish(
         self,
-        batch: Sequence[ReceivedMessage],
+        batch: Batch,
         disposition: Disposition,
         now: float,
+        *,
         finished: Collection[int] = (),
         untried: Collection[int] = (),
+        wait: float | None = None,
     ) -> None:
         """Apply a handler's result.
 
@@ -285,35 +342,43 @@ class OwnedQueue:
 
         Args:
             batch: what `take` returned.
-            disposition: what happens to the messages in hand.
+            disposition: what happens to the messages its lane has in hand.
             now: seconds.
             finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
             untried: with PUT_BACK, queue offsets that no attempt is counted for.
+            wait: seconds the lane is suspended; None: it goes on.
         """
-        self.handling_since = None
-        if not self.keeps_lock(now) or self.restarted:
+        if not self.keeps_lock(now) or not self.counts:
+            self.messages.give_back(batch)
             return
-        if disposition is Disposition.COMMIT:
-            self.messages.commit()
-        elif disposition is Disposition.PUT_BACK:
-            self.messages.put_back(batch, finished, untried)
-        elif disposition is Disposition.ROLLBACK:
-            self.messages.rollback()
+        wake_at = None if wait is None else now + wait
+        self.messages.finish(
+            batch, disposition, finished=finished, untried=untried, wake_at=wake_at
+        )
         self._advance()
 
-    def abort(self) -> None:
-        """Make everything in hand pending again after a defect; the claim on the run is kept."""
-        self.handling_since = None
-        self.messages.rollback()
+    def abort(self, batch: Batch | None) -> None:
+        """After a defect: make what the batch's lane has in hand pending again, and end the run."""
+        self._runs -= 1
+        if batch is not None and self.messages.in_work(batch):
+            self.messages.finish(batch, Disposition.ROLLBACK)
 
     # --- saving --------------------------------------------------------------------------------
 
+    def may_save(self, now: float) -> bool:
+        """True if the committed offset is ours to move."""
+        return self.keeps_lock(now) and self.dropped is not Drop.FENCED
+
     def unsaved(self, now: float) -> int | None:
         """The offset to save, or None if it is saved already or not ours to save."""
-        if not self.keeps_lock(now) or self.offset == self._saved:
+        if not self.may_save(now) or self.offset == self.fence.written:
             return None
         return self.offset
 
-    def saved(self, offset: int) -> None:
-        """The broker acknowledged `offset`."""
-        self._saved = offset
+    @property
+    def finished_ahead(self) -> Runs:
+        """What is finished above the offset; after a reset nothing counts as such."""
+        if self.restarted or not self.by_key:
+            return ()
+        seen = finished_runs(self.messages.unfinished(), self.offset, self.next_pull)
+        return union(seen, above(self._finished, self.next_pull)) if self._finished else seen

@@ -1,4 +1,4 @@
-"""The messages of one queue held in this process: pending ones and those in hand.
+"""Messages of one order (a queue's, a key's) held in this process: pending ones and those in hand.
 
 Knows nothing of locks, time or the network. Java: ProcessQueue (its two tree maps; pulls of one
 queue arrive in offset order, so two deques do the same work without a tree).
@@ -7,14 +7,15 @@ queue arrive in offset order, so two deques do the same work without a tree).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from orderly.model import ReceivedMessage
 
 
 class ProcessQueue:
-    """Pending and in-hand messages of one MessageQueue, both in rising offset order.
+    """Pending and in-hand messages of one order, both in rising offset order.
 
     Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes as
     stored) cover both, because both must fit in memory.
@@ -103,6 +104,18 @@ class ProcessQueue:
                 counted = taken.queue_offset not in untried
                 again = replace(taken, reconsume_times=taken.reconsume_times + counted)
                 self._pending.appendleft(again)
+
+    def drop_last(self) -> ReceivedMessage:
+        """Let go of the last pending message: its body is pulled again when its turn comes."""
+        message = self._pending.pop()
+        self._last = message.queue_offset - 1
+        self.count -= 1
+        self.size -= message.stored_size
+        return message
+
+    def offsets(self) -> Iterator[int]:
+        """The offsets of all, rising."""
+        return (message.queue_offset for message in chain(self._in_hand, self._pending))
 
     @property
     def spans(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:

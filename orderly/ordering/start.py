@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import Enum
 
-RETRY_PREFIX = "%RETRY%"
+from orderly.namespace import is_retry_topic
 
 
 class Start(Enum):
@@ -40,7 +40,7 @@ def start_of(consume_from: str | datetime, topic: str) -> Start:
         topic: a `%RETRY%` topic starts at 0 under "last": what is in there is ours.
     """
     position = "time" if isinstance(consume_from, datetime) else consume_from
-    return _TABLE[position, topic.startswith(RETRY_PREFIX)]
+    return _TABLE[position, is_retry_topic(topic)]
 
 
 def for_later_queue(consume_from: str | datetime) -> str | datetime:

@@ -9,6 +9,7 @@ and come back out of order: the caller sends it to the queue's own master.
 from __future__ import annotations
 
 from orderly.model import ReceivedMessage
+from orderly.namespace import RETRY_PREFIX
 from orderly.protocol import properties as names
 from orderly.protocol.command import RemotingCommand
 from orderly.protocol.compression import compress_zlib
@@ -44,7 +45,7 @@ def dead_letter_request(
     body, sys_flag = _sent_body(message.body)
     header = SendMessage(
         producer_group=INNER_PRODUCER,
-        topic=f"%RETRY%{group}",
+        topic=RETRY_PREFIX + group,
         queue_id=0,
         sys_flag=sys_flag,
         born_timestamp=int(now * 1000),

@@ -26,6 +26,10 @@ from orderly.protocol.json_values import (
 )
 
 ALL_TAGS = "*"
+BY_TAG = "TAG"
+"""Kind of expression: tags."""
+BY_SQL = "SQL92"
+"""Kind of expression: a condition on properties."""
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))  # what String.trim removes
 
@@ -73,7 +77,7 @@ class Subscription:
     tags: frozenset[str] = frozenset()
     codes: frozenset[int] = frozenset()
     version: int = 0
-    expression_type: str = "TAG"
+    expression_type: str = BY_TAG
 
     @classmethod
     def from_expression(cls, topic: str, expression: str, version: int) -> Self:
@@ -201,5 +205,5 @@ def subscription_from_json(fields: dict[str, Any]) -> Subscription:
         tags=frozenset(texts_in(fields, "tagsSet")),
         codes=frozenset(as_int(code, "a tag's code") for code in list_in(fields, "codeSet")),
         version=int_in(fields, "subVersion", 0),
-        expression_type=text_in(fields, "expressionType", "TAG"),
+        expression_type=text_in(fields, "expressionType", BY_TAG),
     )

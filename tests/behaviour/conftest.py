@@ -9,8 +9,9 @@ import contextlib
 import pytest
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
-from tests.support.consuming import Group, Recorder, unique
+from tests.support.consuming import Group, recording, unique
 from tests.support.waiting import eventually
 
 
@@ -59,16 +60,17 @@ def start_member(orderly_namesrv, topic, group, closing):
         hooks=None,
         allocate=averagely,
         route_interval=None,
+        key=sharding_key,
         **settings,
     ):
-        recorder = recorder or Recorder(act)
+        recorder = recorder or recording(act)
         config = ConsumerConfig(**{"consume_from": "first", "rebalance_interval": 5} | settings)
         known = {"namesrv": orderly_namesrv}
         if route_interval is not None:
             client = Client(ClientConfig(**known, route_interval=route_interval))
             known = {"client": closing(client)}
         consumer = OrderlyConsumer(
-            group, recorder, config=config, hooks=hooks, allocate=allocate, **known
+            group, recorder, config=config, hooks=hooks, allocate=allocate, key=key, **known
         )
         closing(consumer.subscribe(topic, tags, sql=sql))
         return consumer, recorder
@@ -84,7 +86,7 @@ def start_group(start_member, members):
     """
 
     def start(act=None, *, queues=4, **settings):
-        recorder = Recorder(act)
+        recorder = recording(act)
         consumers = [start_member(recorder=recorder, **settings)[0] for _ in range(members)]
         group = Group(consumers, recorder)
         eventually(lambda: group.settled(queues), within=30)

@@ -84,14 +84,16 @@ def test_the_other_queues_go_on_meanwhile(producer, topic, group, client, start_
 
 
 def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
-    monkeypatch, producer, topic, told, hooks, start_group
+    monkeypatch, producer, topic, group, client, told, hooks, start_group
 ):
     """The broker goes on answering pulls: it asks nobody for a lock."""
     trust = 1.0
     members = start_group(hooks=hooks, lock_trust=trust, **OFTEN)
     seen = members.seen
-    send_numbers(producer, topic, "abcd", 1)
-    eventually(lambda: len(seen.deliveries) == 4, within=20)
+    queues = [result.queue for result in send_numbers(producer, topic, "abcd", 1)]
+    # Without a renewal nothing is saved either, and what was not saved would come again.
+    eventually(lambda: all(client.brokers.query_offset(group, q) == 1 for q in queues), within=20)
+    assert len(seen.deliveries) == 4
     asked = BrokerCalls.lock_queues
 
     def unanswered(*args, **kwargs):

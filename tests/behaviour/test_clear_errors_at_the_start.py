@@ -6,6 +6,7 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError, LifecycleError, TopicNotFound
+from orderly.ordering.state_topic import state_topic
 from tests.support.consuming import unique
 from tests.support.operator import set_group, set_topic
 from tests.support.waiting import eventually
@@ -89,6 +90,29 @@ def test_members_that_consume_in_another_way(there, here, topic, make, refused, 
     text = f"members that consume as .*{there.upper()}.*this one would as .*{here.upper()}"
     refused(make(topic, model=here), ConfigError, text)
     assert member.health().live
+
+
+@pytest.mark.parametrize(("there", "here"), [("queue", "key"), ("key", "queue")])
+def test_members_that_keep_order_in_another_way(
+    there, here, topic, client, group, make, refused, closing
+):
+    member = closing(make(topic, order=there))
+    eventually(lambda: len(member.assignment) == 4, within=20)
+    client.groups.running_info(group, member.client_id)  # has its thread that answers by now
+    text = f"order={here!r}, but .* by {there}: {member.client_id} .*Stop them first"
+    refused(make(topic, order=here), ConfigError, text)
+    assert member.health().ready
+
+
+def test_a_state_topic_that_is_missing_and_may_not_be_made(topic, group, make, refused):
+    text = f"topic create {state_topic(group, topic)} --queues 4"
+    refused(make(topic, order="key", create_state_topics=False), ConfigError, text)
+
+
+def test_a_state_topic_that_may_not_be_written(topic, client, group, make, refused):
+    state = state_topic(group, topic)
+    set_topic(client, state, read=4, write=4, perm=4)
+    refused(make(topic, order="key"), ConfigError, f"{state} may not be written on broker")
 
 
 def test_a_failed_start_leaves_a_shared_client_as_it_was(topic, client, group):

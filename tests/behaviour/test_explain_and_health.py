@@ -84,7 +84,7 @@ def test_everything_consumed_is_empty(producer, topic, start_member):
 
 def test_a_queue_without_a_free_thread_waits(producer, topic, start_member, held):
     sent = send_numbers(producer, topic, [f"k{i}" for i in range(8)], 1)
-    consumer, _ = start_member(held, max_workers=1)
+    consumer, _ = start_member(held, concurrency=1)
 
     def reasons():
         return sorted(e.why.name for e in consumer.explain() if e.cached)

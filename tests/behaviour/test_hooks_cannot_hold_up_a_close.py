@@ -69,6 +69,6 @@ def test_a_hook_that_takes_long_does_not_move_the_deadline_of_a_close(topic, sta
 @pytest.mark.parametrize("name", ["assigned", "before", "after"])
 def test_a_hook_that_exits_ends_no_thread_of_ours(name, producer, topic, start_group):
     hooks = ConsumerHooks(**{name: lambda *_: sys.exit(1)})
-    seen = start_group(hooks=hooks, max_workers=1).seen
+    seen = start_group(hooks=hooks, concurrency=1).seen
     send_numbers(producer, topic, ["a", "b"], 3)
     eventually(lambda: seen.by_key() == {"a": [0, 1, 2], "b": [0, 1, 2]}, within=20)

@@ -3,10 +3,10 @@
 import pytest
 import structlog
 
-from orderly import Client
+from orderly import Ack, Client, DeadLetter
 from orderly.client.pulling import PullQuery
 from orderly.errors import OrderlyError
-from orderly.listener import Block, DeadLetter, Done, Listener, Retry
+from orderly.listener import Block, Listener, Retry
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import send_numbers
@@ -46,7 +46,7 @@ class Shipping:
         self.calls.append((number, attempt.delivery, attempt.number))
         if number == BAD:
             raise self.error("no")
-        return Done()
+        return Ack()
 
     @property
     def numbers(self):

@@ -26,7 +26,7 @@ def turns(deliveries):
 def test_queues_with_more_work_than_they_can_do_take_turns(producer, topic, start_member):
     results = send_numbers(producer, topic, KEYS, 150)
     assert len({r.queue.queue_id for r in results}) == 4
-    _, seen = start_member(slowly, max_workers=1)
+    _, seen = start_member(slowly, concurrency=1)
     eventually(lambda: len(turns(seen.deliveries)) >= 6, within=20)
     longest = max(len(seen.numbers(key)) for key in KEYS)
     assert longest < 150, "the others waited until a queue was empty"
@@ -42,7 +42,7 @@ def test_a_suspended_queue_needs_no_thread(producer, topic, start_member):
         stuck = messages[0].sharding_key == "a"
         return context.suspend(30) if stuck else ConsumeResult.SUCCESS
 
-    _, seen = start_member(act, max_workers=1)
+    _, seen = start_member(act, concurrency=1)
     eventually(lambda: all(seen.numbers(key) == [0, 1, 2] for key in "bcd"), within=20)
     assert seen.numbers("a") == [0]
 
@@ -60,7 +60,7 @@ def test_as_many_handlers_run_side_by_side_as_there_are_threads(producer, topic,
             running.remove(context.message_queue)
         return ConsumeResult.SUCCESS
 
-    member, seen = start_member(act, max_workers=3)
+    member, seen = start_member(act, concurrency=3)
     eventually(lambda: len(together) == 3, within=20)
     # The fourth queue's messages are here; only a thread is missing.
     eventually(lambda: all(e.cached == 2 for e in member.explain()))

@@ -8,7 +8,7 @@ import pytest
 
 from orderly import ConsumeResult, OrderlyProducer
 from orderly.model import MessageQueue
-from orderly.ordering.start import RETRY_PREFIX
+from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.properties import encode_properties

@@ -19,6 +19,7 @@ from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.protocol.outgoing import encode_batch
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus, encode_running_info
+from orderly.protocol.state_record import Acquire, Confirm, Entry, encode_record
 from orderly.protocol.topic_config import TopicConfig, encode_topic_config
 
 QUEUES = [MessageQueue("orders", "broker-a", i) for i in range(3)]
@@ -84,6 +85,11 @@ BATCHES = [
     encode_batch([(b"one", PROPERTIES[0].decode(), 0), (b"two" * 9, PROPERTIES[1].decode(), 3)]),
     encode_batch([(b"", "", 0)] * 4),
 ]
+_ENTRY = Entry(
+    owner="c1", token=4711, number=3, previous=4712, epoch=2, low=10, previous_low=9,
+    runs=((12, 15), (17, 18)), chunks=1, parked=("order-1",),
+)  # fmt: skip
+STATE_RECORDS = [encode_record(record) for record in (Acquire("c1"), Confirm("c1", 4711), _ENTRY)]
 
 
 def header_classes():

@@ -22,6 +22,7 @@ from orderly.protocol.group_config import decode_group_config
 from orderly.protocol.heartbeat import decode_heartbeat
 from orderly.protocol.outgoing import decode_batch
 from orderly.protocol.running_info import decode_running_info
+from orderly.protocol.state_record import decode_record
 from orderly.protocol.stored_message import (
     MAGIC_V1,
     MAGIC_V2,
@@ -124,6 +125,15 @@ def _draw_stored(rng):
     return mutate_bytes(rng, stored) if rng.random() < 0.4 else b"".join(stored)
 
 
+def _draw_state_record(rng):
+    """A wounded record, or one with a wounded content and a right checksum."""
+    if rng.random() < 0.3:
+        return mutate_bytes(rng, seeds.STATE_RECORDS)
+    mark, version, kind, _, content = rng.choice(seeds.STATE_RECORDS).split(b" ", 4)
+    content = mutate_json(rng, [content])
+    return b"%s %s %s %08x " % (mark, version, kind, zlib.crc32(kind + content)) + content
+
+
 def _draw_header(cls, rng):
     return mutate_json(rng, [seeds.JSON_HEADERS[cls]])
 
@@ -165,6 +175,7 @@ TARGETS = {
     "properties": Target(
         properties.decode_properties, lambda rng: mutate_bytes(rng, seeds.PROPERTIES)
     ),
+    "state record": Target(decode_record, _draw_state_record),
     "json": Target(java_json.loads, lambda rng: mutate_json(rng, _ALL_JSON)),
     **{
         name: Target(decode, partial(mutate_json, seeds=seeds.JSON[name]))
@@ -176,5 +187,6 @@ TARGETS = {
     },
 }
 WEIGHTS = dict.fromkeys(TARGETS, 1) | {
-    "frame": 40, "stored message": 40, "batch": 10, "properties": 5, "json": 20,
+    "frame": 40, "stored message": 40, "batch": 10, "properties": 5,
+    "state record": 10, "json": 20,
 } | dict.fromkeys(_JSON_DECODERS, 8)  # fmt: skip

@@ -1,20 +1,18 @@
 """A real broker relays questions to our members, reads their answers, and tells them offsets."""
 
-import contextlib
-
 import pytest
 
 from orderly import Client, Message, OrderlyProducer
 from orderly.client.peer_requests import GroupAnswers
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
-from orderly.protocol.codes import RequestCode
 from orderly.protocol.direct_result import DirectOutcome, DirectResult, decode_direct_result
 from orderly.protocol.frame import request
 from orderly.protocol.headers import ConsumeDirectly, to_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus
 from tests.support.inbox import Inbox
+from tests.support.operator import broker_setting
 from tests.support.waiting import eventually
 
 RESULT = DirectResult(DirectOutcome.LATER, auto_commit=False, remark="not now", spent=0.25)
@@ -28,12 +26,6 @@ def topic(orderly_topic):
 @pytest.fixture
 def queue(topic):
     return MessageQueue(topic, "broker-a", 0)
-
-
-@pytest.fixture
-def admin(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
-        yield client
 
 
 @pytest.fixture
@@ -74,36 +66,23 @@ def member(orderly_namesrv, group, topic, queue, info, asked):
         yield client
 
 
-@contextlib.contextmanager
-def broker_setting(client, address, name, value, before):
-    """Change a setting of the broker while the test runs."""
-
-    def change(text):
-        command = request(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={text}\n".encode())
-        assert client.connections.get(address).call(command, 5.0).code == 0
-
-    change(value)
-    try:
-        yield
-    finally:
-        change(before)
+def test_a_running_info_is_relayed_as_it_is(client, member, group, info):
+    assert client.groups.running_info(group, member.client_id, stack=True) == info
 
 
-def test_a_running_info_is_relayed_as_it_is(admin, member, group, info):
-    assert admin.groups.running_info(group, member.client_id, stack=True) == info
+def test_java_reads_the_offsets_a_member_tells(client, member, group, topic, queue):
+    assert client.groups.member_offsets(group, topic) == {member.client_id: {queue: 7}}
 
 
-def test_java_reads_the_offsets_a_member_tells(admin, member, group, topic, queue):
-    assert admin.groups.member_offsets(group, topic) == {member.client_id: {queue: 7}}
-
-
-def test_a_message_is_consumed_directly(orderly_namesrv, admin, member, group, topic, queue, asked):
+def test_a_message_is_consumed_directly(
+    orderly_namesrv, client, member, group, topic, queue, asked
+):
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         sent = producer.send(Message(topic, b"once more", sharding_key="k"))
     header = ConsumeDirectly(
         consumer_group=group, client_id=member.client_id, msg_id=sent.offset_message_id, topic=topic
     )
-    connection = admin.connections.get(admin.routes.address(queue))
+    connection = client.connections.get(client.routes.address(queue))
     reply = connection.call(request(header.code, to_ext(header)), 12.0)
     assert decode_direct_result(reply.body) == RESULT
     message = asked.one()
@@ -113,37 +92,35 @@ def test_a_message_is_consumed_directly(orderly_namesrv, admin, member, group, t
 
 @pytest.mark.usefixtures("orderly_broker")
 def test_a_broker_that_does_not_reset_by_itself_tells_the_members(
-    orderly_namesrv, admin, member, group, topic, queue, asked
+    orderly_namesrv, client, member, group, topic, queue, asked
 ):
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         for number in range(3):
             producer.send(Message(topic, str(number).encode(), sharding_key="k"))
-    eventually(lambda: admin.brokers.max_offset(queue) == 3)
-    admin.brokers.update_offset(group, queue, 1)  # without an offset such a broker refuses
-    address = admin.routes.address(queue)
-    with broker_setting(admin, address, "useServerSideResetOffset", "false", "true"):
-        assert admin.groups.reset_offsets(group, topic) == {queue: 3}
+    eventually(lambda: client.brokers.max_offset(queue) == 3)
+    client.brokers.update_offset(group, queue, 1)  # without an offset such a broker refuses
+    with broker_setting(client, "useServerSideResetOffset", "false"):
+        assert client.groups.reset_offsets(group, topic) == {queue: 3}
         assert asked.one() == {queue: 3}
-        assert admin.brokers.query_offset(group, queue) == 1, "the member commits, not the broker"
+        assert client.brokers.query_offset(group, queue) == 1, "the member commits, not the broker"
         with pytest.raises(ConfigError, match="useServerSideResetOffset=true"):
-            admin.groups.reset_queues(group, {queue: 0})
-    admin.groups.reset_queues(group, {queue: 0})
-    assert admin.brokers.query_offset(group, queue) == 0
+            client.groups.reset_queues(group, {queue: 0})
+    client.groups.reset_queues(group, {queue: 0})
+    assert client.brokers.query_offset(group, queue) == 0
 
 
 @pytest.mark.usefixtures("orderly_broker")
-def test_a_filter_is_checked_by_the_broker(admin, group, topic, queue):
+def test_a_filter_is_checked_by_the_broker(client, group, topic, queue):
     sql = Subscription(topic, "a > 1", version=1, expression_type="SQL92")
     broken = Subscription(topic, "a >", version=1, expression_type="SQL92")
-    address = admin.routes.address(queue)
-    with broker_setting(admin, address, "enablePropertyFilter", "true", "false"):
-        admin.groups.check_filter(group, sql, "c")
+    with broker_setting(client, "enablePropertyFilter", "true"):
+        client.groups.check_filter(group, sql, "c")
         with pytest.raises(ConfigError, match="does not understand the filter 'a >'"):
-            admin.groups.check_filter(group, broken, "c")
+            client.groups.check_filter(group, broken, "c")
     with pytest.raises(ConfigError, match="enablePropertyFilter=true"):
-        admin.groups.check_filter(group, sql, "c")
+        client.groups.check_filter(group, sql, "c")
 
 
-def test_a_groups_settings_are_read(admin, member, group):
-    config = admin.groups.group_config(group, "broker-a")
+def test_a_groups_settings_are_read(client, member, group):
+    config = client.groups.group_config(group, "broker-a")
     assert (config.name, config.consume_enabled, config.orderly) == (group, True, False)

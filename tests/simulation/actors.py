@@ -2,12 +2,15 @@
 
 import random
 from dataclasses import dataclass
+from functools import partial
 
 from orderly import (
     Client,
     ClientConfig,
     ConsumerConfig,
     ConsumeResult,
+    ConsumerHooks,
+    Fail,
     Message,
     OrderlyConsumer,
     OrderlyProducer,
@@ -16,6 +19,8 @@ from orderly.errors import OrderlyError
 from tests.simulation.kernel import Process
 from tests.simulation.network import NAMESRV
 from tests.simulation.truth import GROUP, TOPIC, UNWANTED, WANTED
+
+_STUCK = 0.4  # share of the keys that fail for a while, where some do
 
 
 class Member:
@@ -53,14 +58,14 @@ class Member:
         self.consumer = None
         self.world.kernel.spawn(self._main, "main", self.process)
 
-    def kill(self):
-        """kill -9: sockets end, nothing else is done."""
+    def kill(self, *, clean=False):
+        """kill -9: sockets end, nothing else is done; clean: and nothing was left to do."""
         if self.process is None or self.process.dead:
             return
         world, process = self.world, self.process
         world.kernel.kill(process)
         world.network.cut_all(lambda link: link.process is process)
-        world.witness.died(self)
+        world.witness.died(self, clean=clean)
         self.closed = True
 
     def leave(self, seconds):
@@ -73,11 +78,13 @@ class Member:
         if self.closed:
             return
         self.closed = True
+        clean = True
         if self.consumer is not None:
             self.consumer.close()
+            clean = not self.consumer._session.held()
             self.consumer._client.close()
-        self.world.note(self, "closed")
-        self.kill()
+        self.world.note(self, "closed", "" if clean else "beside a handler")
+        self.kill(clean=clean)
 
     def _main(self):
         while not self.closed:
@@ -93,7 +100,8 @@ class Member:
         client = Client(ClientConfig(namesrv=NAMESRV))
         self.client_id = client.client_id
         config = ConsumerConfig(consume_from="first", **dict(self.world.scenario.settings))
-        consumer = OrderlyConsumer(GROUP, self._handle, client=client, config=config)
+        hooks = ConsumerHooks(assigned=partial(self._told, "taken"), lost=partial(self._told, "lost"))
+        consumer = OrderlyConsumer(GROUP, self._handle, client=client, config=config, hooks=hooks)
         try:
             consumer.subscribe(TOPIC, WANTED if self.world.scenario.unwanted else "*").start()
         except OrderlyError:
@@ -102,17 +110,21 @@ class Member:
         self.consumer = consumer
         self.world.note(self, "started as", client.client_id)
 
+    def _told(self, what, queues):
+        self.world.note(self, what, *queues)
+        getattr(self.world.witness, what)(self, queues)
+
     def _handle(self, messages, context):
         """Work through a batch; the first message that fails ends it."""
-        witness, queue = self.world.witness, context.message_queue
-        call = witness.handler_begins(self, queue)
+        witness = self.world.witness
+        call = witness.handler_begins(self, messages, context)
         for place, message in enumerate(messages):
             delivery = witness.delivery(self, message)
             if not self._work(message):
                 for later in messages[place + 1 :]:
                     context.not_tried(later)
                 witness.handler_ends(call)
-                return ConsumeResult.SUSPEND
+                return self._failure(message, context)
             context.done(message)
             witness.finished(self, message, delivery)
         witness.handler_ends(call)
@@ -120,15 +132,36 @@ class Member:
 
     def _work(self, message):
         """Take a while with a message, and say whether it is done."""
-        scenario, place = self.world.scenario, (message.queue, message.queue_offset)
-        nature = random.Random(f"{scenario.seed} {place}")
+        world, place = self.world, (message.queue, message.queue_offset)
+        scenario, nature = world.scenario, self._nature(message)
         slow, failing = nature.random() < scenario.slow, nature.random() < scenario.failing
         seconds = nature.choice([3.0, 25.0, 75.0]) if slow else scenario.handling
         failures = nature.randint(1, 4) if failing else 0
-        calls = self.world.witness.calls[place]
+        calls = world.witness.calls[place]
         if seconds:
-            self.world.kernel.sleep(seconds if calls == 1 else min(seconds, 0.01))
-        return calls > failures
+            world.kernel.sleep(seconds if calls == 1 else min(seconds, 0.01))
+        return calls > failures and not self._is_stuck(message)
+
+    def _nature(self, message):
+        return random.Random(f"{self.world.scenario.seed} {message.queue} {message.queue_offset}")
+
+    def _is_stuck(self, message):
+        """Whether the message's key fails, whatever is done, until a certain time."""
+        scenario = self.world.scenario
+        if self.world.kernel.now >= self.world.began + scenario.stuck:
+            return False
+        return random.Random(f"{scenario.seed} stuck {message.sharding_key}").random() < _STUCK
+
+    def _failure(self, message, context):
+        """Fail in one of the ways in which a handler can."""
+        match self._nature(message).randrange(4):
+            case 0:
+                return context.suspend(2.0)
+            case 1:
+                return Fail("made up")
+            case 2:
+                raise ValueError("made up")
+        return ConsumeResult.SUSPEND
 
 
 @dataclass
@@ -139,7 +172,7 @@ class Submitted:
     """
 
     number: int
-    key: str
+    key: str | None
     at: float
     result: object = None
     error: object = None
@@ -177,7 +210,9 @@ class Sender:
                 if number % scenario.burst == 0:
                     due = self.world.began + moments[number // scenario.burst]
                     kernel.sleep(max(0.0, due - kernel.now))
-                self._submit(producer, number, f"k{self.index}.{rng.randrange(scenario.keys)}", rng)
+                key = f"k{self.index}.{rng.randrange(scenario.keys)}"
+                keyless = scenario.keyless and rng.random() < scenario.keyless
+                self._submit(producer, number, None if keyless else key, rng)
             producer.flush()
         client.close()
         self.done = True

@@ -44,13 +44,21 @@ def draw(seed):
         "seconds": rng.choice([5.0, 10.0, 20.0]),
         "handling": rng.choice([0.0, 0.01, 0.5, 2.0]),
         "settings": (
+            ("order", rng.choice(["queue", "key"])),
             ("batch_size", rng.choice([1, 1, 1, 3])),
             ("max_reconsume_times", rng.choice([None, None, None, 2])),
-            ("max_workers", rng.choice([1, 2, 20])),
+            ("concurrency", rng.choice([1, 2, 4, 8])),
+            ("commit_interval", rng.choice([5.0, 5.0, 1.0, 0.3])),
+            ("max_suspend", rng.choice([2.0, 10.0, 60.0])),
+            ("max_span", rng.choice([1_000_000, 1_000_000, 3, 10])),
+            ("pull_threshold", rng.choice([1000, 1000, 1000, 4])),
         ),
         "failing": rng.choice([0.0, 0.0, 0.1, 0.3]),
         "slow": rng.choice([0.0, 0.0, 0.0, 0.1]),
         "unwanted": rng.choice([0.0, 0.0, 0.0, 0.3]),
+        "stuck": rng.choice([0.0, 0.0, 0.0, 15.0, 40.0]),
+        "keyless": rng.choice([0.0, 0.0, 0.0, 0.2]),
+        "bodies": rng.choice([64, 64, 2]),
     }
     drawn |= changes
     drawn["faults"] = tuple(sorted(drawn.get("faults", ()), key=lambda fault: fault.at))
@@ -81,6 +89,10 @@ class _Cast:
 
     def _kill(self, at):
         return Fault(at, "kill", self.member(), self.rng.choice([1.0, 10.0, 50.0]))
+
+    def _kill_at(self, at):
+        armed = self.rng.choice([5.0, 20.0])
+        return Fault(at, "kill at", self.member(), armed, self.rng.choice([SEND, SEND, COMMIT]))
 
     def _blind_start(self, at):
         return Fault(at, "blind start", self.member(), self.rng.uniform(1, 20))
@@ -130,7 +142,7 @@ class _Cast:
 
 
 _KINDS = (
-    "kill", "close", "blind start", "isolate", "pause", "cut", "partition", "slow network",
+    "kill", "kill at", "close", "blind start", "isolate", "pause", "cut", "partition", "slow network",
     "lose answers", "lose requests", "broker restart", "broker freeze", "name server down", "grow",
 )  # fmt: skip
 
@@ -149,8 +161,22 @@ def _anything(cast):
 def _comings_and_goings(cast):
     """Members come and go, queues are added, nothing is lost on the way."""
     rng = cast.rng
-    kinds, count = ("kill", "close", "close", "grow"), rng.choice([0, 1, 2, 3])
+    kinds, count = ("kill", "kill at", "close", "close", "grow"), rng.choice([0, 1, 2, 3])
     return {"faults": [cast.fault(rng.choice(kinds), rng.uniform(1, 30)) for _ in range(count)]}
+
+
+def _finished_ahead(cast):
+    """Some keys are stuck while others go on; members end at a bad moment, or hand over."""
+    rng = cast.rng
+    kinds = rng.choice([("kill at",), ("close",), ("close", "grow"), ("kill", "kill at", "close")])
+    faults = [cast.fault(rng.choice(kinds), rng.uniform(2, 25)) for _ in range(rng.choice([1, 2, 4]))]
+    return {
+        "faults": faults,
+        "stuck": rng.choice([20.0, 40.0]),
+        "messages": 20,
+        "keys": rng.choice([3, 8]),
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+    }
 
 
 def _overslept(cast):
@@ -232,6 +258,7 @@ def _rough_sends(cast):
 _PLOTS = (
     _anything, _anything, _anything,
     _comings_and_goings,
+    _finished_ahead, _finished_ahead,
     _overslept,
     _forgotten_locks, _forgotten_locks,
     _late_start,

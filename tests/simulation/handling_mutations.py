@@ -12,7 +12,8 @@ from orderly.ordering.calls import (
     QueryOffset,
     SaveOffset,
 )
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
 

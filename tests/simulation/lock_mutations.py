@@ -10,8 +10,9 @@ from orderly.ordering.calls import (
     SaveOffset,
     UnlockQueues,
 )
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 
 
 def trust_a_lock_for_ever(set_):

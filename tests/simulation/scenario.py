@@ -17,7 +17,8 @@ class Fault:
         kind: what; a method of `strikes.Strikes` has its name.
         who: "member 1", "producer 0" or "broker 0"; "" for none of them.
         seconds: how long.
-        code: the request it is about; of an offset reset: where to, in percent.
+        code: the request it is about; of an offset reset: where to, in percent. A kill at SEND is
+            one at a state record.
     """
 
     at: float
@@ -47,8 +48,11 @@ class Scenario:
         messages: how many each producer sends, to `keys` keys of its own, within `seconds`.
         burst: how many of them at once.
         handling: seconds a handler usually takes for a message.
-        settings: of the consumers' configuration.
+        settings: of the consumers' configuration; their `order` is in it.
         failing, slow: share of messages whose first handling fails, or takes long.
+        stuck: seconds from the start for which some keys fail, whatever is done.
+        keyless: share of messages without a key.
+        bodies: messages that a lane keeps with their bodies.
         unwanted: share of messages with a tag that the group does not subscribe to.
         faults: what goes wrong, by time.
     """
@@ -67,12 +71,15 @@ class Scenario:
     failing: float
     slow: float
     unwanted: float
+    stuck: float
+    keyless: float
+    bodies: int
     faults: tuple
 
     @property
     def end(self):
         """Seconds from the start after which no fault is left."""
-        return max([self.seconds, *(fault.end for fault in self.faults)])
+        return max([self.seconds, self.stuck, *(fault.end for fault in self.faults)])
 
     def smaller(self):
         """Scenarios with less in them."""
@@ -83,7 +90,7 @@ class Scenario:
             for less in dict.fromkeys((1, value // 2, value - 1)):
                 if 1 <= less < value:
                     yield _of_those_that_exist(replace(self, **{name: less}))
-        for name in ("failing", "slow", "unwanted"):
+        for name in ("failing", "slow", "unwanted", "stuck", "keyless"):
             if getattr(self, name):
                 yield replace(self, **{name: 0.0})
 

@@ -24,6 +24,7 @@ class Strikes:
         self._kernel = world.kernel
         self._network = world.network
         self._lasting = []
+        self._armed = []
         self.restarted_at = dict.fromkeys(world.cluster.brokers, -1e9)
         world.network.interfere = self._interfere
         world.network.refused = self._refused
@@ -49,6 +50,22 @@ class Strikes:
     def _kill(self, fault):
         self._member(fault).kill()
         self._kernel.after(fault.seconds, self._member(fault).begin)
+
+    def _kill_at(self, fault):
+        """The next state record, or commit, is the last thing the member sends."""
+        self._armed.append((self._kernel.now + fault.seconds, fault))
+
+    def spring(self, member, kind):
+        """A member sends, or the broker has, a record or a commit: is that when it is killed?"""
+        for until, fault in self._armed:
+            if until >= self._kernel.now and fault.code == kind and self._member(fault) is member:
+                if self._kernel.random.random() < 0.5:
+                    continue  # not at this one, or not before it has arrived
+                self._armed.remove((until, fault))
+                self._world.note("FAULT", fault, "now")
+                self._kernel.after(0.0, member.kill)
+                self._kernel.after(self._kernel.random.choice([1.0, 10.0]), member.begin)
+                return
 
     def _close(self, fault):
         member = self._member(fault)

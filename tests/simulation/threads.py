@@ -6,6 +6,7 @@ the library is written for the simulation: it runs as it is.
 
 import contextlib
 import functools
+import random as real_random
 import sys
 import threading as real_threading
 import time as real_time
@@ -262,6 +263,7 @@ def installed(kernel):
     replacements = {
         real_threading: threading,
         real_time: time,
+        real_random: SimpleNamespace(random=kernel.random.random, Random=real_random.Random),
         Future: make_future,
         ThreadPoolExecutor: lambda *_, **__: Executor(kernel, make_future),
     }
@@ -281,7 +283,7 @@ def installed(kernel):
 @functools.lru_cache(1)
 def _places(modules):
     """Where the real ones are; looked for again once the number of `modules` has changed."""
-    real = (real_threading, real_time, Future, ThreadPoolExecutor)
+    real = (real_threading, real_time, real_random, Future, ThreadPoolExecutor)
     return [
         (module, attribute, value)
         for name, module in sorted(sys.modules.items())

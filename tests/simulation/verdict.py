@@ -21,30 +21,42 @@ def judge_deliveries(world):
     """
     witness, truth, scenario = world.witness, world.truth, world.scenario
     handled = set(witness.calls)
-    sent = [
-        Sent(message.sharding_key, (queue, offset), queue, offset)
-        for queue in truth.queues()
-        for offset, message in enumerate(truth.messages(queue))
-        if truth.wanted(queue, offset)
-        if offset not in truth.skipped[queue] or (queue, offset) in handled
-    ]
+    sent, lanes = [], defaultdict(dict)
+    for queue in truth.queues():
+        for offset, message in enumerate(truth.messages(queue)):
+            if not truth.wanted(queue, offset):
+                continue
+            if offset not in truth.skipped[queue] or (queue, offset) in handled:
+                lane = witness.lane(message)
+                lanes[queue][lane] = None
+                sent.append(Sent(_key(message.sharding_key, lane), (queue, offset), lane, offset))
     for queue, offsets in truth.skipped.items():
         for offset in offsets & {offset for one, offset in handled if one == queue}:
             witness.latest[queue, offset].success = True  # an operator said that it is done
-    verdict = judge(sent, map(_closed, witness.events))
+    verdict = judge(sent, _in_lanes(witness.events, lanes))
     if verdict.lost:
         raise Broken("lost", str(verdict.examples))
     if not verdict.ok and not witness.excused:
         raise Broken("order", str(verdict.examples))
-    if verdict.duplicates and not scenario.faults and not scenario.failing:
+    undisturbed = not scenario.faults and not scenario.failing and not scenario.stuck
+    if verdict.duplicates and undisturbed:
         raise Broken("duplicates", f"{verdict.duplicates}, without a fault")
     return verdict
 
 
-def _closed(event):
-    if isinstance(event, Committed):
-        return event
-    return Delivered(event.key, event.id, *event.id, event.success)
+def _in_lanes(events, lanes):
+    """The oracle's events, with a lane in a queue's place: within one nothing may be passed over."""
+    for event in events:
+        if isinstance(event, Committed):
+            yield from (Committed(lane, event.offset) for lane in lanes[event.queue])
+        else:
+            key = _key(event.key, event.lane)
+            yield Delivered(key, event.id, event.lane, event.id[1], event.success)
+
+
+def _key(key, lane):
+    """Messages without a key are in the order of their lane."""
+    return lane if key is None else key
 
 
 def judge_sends(world):
@@ -56,7 +68,7 @@ def judge_sends(world):
     logs = {queue: world.truth.messages(queue) for queue in world.truth.queues()}
     first = defaultdict(dict)
     for log in logs.values():
-        for message in log:
+        for message in (message for message in log if message.sharding_key is not None):
             first[message.sharding_key].setdefault(int(message.body))
     for key, numbers in first.items():
         if list(numbers) != sorted(numbers):
@@ -79,7 +91,7 @@ def _judge_entry(entry, logs, first):
 def _judge_holds(submitted, first):
     """A key whose message failed takes no others for a while, or they would overtake it."""
     for failed in submitted:
-        if failed.error is None or not failed.taken or failed.number in first[failed.key]:
+        if failed.error is None or not failed.taken or failed.key is None or failed.number in first[failed.key]:
             continue
         for later in submitted:
             behind = later.key == failed.key and later.number > failed.number

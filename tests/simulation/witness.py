@@ -1,7 +1,7 @@
 """Sees what members do and what reaches the brokers, and compares it with the truth at once.
 
 A member is excused only for what it cannot know: a broker that restarted forgot its lock, and no
-renewal was refused yet.
+renewal was refused yet. Then its handlers may overlap with another member's; it may not commit.
 """
 
 import math
@@ -12,29 +12,35 @@ from orderly import MessageQueue
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.json_values import load_object
 from orderly.protocol.properties import decode_properties
+from orderly.testing.fake.locks import LEASE
 from orderly.testing.oracle import Committed
+from tests.simulation.ledger import Ledger, record_in, source_queue
 from tests.simulation.scenario import COMMIT, LOCK, SEND, SETTLED, UNLOCK
 from tests.simulation.truth import TOPIC, Broken
 
-_CALM = {"kill", "close", "grow"}  # after these nothing is lost on the way
+_CALM = {"kill", "kill at", "close", "grow"}  # after these nothing is lost on the way
 _TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
 _NOTICE = 0.5  # seconds from a refused renewal's arrival until the member acts on it
+_SURE = 28.0  # seconds from a renewal on for which nobody doubts the lock
 _ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
 
 
 @dataclass(eq=False)
 class Running:
-    """A handler at work."""
+    """A handler at work; on a lane: all of the queue, or one key of it."""
 
     member: object
     queue: MessageQueue
+    lane: object
+    process: object
 
 
 @dataclass(eq=False)
 class Delivery:
     """One message in one call of a handler; as the oracle's Delivered, but still open."""
 
-    key: str
+    key: str | None
+    lane: tuple
     id: tuple
     success: bool = False
 
@@ -61,16 +67,21 @@ class Witness:
             fault.kind == "offset reset" and fault.at > SETTLED for fault in world.scenario.faults
         )
         self._running = []
-        self._finished_by = defaultdict(set)
+        self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._refused_at = {}
         self._granted = {}
         self._granted_last = {}
         self._robbed = set()
         self._answers = {}
+        self._asked_at = {}
+        self._trusted = Counter()  # by (process, queue), when the newest grant was asked for
+        self._lapsed = set()
         self._told = Counter()
         self._reset_seen = {}
         self._reached = Counter()
         self._places = {}
+        self._by_key = dict(world.scenario.settings)["order"] == "key"
+        self.ledger = Ledger(world)
         self.latest = {}
         self.events = []
         self.calls = Counter()
@@ -88,11 +99,16 @@ class Witness:
 
     def _leaves(self, link, command):
         """A member sends a commit: nobody else may own the queue at that moment."""
-        if command.code != COMMIT or (member := self._of(link)) is None:
+        if (member := self._of(link)) is None:
+            return
+        self._spring(member, command)
+        if command.code == LOCK:
+            self._asked_at[link.number, command.request_id] = self._kernel.now
+        if command.code != COMMIT:
             return
         header, queue = self._commit(link, command)
         owner = self._truth.owner(queue)
-        if owner not in (None, member.client_id) and not self._could_not_know(member, queue):
+        if owner not in (None, member.client_id):
             offset = header.commit_offset
             text = f"{member}: {offset} in {queue}, of {owner}"
             self._kernel.fail(Broken("commit without the lock", text))
@@ -101,12 +117,17 @@ class Witness:
         """A request is at its server, before it is carried out."""
         if command.is_response or (member := self._of(link)) is None:
             return
+        self._spring(member, command)
         if command.code == COMMIT:
             self._check_commit(member, *self._commit(link, command))
         elif command.code == UNLOCK:
             self._check_unlock(member, _queues_in(command.body, "mqSet"))
         elif command.code == SEND:
             self._note_dead_letter(command)
+
+    def _spring(self, member, command):
+        if command.code == COMMIT or (command.code == SEND and record_in(command) is not None):
+            self._world.strikes.spring(member, command.code)
 
     def _commit(self, link, command):
         header = from_ext(UpdateConsumerOffset, command.ext)
@@ -122,17 +143,12 @@ class Witness:
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
+        self.ledger.committed(member, queue, offset)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self.events.append(Committed(queue, offset))
 
     def _check_direction(self, member, queue, offset):
-        """Commits of those who have the lock rise, unless an operator interferes."""
-        place = member.process, queue
-        restarted = self._world.strikes.restarted_at[queue.broker_name]
-        unaware = self._kernel.now - restarted < _TRUST and not self._told[place] > restarted
-        honest = self._truth.owner(queue) in (None, member.client_id)
-        if not honest or unaware or place in self._robbed:
-            return
+        """Commits rise, unless an operator interferes."""
         if offset < self._reached[queue] and (self._strict or not self._reset_seen):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
@@ -148,6 +164,7 @@ class Witness:
         """An operator reset the offset of a queue."""
         self._reset_seen[queue] = self._kernel.now
         self._reached[queue] = target
+        self.ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]
         truth.skipped[queue] |= set(truth.unfinished(queue, target))
         if self._strict:
@@ -162,10 +179,9 @@ class Witness:
         for queue in queues:
             self._granted.pop((member.process, queue), None)
             if self._calm and self._truth.owner(queue) == member.client_id:
-                stored = self._truth.stored(queue)
-                done = max(self._finished_by[member.process, queue], default=-1) + 1
-                if stored < done:
-                    text = f"{member} unlocks {queue} at {stored}, {done} is done"
+                left = self._finished_by[member.process, queue] - self.ledger.recorded[queue]
+                if left:
+                    text = f"{member} unlocks {queue}, {sorted(left)} are done and not on record"
                     raise Broken("unlock without saving", text)
         for running in self._running:
             if running.member is member and running.queue in queues:
@@ -173,8 +189,12 @@ class Witness:
                 raise Broken("unlock beside a handler", text)
 
     def _answered(self, link, command, outgoing):
-        """A broker grants locks, and refuses others."""
-        if command.code != LOCK or not outgoing or (member := self._of(link)) is None:
+        """A broker grants locks and refuses others, and stores state records."""
+        if not outgoing or (member := self._of(link)) is None:
+            return
+        if command.code == SEND:
+            self._check_record(member, link, command, outgoing[-1].command)
+        if command.code != LOCK:
             return
         asked = _queues_in(command.body, "mqSet")
         granted = _queues_in(outgoing[-1].command.body, "lockOKMQSet")
@@ -184,13 +204,23 @@ class Witness:
         for queue in granted:
             self._note_grant(member, queue)
 
+    def _check_record(self, member, link, command, reply):
+        record = None if reply.code else record_in(command)
+        queue = source_queue(command, self._world.network.servers[link.address])
+        if record is not None and not self._ignored(queue):
+            self.ledger.stored(member, queue, record, int(reply.ext["queueOffset"]))
+
     def _heard(self, link, command):
         """A member gets the answer to its lock request: now it knows."""
         if not command.is_response or (link.number, command.request_id) not in self._answers:
             return
         process, asked, granted = self._answers.pop((link.number, command.request_id))
+        asked_at = self._asked_at.pop((link.number, command.request_id))
         for queue in asked & granted:
             self._refused_at.pop((process, queue), None)
+            if asked_at - self._trusted[process, queue] > _SURE:
+                self._lapsed.add((process, queue))
+            self._trusted[process, queue] = asked_at
         for queue in asked - granted:
             self._refused_at[process, queue] = self._told[process, queue] = self._kernel.now
             self._robbed.discard((process, queue))
@@ -218,27 +248,79 @@ class Witness:
 
     # --- handlers ------------------------------------------------------------------------------
 
-    def handler_begins(self, member, queue):
+    def handler_begins(self, member, messages, context):
         """A handler is called; returns the record of this call."""
+        queue, lane = context.message_queue, self.lane(messages[0])
         owner = self._truth.owner(queue)
-        if owner != member.client_id and not self._could_not_know(member, queue):
+        unaware = self._could_not_know(member, queue)
+        if owner != member.client_id and not unaware:
             text = f"{member} handles {queue}, whose lock belongs to {owner}"
             self._kernel.fail(Broken("handling without the lock", text))
         self.excused += owner not in (None, member.client_id)
-        if any(r.member is member and r.queue == queue for r in self._running):
-            text = f"{member} handles {queue} in two calls at once"
-            self._kernel.fail(Broken("two handlers", text))
-        call = Running(member, queue)
+        for other in self._running:
+            if other.lane == lane and not (unaware or self._unawares(member, other, queue)):
+                text = f"{member} handles {lane} beside {other.member}"
+                self._kernel.fail(Broken("two handlers", text))
+        if any(self.lane(message) != lane for message in messages):
+            self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
+        if self._rightful(member, queue):
+            self._checked(self.ledger.check_token, member, queue, context.token)
+        call = Running(member, queue, lane, member.process)
         self._running.append(call)
         return call
+
+    def _rightful(self, member, queue):
+        """Whether the member owns the queue, and nobody did since it took it."""
+        robbed = (member.process, queue) in self._robbed
+        return self._truth.owner(queue) == member.client_id and not robbed
+
+    def _unawares(self, member, other, queue):
+        """Whether one of two has lost its lock without unlocking: it ran out, or was forgotten."""
+        if (member.process, queue) in self._robbed or (other.process, queue) in self._robbed:
+            return True
+        granted = self._granted.get((other.process, queue), -math.inf)
+        forgotten = self._world.strikes.restarted_at[queue.broker_name] > granted
+        return forgotten or self._kernel.now - granted > LEASE
+
+    def lane(self, message):
+        """What is in order: all of a queue, or those of one key in it."""
+        return (message.queue, message.sharding_key) if self._by_key else (message.queue,)
+
+    def _checked(self, check, *arguments, **options):
+        """Do a check on a member's own task, where the library would catch what it raises."""
+        try:
+            check(*arguments, **options)
+        except Broken as broken:
+            self._kernel.fail(broken)
 
     def handler_ends(self, call):
         """A handler returned."""
         if call in self._running:  # not those of a member that was killed
             self._running.remove(call)
 
-    def died(self, member):
-        """A process was killed, with its handlers."""
+    def taken(self, member, queues):
+        """A member begins to own queues."""
+        for queue in queues:
+            self._finished_by.pop((member.process, queue), None)
+            self._robbed.discard((member.process, queue))
+            self._lapsed.discard((member.process, queue))
+            self.ledger.taken(member.process, queue)
+
+    def lost(self, member, queues):
+        """A member was told that queues are no longer its own: there is a reason."""
+        for queue in queues:
+            place = member.process, queue
+            trusted = self._kernel.now - self._trusted[place] < _SURE and place not in self._lapsed
+            began = self.ledger.tenures.get((member.process, queue), math.inf)
+            forgotten = self._world.strikes.restarted_at[queue.broker_name] > began
+            mine = self._truth.owner(queue) == member.client_id
+            if mine and trusted and not forgotten and queue not in self._reset_seen:
+                text = f"{member} takes {queue} for lost, which is its own"
+                self._kernel.fail(Broken("lost for nothing", text))
+
+    def died(self, member, *, clean):
+        """A process has ended, with its handlers; clean: it had given everything back."""
+        self.ledger.died(member.process, clean=clean)
         self._running = [call for call in self._running if call.member is not member]
 
     def delivery(self, member, message):
@@ -248,7 +330,9 @@ class Witness:
         self._places[message.message_id] = place
         self.excused += self._granted_last.get(queue) is not member.process  # it slept in a batch
         self.calls[place] += 1
-        delivery = self.latest[place] = Delivery(message.sharding_key, place)
+        if self._rightful(member, queue) and queue not in self._truth.unsure:
+            self._checked(self.ledger.check_repeat, member, place, calm=self._calm)
+        delivery = self.latest[place] = Delivery(message.sharding_key, self.lane(message), place)
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
@@ -259,6 +343,7 @@ class Witness:
         delivery.success = True
         self._truth.finished[message.queue].add(message.queue_offset)
         self._finished_by[member.process, message.queue].add(message.queue_offset)
+        self.ledger.finished(member.process, (message.queue, message.queue_offset))
 
     def _could_not_know(self, member, queue):
         now = self._kernel.now

@@ -11,6 +11,7 @@ from unittest import mock
 import orderly.client.client as client_module
 from orderly import log
 from orderly.consumer import rebalancer
+from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
 from tests.simulation.kernel import Kernel
@@ -157,6 +158,8 @@ def run(scenario, restless=0.05):
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
         mock.patch.object(client_module, "_new_client_id", new_client_id),
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
+        mock.patch.object(lanes, "LANE_BODIES", scenario.bodies),
+        mock.patch.object(lanes, "SUSPENDED_BODIES", max(1, scenario.bodies // 8)),
         mock.patch.object(log._AtFirstEvent, "_logger", _Silent()),
     ):
         return world.play()

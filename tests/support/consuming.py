@@ -1,12 +1,14 @@
 """What behaviour tests of the consumer share: a handler that records, and bodies that count."""
 
+import inspect
 import itertools
 import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from orderly import ConsumeResult, Message
+from orderly import Ack, ConsumeResult, Message
+from orderly.testing.oracle import Delivered, Sent, judge
 
 _numbers = itertools.count(1)
 
@@ -27,6 +29,11 @@ class Delivery:
     attempt: int
     started: float
     ended: float
+    answer: object = None
+
+    @property
+    def success(self):
+        return self.answer in (ConsumeResult.SUCCESS, Ack())
 
 
 class Recorder:
@@ -38,23 +45,28 @@ class Recorder:
         self._lock = threading.Lock()
 
     def __call__(self, messages, context):
-        started = time.monotonic()
+        started, answer = time.monotonic(), None
         try:
-            return self.act(messages, context) if self.act else ConsumeResult.SUCCESS
+            answer = self.act(messages, context) if self.act else ConsumeResult.SUCCESS
+            return answer
         finally:
-            with self._lock:
-                self.deliveries += [
-                    Delivery(
-                        message.sharding_key,
-                        int(message.body),
-                        message.queue.queue_id,
-                        message.queue_offset,
-                        message.reconsume_times + 1,
-                        started,
-                        time.monotonic(),
-                    )
-                    for message in messages
-                ]
+            self._note(messages, started, answer)
+
+    def _note(self, messages, started, answer):
+        with self._lock:
+            self.deliveries += [
+                Delivery(
+                    message.sharding_key,
+                    int(message.body),
+                    message.queue.queue_id,
+                    message.queue_offset,
+                    message.reconsume_times + 1,
+                    started,
+                    time.monotonic(),
+                    answer,
+                )
+                for message in messages
+            ]
 
     def numbers(self, key):
         return [d.number for d in list(self.deliveries) if d.key == key]
@@ -64,6 +76,23 @@ class Recorder:
         for delivery in list(self.deliveries):
             found[delivery.key].append(delivery.number)
         return found
+
+
+class AsyncRecorder(Recorder):
+    """The same for an `async def act`."""
+
+    async def __call__(self, messages, context):
+        started, answer = time.monotonic(), None
+        try:
+            answer = await self.act(messages, context)
+            return answer
+        finally:
+            self._note(messages, started, answer)
+
+
+def recording(act):
+    """A recorder that calls `act`, whichever kind it is."""
+    return AsyncRecorder(act) if inspect.iscoroutinefunction(act) else Recorder(act)
 
 
 @dataclass(frozen=True)
@@ -97,3 +126,30 @@ def send_numbers(producer, topic, keys, count, first=0):
 def first_deliveries(numbers):
     """Numbers in the order of their first appearance."""
     return list(dict.fromkeys(numbers))
+
+
+def submit_numbers(producer, topic, key, count, first=0):
+    """Send `count` messages of one key, in few requests; returns the results."""
+    numbers = range(first, first + count)
+    messages = [Message(topic, str(number).encode(), sharding_key=key) for number in numbers]
+    return [future.result(30) for future in [producer.submit(m) for m in messages]]
+
+
+def judged_by_key(keys, results, seen):
+    """What the oracle says when the key is the unit of order.
+
+    Args:
+        keys, results: what `send_numbers` was given, from number 0 on, and what it returned.
+        seen: the recorder of all members.
+    """
+    sent = []
+    for place, stored in enumerate(results):
+        key, number = keys[place % len(keys)], place // len(keys)
+        sent.append(Sent(key, (key, number), (stored.queue.queue_id, key), stored.queue_offset))
+    calls = sorted(seen.deliveries, key=lambda d: d.started)
+    return judge(sent, [_delivered(call) for call in calls])
+
+
+def _delivered(d):
+    lane = (d.queue_id, d.key)
+    return Delivered(d.key, (d.key, d.number), lane, d.offset, d.success, d.started, d.ended)

@@ -22,6 +22,7 @@ class MemberProcess:
         lease: of the broker, seconds.
         seconds: what its handler takes for each message.
         clock: seconds by which its time of day is wrong.
+        more: further options of `tests.support.member`, as in "--order=key".
 
     Attributes:
         events: its deliveries, in the order in which they ended.
@@ -30,8 +31,10 @@ class MemberProcess:
         lost: ids of the queues whose lock it lost, each as often as that happened.
     """
 
-    def __init__(self, namesrv, group, topic, *, lease=BROKER_LEASE, seconds=0.0, clock=0.0):
-        options = [f"--lease={lease}", f"--seconds={seconds}", f"--clock={clock}"]
+    def __init__(
+        self, namesrv, group, topic, *, lease=BROKER_LEASE, seconds=0.0, clock=0.0, more=()
+    ):
+        options = [f"--lease={lease}", f"--seconds={seconds}", f"--clock={clock}", *more]
         command = [sys.executable, "-m", "tests.support.member", namesrv, group, topic, *options]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT)

@@ -34,10 +34,15 @@ def set_group(client, group, **settings):
     _ask_brokers(client, request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
 
 
-def take_lock_from(client, client_id, group, queue):
-    """Unlock a queue in the name of the member that holds it, and lock it for `client`."""
+def unlock_for(client, client_id, group, queue):
+    """Unlock a queue in the name of the member that holds it, dead or alive."""
     body = lock_request(group, client_id, [queue])
     _ask_brokers(client, request(RequestCode.UNLOCK_BATCH_MQ, body=body))
+
+
+def take_lock_from(client, client_id, group, queue):
+    """Unlock a queue in the name of the member that holds it, and lock it for `client`."""
+    unlock_for(client, client_id, group, queue)
     assert queue in client.brokers.lock_queues(group, queue.broker_name, [queue])
 
 

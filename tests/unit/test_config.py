@@ -21,7 +21,7 @@ from orderly.config import (
     parse_position,
 )
 from orderly.config.consumer import BROKER_LEASE
-from orderly.errors import ConfigError, NotAvailableYet
+from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 
 EAST = timezone(timedelta(hours=2))
@@ -141,7 +141,7 @@ def test_bad_start_positions(text, zone_east):
         {"batch_size": 1025},
         {"suspend": 0.009},
         {"suspend": 31},
-        {"min_workers": 3, "max_workers": 2},
+        {"min_workers": 3, "concurrency": 2},
         {"lock_interval": 30},
         {"pull_retry": 0},
         {"order": "random"},
@@ -158,12 +158,26 @@ def test_bad_consumer_settings(setting):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"order": "key"}],
+    [
+        {"max_suspend": 0.5},
+        {"max_suspend": 3601},
+        {"max_span": 0},
+        {"executor": "greenlet"},
+        {"concurrency": 0},
+        {"handover_timeout": 0},
+        {"force_unlock_after": 0},
+    ],
     ids=str,
 )
-def test_nothing_that_is_missing_is_silently_ignored(setting):
-    with pytest.raises(NotAvailableYet, match="not available yet"):
-        ConsumerConfig(**setting)
+def test_bad_settings_by_key(setting):
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        ConsumerConfig(order="key", **setting)
+
+
+def test_the_longest_wait_is_a_keys_own_or_a_short_one_of_the_whole_queue():
+    assert ConsumerConfig(order="key").longest_suspend == 3600
+    assert ConsumerConfig().longest_suspend == 30
+    assert ConsumerConfig(max_suspend=0.5).max_suspend == 0.5, "of no meaning by queue"
 
 
 @pytest.mark.parametrize(

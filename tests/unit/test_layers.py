@@ -22,10 +22,11 @@ RANK = {
     "remoting": 5,
     "client": 6,
     "producer": 7,
-    "consumer": 7,
-    "monitoring": 8,
-    "testing": 8,
-    "cli": 9,
+    "processes": 7,
+    "consumer": 8,
+    "monitoring": 9,
+    "testing": 9,
+    "cli": 10,
 }
 PURE = {"errors", "namespace", "model", "protocol", "ordering", "selectors"}
 IMPURE = {

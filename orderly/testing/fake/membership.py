@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.broker_bodies import (
     decode_lock_request,
     encode_connections,
@@ -18,7 +19,6 @@ from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.members import Group, Member
 from orderly.testing.fake.pulling import check_filter
 from orderly.testing.fake.state import BrokerState
-from orderly.testing.fake.topics import RETRY
 
 _HEARTBEAT_REPLY = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
 _LANGUAGES = {int(member): member.name for member in Language}
@@ -45,7 +45,7 @@ def _register(state: BrokerState, data: ConsumerData, member: Member) -> None:
     config = state.groups.find(data.group, create=create)
     if config is None:  # not a member, and not told so
         return
-    state.ensure_topic(RETRY + data.group, config.retry_queues)
+    state.ensure_topic(RETRY_PREFIX + data.group, config.retry_queues)
     state.notify(data.group, state.members.register(data, member))
 
 

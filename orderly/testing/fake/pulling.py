@@ -10,7 +10,7 @@ from collections.abc import Collection
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.headers import PullFlag, PullMessage
-from orderly.protocol.heartbeat import ALL_TAGS, Subscription
+from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, Subscription
 from orderly.protocol.java_string import java_string_hash
 from orderly.protocol.topic_config import TopicConfig
 from orderly.testing.fake.exchange import Call, Outgoing, Refused
@@ -22,7 +22,7 @@ from orderly.testing.fake.state import BrokerState
 _COMMIT = int(PullFlag.COMMIT_OFFSET)
 _SUSPEND = int(PullFlag.SUSPEND)
 _SUBSCRIPTION = int(PullFlag.SUBSCRIPTION)
-_BY_TAG = (None, "", "TAG")
+_TAGS_AS_WRITTEN = (None, "", BY_TAG)
 _UNSUPPORTED = "The broker does not support consumer to filter message by {}"
 _FORBIDDEN = {"broker": "1", "group": "2", "topic": "3", "broadcasting": "4"}
 
@@ -56,7 +56,7 @@ def scan(state: BrokerState, now: float) -> None:
 
 def check_filter(expression_type: str | None) -> None:
     """Refuse a filter that is not by tags, as a broker with default settings does."""
-    if expression_type not in _BY_TAG:
+    if expression_type not in _TAGS_AS_WRITTEN:
         raise Refused(ResponseCode.SYSTEM_ERROR, _UNSUPPORTED.format(expression_type))
 
 

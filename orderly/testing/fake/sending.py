@@ -9,6 +9,7 @@ import zlib
 from dataclasses import replace
 
 from orderly.errors import InvalidMessage
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, is_retry_topic
 from orderly.protocol import properties as names
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
@@ -21,7 +22,7 @@ from orderly.testing.fake.delays import LEVELS, SCHEDULE_TOPIC, level_of
 from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.state import BrokerState
 from orderly.testing.fake.store import NewMessage, Placed
-from orderly.testing.fake.topics import DEAD, RETRY, check_name
+from orderly.testing.fake.topics import check_name
 
 MAX_BODY = 4 * 1024 * 1024  # bytes
 _MAX_AUTO_QUEUES = 8
@@ -80,7 +81,7 @@ def _topic_for(state: BrokerState, header: SendMessage) -> TopicConfig:
 
 
 def _made_for(state: BrokerState, header: SendMessage) -> TopicConfig:
-    if header.topic.startswith(RETRY):
+    if is_retry_topic(header.topic):
         return state.ensure_topic(header.topic)
     if state.enabled("autoCreateTopicEnable"):
         queues = min(header.default_topic_queue_nums, _MAX_AUTO_QUEUES)
@@ -91,8 +92,8 @@ def _made_for(state: BrokerState, header: SendMessage) -> TopicConfig:
 def _message(state: BrokerState, call: Call, header: SendMessage, queue_id: int) -> NewMessage:
     properties = _properties(header.properties or "")
     topic = header.topic
-    if topic.startswith(RETRY) and _is_dead(state, call, header):
-        topic, queue_id = DEAD + topic.removeprefix(RETRY), 0
+    if is_retry_topic(topic) and _is_dead(state, call, header):
+        topic, queue_id = DEAD_PREFIX + topic.removeprefix(RETRY_PREFIX), 0
         state.ensure_topic(topic)
         properties[names.DELAY] = "-1"
     if not properties.get(names.UNIQ_KEY):
@@ -120,7 +121,7 @@ def _properties(text: str) -> dict[str, str]:
 
 def _is_dead(state: BrokerState, call: Call, header: SendMessage) -> bool:
     """Over the limit, or of a group that holds a lock: ordered messages are not retried so."""
-    group = header.topic.removeprefix(RETRY)
+    group = header.topic.removeprefix(RETRY_PREFIX)
     config = state.groups.find(group, create=state.enabled("autoCreateSubscriptionGroup"))
     if config is None:
         remark = f"subscription group not exist, {group}"
@@ -143,7 +144,7 @@ def _new_key(state: BrokerState, now: float) -> str:
 def _store_batch(
     state: BrokerState, call: Call, header: SendMessage, queue_id: int
 ) -> RemotingCommand:
-    if header.topic.startswith(RETRY):
+    if is_retry_topic(header.topic):
         remark = f"batch request does not support retry group {header.topic}"
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, remark)
     messages = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.topic_config import TopicConfig
 from orderly.testing.fake.exchange import Refused
 from orderly.testing.fake.groups import NAME
 
-RETRY = "%RETRY%"
-DEAD = "%DLQ%"
 _MAX_TOPIC = 127  # characters
 _MAX_GROUP_TOPIC = 255  # characters of a retry or dead letter topic
 _SYSTEM = frozenset(
@@ -47,7 +46,7 @@ def check_name(topic: str) -> None:
     """Refuse a name that no topic may have."""
     if not topic.strip():
         raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
-    limit = _MAX_GROUP_TOPIC if topic.startswith((RETRY, DEAD)) else _MAX_TOPIC
+    limit = _MAX_GROUP_TOPIC if topic.startswith((RETRY_PREFIX, DEAD_PREFIX)) else _MAX_TOPIC
     if not NAME.fullmatch(topic) or len(topic) > limit:
         raise Refused(
             ResponseCode.INVALID_PARAMETER,

@@ -6,6 +6,7 @@ from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, 
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to
+from orderly.protocol.topic_config import TopicConfig, encode_topic_config
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 
@@ -106,6 +107,33 @@ def test_with_several_clusters_one_must_be_named(client, name_server, two):
     client.admin.create_topic("fresh", cluster="west")
     assert two[0].received == []
     assert len(two[1].requests(CREATE)) == 1
+
+
+def test_a_topic_grows_on_one_broker_and_keeps_what_it_is(client, two):
+    config = TopicConfig(
+        name="orders", read_queues=6, write_queues=2, perm=4, order=True, sys_flag=1
+    )
+    two[1].on(RequestCode.GET_TOPIC_CONFIG, body=encode_topic_config(config))
+    two[1].on(CREATE)
+    broker = client.routes.get("orders").broker("broker-b")
+    present = client.admin.topic_config("orders", broker)
+    assert present == config
+    client.admin.grow_topic("orders", broker, 5, present)
+    (asked,) = two[1].requests(CREATE)
+    assert (asked.ext["readQueueNums"], asked.ext["writeQueueNums"]) == ("6", "5")
+    assert (asked.ext["perm"], asked.ext["order"], asked.ext["topicSysFlag"]) == ("4", "true", "1")
+    assert two[0].received == []
+
+
+def test_a_topic_that_a_broker_does_not_have_is_made_there(client, two):
+    two[1].on(RequestCode.GET_TOPIC_CONFIG, code=17, remark="No topic in this broker")
+    two[1].on(CREATE)
+    broker = client.routes.get("orders").broker("broker-b")
+    assert client.admin.topic_config("state", broker) is None
+    client.admin.grow_topic("state", broker, 5, None)
+    (asked,) = two[1].requests(CREATE)
+    assert (asked.ext["readQueueNums"], asked.ext["writeQueueNums"]) == ("5", "5")
+    assert (asked.ext["perm"], asked.ext["order"]) == ("6", "false")
 
 
 # --- merged answers ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from orderly.errors import OrderlyError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.ordering.allocation import averagely
 from orderly.protocol.heartbeat import Subscription
+from tests.support.timers import Timers
 
 ME, OTHER = "me@1", "other@2"
 
@@ -94,6 +95,7 @@ def session(cluster):
         brokers=cluster,
         routes=SimpleNamespace(get=cluster.route),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
+        schedule=Timers(),
     )
     config = ConsumerConfig(consume_from="first")
     session = Session("group", client, config, performer("group", cluster), ConsumerHooks())
@@ -121,7 +123,8 @@ def rebalancer(session, releaser, pulling, again):
     def start(held):
         pulling.append(held.queue.queue_id)
 
-    return Rebalancer(session, averagely, Taker(session, start), releaser, again.append)
+    taker = Taker(session, start, releaser.drop_outdated)
+    return Rebalancer(session, averagely, taker, releaser, again.append)
 
 
 @pytest.fixture

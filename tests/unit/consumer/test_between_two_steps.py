@@ -8,6 +8,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer.calling import Caller
 from orderly.consumer.control import Control
 from orderly.consumer.dead_letters import DeadLetters
+from orderly.consumer.direct_call import DirectCall
 from orderly.consumer.offset_saver import OffsetSaver
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.session import now
@@ -16,11 +17,16 @@ from orderly.consumer.worker import Worker
 from orderly.errors import RequestTimeout
 from orderly.ordering.allocation import averagely
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
+
+
+def ignore(*_):
+    """Stands for what is of no interest here."""
 
 
 @pytest.fixture
@@ -114,18 +120,17 @@ def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
         releaser.drop_outdated()
 
     cluster.during["query"] = subscribe_otherwise
-    Rebalancer(session, averagely, Taker(session, start), releaser, again.append).round()
+    taker = Taker(session, start, releaser.drop_outdated)
+    Rebalancer(session, averagely, taker, releaser, again.append).round()
     assert stale == []
 
 
 def test_a_resume_while_the_queue_is_being_taken_is_not_lost(session, cluster):
     queue = cluster.route("orders").read_queues()[0]
-    control = Control(
-        session, SimpleNamespace(start=lambda _: None), SimpleNamespace(submit=lambda _: None)
-    )
+    control = Control(session, SimpleNamespace(start=ignore), ignore)
     control.pause([queue])
     cluster.during["query"] = lambda: control.resume([queue])
-    Taker(session, lambda _: None).take((queue,), session.subscriptions["orders"])
+    Taker(session, ignore, ignore).take((queue,), session.subscriptions["orders"])
     assert not session.find(queue).owned.paused
 
 
@@ -133,13 +138,18 @@ def test_a_pause_while_the_queue_is_being_taken_holds(session, cluster):
     queue = cluster.route("orders").read_queues()[0]
     control = Control(session, None, None)
     cluster.during["query"] = lambda: control.pause(queue)
-    Taker(session, lambda _: None).take((queue,), session.subscriptions["orders"])
+    Taker(session, ignore, ignore).take((queue,), session.subscriptions["orders"])
     assert session.find(queue).owned.paused
 
 
 def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, hold):
-    worker = Worker(session, Caller(session, lambda *_: ConsumeResult.SUCCESS), lambda _: None)
-    tasks, ran = [], []
+    tasks, ran, asked = [], [], []
+
+    def handle(messages, context):
+        ran.append(messages[0].queue_offset)
+        return ConsumeResult.SUCCESS
+
+    worker = Worker(session, Caller(session, handle), ignore)
     worker.pool = SimpleNamespace(submit=tasks.append, crowded=False)
     held = hold()
     held.owned.pulled([message(0)], 1)
@@ -147,12 +157,15 @@ def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, ho
 
     def take_as_somebody_asks(limit, moment):
         batch = take(limit, moment)
-        if not batch and not ran:
-            held.direct.append(lambda: ran.append("by hand"))
+        if batch is None and not asked:
+            asked.append(DirectCall(message(9)))
+            held.owned.send_errand(None, asked[0])
         return batch
 
     held.owned.take = take_as_somebody_asks
-    worker.submit(held)
+    worker.ready(held)
+    tasks.pop(0)()
+    worker.ready(held)
     while tasks:
         tasks.pop(0)()
-    assert ran == ["by hand"]
+    assert ran == [0, 9]

@@ -8,14 +8,14 @@ from orderly.consumer.control import Control
 from orderly.consumer.session import now
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.drop import Drop
 from tests.support.messages import message
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 class Notes:
-    """A puller and a worker that only note what they are to start."""
+    """A puller and an engine that only note what they are to start."""
 
     def __init__(self):
         self.pulled, self.run = [], []
@@ -23,8 +23,9 @@ class Notes:
     def start(self, held):
         self.pulled.append(held.queue)
 
-    def submit(self, held):
-        self.run.append(held.queue)
+    def ready(self, held):
+        if held.owned.request_run():
+            self.run.append(held.queue)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def attention(session):
 def control(rebalancer, session, notes, attention, cluster):
     cluster.search_offset = lambda queue, seconds: 4 if seconds == MOMENT.timestamp() else 10
     rebalancer.round()
-    return Control(session, notes, notes)
+    return Control(session, notes, notes.ready)
 
 
 @pytest.fixture
@@ -118,8 +119,9 @@ def test_a_seek_is_saved_and_the_queue_taken_anew_there(
 def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
     first, second, *_ = session.held()
     fill(first)
+    assert first.owned.request_run()
     control.pause([first.queue, second.queue])
-    assert first.owned.take(1, now()) == [], "the run that was claimed ends"
+    assert first.owned.take(1, now()) is None, "the run that was claimed ends"
     control.resume([first.queue])
     assert (first.owned.paused, second.owned.paused) == (False, True)
     assert session.paused == {second.queue}

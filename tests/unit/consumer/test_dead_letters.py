@@ -10,8 +10,9 @@ from orderly.consumer.dead_letters import DeadLetters
 from orderly.consumer.session import now
 from orderly.errors import OrderlyError
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
 

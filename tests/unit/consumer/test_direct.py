@@ -1,5 +1,6 @@
 """Consumption by hand: what is answered, and that nothing runs which nobody waits for any more."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +10,12 @@ from orderly.consumer import direct as direct_module
 from orderly.consumer.calling import Caller
 from orderly.consumer.direct import DirectConsumption
 from orderly.consumer.session import now
+from orderly.consumer.worker import Worker
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.direct_result import DirectOutcome
 from orderly.protocol.heartbeat import Subscription
@@ -20,15 +23,16 @@ from tests.support.messages import QUEUE, message
 
 
 class Setting:
-    """Consumption by hand on one queue; `lane` holds what the queue's run is to do."""
+    """Consumption by hand on one queue; while it is `busy` nothing runs."""
 
     def __init__(self, session):
         session.config = ConsumerConfig(allow_direct_consume=True)
         session.client.config = SimpleNamespace(namespace="")
-        self.session, self.lane, self.handled = session, [], []
+        self.session, self.tasks, self.handled = session, [], []
         self.answer = lambda: ConsumeResult.SUCCESS
-        worker = SimpleNamespace(submit_direct=self._submit)
-        self.direct = DirectConsumption(session, worker, Caller(session, self._handle))
+        self.worker = Worker(session, Caller(session, self._handle), lambda _: None)
+        self.worker.pool = SimpleNamespace(submit=self._submit, crowded=False)
+        self.direct = DirectConsumption(session, self.worker.ready)
         owned = OwnedQueue(QUEUE, 5, Lease(now(), 30.0), max_messages=100, max_bytes=10**6)
         self.held = session.add(owned, Subscription("orders"))
         self.busy = False
@@ -37,8 +41,8 @@ class Setting:
         self.handled.append(messages[0].queue_offset)
         return self.answer()
 
-    def _submit(self, held, task):
-        self.lane.append(task)
+    def _submit(self, task):
+        self.tasks.append(task)
         if not self.busy:
             task()
 
@@ -76,7 +80,7 @@ def test_the_answer_is_told_and_nothing_moves(answer, outcome, setting):
 def test_it_is_refused_unless_it_is_allowed(setting, session):
     session.config = ConsumerConfig()
     assert setting.direct.consume(message(3)) is None
-    assert setting.lane == []
+    assert setting.tasks == []
 
 
 def test_a_queue_of_another_member_is_refused(setting):
@@ -90,17 +94,36 @@ def test_what_did_not_run_in_time_does_not_run_later(setting, monkeypatch):
     setting.busy = True
     with pytest.raises(TimeoutError):
         setting.direct.consume(message(3))
-    (task,) = setting.lane
+    (task,) = setting.tasks
     task()
     assert setting.handled == []
+    assert setting.held.owned.idle
 
 
-def test_a_queue_that_is_given_up_meanwhile_runs_nothing(setting):
-    def drop_first(held, task):
-        held.owned.drop(Drop.REVOKED)
+def test_a_queue_that_is_given_up_meanwhile_runs_nothing(setting, monkeypatch):
+    def drop_first(task):
+        setting.held.owned.drop(Drop.REVOKED)
         task()
 
-    setting.direct._worker.submit_direct = drop_first
-    with pytest.raises(LifecycleError, match="given up"):
+    monkeypatch.setattr(direct_module, "_PATIENCE", 0.01)
+    setting.worker.pool.submit = drop_first
+    with pytest.raises(TimeoutError):
         setting.direct.consume(message(3))
     assert setting.handled == []
+
+
+def test_by_key_it_waits_for_its_own_key_only(setting, monkeypatch):
+    """The handler of another key, which runs all the time, does not hold it up."""
+    lease = Lease(now(), 30.0)
+    other = replace(QUEUE, queue_id=1)
+    owned = OwnedQueue(other, 0, lease, max_messages=9, max_bytes=999, by_key=True, max_runs=2)
+    setting.session.add(owned, Subscription("orders"))
+    owned.pulled([message(0, "a", other), message(1, "b", other)], 2, keys=["a", "b"])
+    busy = owned.take(1, now())
+    assert busy.key == "a"
+    setting.direct.consume(message(7, "b", other))
+    assert setting.handled == [7, 1], "before what waits in its lane, beside the other key"
+    monkeypatch.setattr(direct_module, "_PATIENCE", 0.01)
+    with pytest.raises(TimeoutError):
+        setting.direct.consume(message(8, "a", other))
+    assert setting.handled == [7, 1]

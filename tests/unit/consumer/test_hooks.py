@@ -5,10 +5,12 @@ import pytest
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
-from tests.support.messages import QUEUE
+from tests.support.messages import QUEUE, message
 
 
 @pytest.fixture
@@ -35,13 +37,13 @@ def test_a_loss_is_told_at_once_and_once_however_long_the_handler_still_runs(
 ):
     owned = OwnedQueue(QUEUE, 0, Lease(now(), 30.0), max_messages=100, max_bytes=10**6)
     held = session.add(owned, Subscription("orders"))
-    assert owned.request_run()
-    assert owned.lend(now())
+    owned.pulled([message(0)], 1)
+    batch = owned.take(1, now())
     releaser.drop(held, Drop.LOST)
     for _ in range(3):
         assert not releaser.release_idle()
     assert told == [("lost", (QUEUE,))]
-    owned.give_back()
+    owned.finish(batch, Disposition.COMMIT, now())
     releaser.release_idle()
     assert told == [("lost", (QUEUE,))]
     assert session.held() == []

@@ -1,14 +1,15 @@
 """What a consumer says of itself: each queue's reason, its health, its running info."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.insight import Insight, held_queues
 from orderly.consumer.session import Outlook, now
+from orderly.ordering.drop import Drop
 from orderly.ordering.explain import Why
-from orderly.ordering.owned_queue import Drop
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import message
 
@@ -87,7 +88,7 @@ def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, sess
     rebalancer.round()
     held = start_handler(session)
     assert insight.health("running").live
-    held.owned.handling_since -= session.config.consume_timeout
+    held.owned.messages.lowest_lane.since -= session.config.consume_timeout
     if reason:
         held.owned.drop(reason)
     health = insight.health("running")
@@ -112,6 +113,17 @@ def test_an_outlook_of_a_queue_that_is_held_says_what_it_does(insight, rebalance
     assert Why.NOT_OWNED not in reasons(insight)
 
 
+def test_members_that_keep_order_in_another_way_are_a_reason_not_to_be_ready(session, rebalancer):
+    company = SimpleNamespace(mixed=())
+    insight = Insight(session, company)
+    rebalancer.round()
+    assert insight.health("running").ready
+    company.mixed = ("java@2 (JAVA)",)
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons == ("the group mixes order by key and by queue: java@2 (JAVA)",)
+
+
 @pytest.mark.parametrize("allowed", [False, True])
 def test_the_running_info_tells_each_queue(allowed, insight, rebalancer, session, queues):
     session.client.config = ClientConfig(namesrv="host:9876")
@@ -122,6 +134,7 @@ def test_the_running_info_tells_each_queue(allowed, insight, rebalancer, session
     assert info.properties["PROP_CONSUMEORDERLY"] == "true"
     assert info.properties["PROP_NAMESERVER_ADDR"] == "host:9876"
     assert info.properties["pull_threshold"] == "1000"
+    assert info.properties["order"] == "queue", "other members ask for it"
     assert [s.topic for s in info.subscriptions] == list(info.topics) == ["orders"]
     assert set(info.queues) == set(queues)
     queue = info.queues[held.queue]

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.consumer import lock_keeper
+from orderly.consumer import lock_keeper, renewing
 from orderly.consumer.lock_keeper import LockKeeper
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
 from tests.support.waiting import eventually
@@ -28,7 +29,8 @@ def keeper(session, rebalancer, again):
 def clock(monkeypatch, keeper, session):
     """The keeper's clock, as a list of one number; it begins at the last renewal."""
     clock = [max(held.owned.lease.renewed_at for held in session.held())]
-    monkeypatch.setattr(lock_keeper, "now", lambda: clock[0])
+    for module in (lock_keeper, renewing):
+        monkeypatch.setattr(module, "now", lambda: clock[0])
     return clock
 
 

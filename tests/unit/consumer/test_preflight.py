@@ -1,5 +1,6 @@
 """What is checked before a consumer joins: refusals, warnings, and what stops nobody."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,7 @@ from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
 from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
 
 CLUSTERING = ConsumerConfig()
+BY_KEY = ConsumerConfig(order="key")
 BROADCASTING = ConsumerConfig(model="broadcasting", instance="i")
 READ, WRITE = Permission.READ, Permission.WRITE
 
@@ -143,6 +145,8 @@ def test_differences_are_named_topic_by_topic(ours, theirs, said):
 class Brokers:
     """A client whose brokers answer as told; an exception is raised."""
 
+    client_id = "me@1"
+
     def __init__(self, settings, there=None):
         self._answers = settings, there
         self.routes = SimpleNamespace(get=lambda _: route())
@@ -177,3 +181,16 @@ def test_one_broker_that_is_not_there_keeps_nobody_from_starting(error, log):
 def test_members_are_compared_at_the_start(log):
     with pytest.raises(ConfigError, match="Stop them first"):
         check_start(Brokers(FINE, members()), "g", [tags("a")], BROADCASTING, log)
+
+
+def test_how_members_keep_order_is_compared_at_the_start(log):
+    client = Brokers(FINE, members())
+    check_start(client, "g", [tags("a")], CLUSTERING, log)
+    with pytest.raises(ConfigError, match=r"order by queue: other@1 \(JAVA\)"):
+        check_start(client, "g", [tags("a")], BY_KEY, log)
+
+
+def test_broadcasting_members_share_nothing_to_be_mixed(log):
+    there = members(message_model=MessageModel.BROADCASTING)
+    config = replace(BROADCASTING, order="key")
+    check_start(Brokers(FINE, there), "g", [tags("a")], config, log)

@@ -8,8 +8,9 @@ from orderly.consumer.puller import Puller
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, ConnectFailed, ProtocolError, RequestTimeout
 from orderly.model import MessageQueue
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
@@ -50,20 +51,6 @@ class Broker:
         self.pulls[-1][1](reply)
 
 
-class Schedule:
-    """Timers that ring when the test says so."""
-
-    def __init__(self):
-        self.waiting = []
-
-    def after(self, delay, work):
-        self.waiting.append((delay, work))
-
-    def ring(self):
-        _, work = self.waiting.pop()
-        work()
-
-
 def reply(status, *offsets, next_offset, end=99):
     found = [message(offset, queue=QUEUE) for offset in offsets]
     return PullResult(status, found, next_offset, 0, end, 0)
@@ -78,7 +65,6 @@ def broker(session):
 
 @pytest.fixture
 def schedule(session):
-    session.client.schedule = Schedule()
     return session.client.schedule
 
 
@@ -89,7 +75,11 @@ def arrived():
 
 @pytest.fixture
 def puller(session, broker, schedule, arrived):
-    puller = Puller(session, arrived.append)
+    def ready(held):
+        if held.owned.request_run():
+            arrived.append(held)
+
+    puller = Puller(session, ready)
     yield puller
     puller.close()
 
@@ -177,7 +167,7 @@ def test_after_a_failed_reply_the_same_offset_is_pulled_again(
 ):
     broker.answer(error)
     assert (state(held), arrived) == ((5, 5, 0), [])
-    assert [delay for delay, _ in schedule.waiting] == [session.config.pull_retry]
+    assert schedule.seconds == [session.config.pull_retry]
     schedule.ring()
     assert broker.asked(2) == [5, 5]
 
@@ -276,7 +266,8 @@ def test_without_a_valid_lock_nothing_is_pulled_and_the_rebalancer_is_told(
     attention = []
     session.attention = lambda: attention.append(1)
     held = hold(asked_at=now() - 31)
-    puller.reopen(held)
+    puller.start(held)
+    eventually(lambda: attention)
     assert (attention, broker.pulls, held.owned.dropped) == ([1], [], Drop.LOST)
 
 

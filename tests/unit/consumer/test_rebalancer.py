@@ -1,11 +1,12 @@
 """Rebalance rounds against a cluster in memory: who is taken, kept, given up, and in what order."""
 
+import math
 import threading
 
 from orderly.consumer.lock_keeper import LockKeeper
 from orderly.consumer.offset_saver import OffsetSaver
 from orderly.errors import BrokerError
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.drop import Drop
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import message
@@ -208,7 +209,7 @@ def test_nothing_is_saved_after_the_unlock(rebalancer, session, cluster):
     rebalancer.round()
     cluster.calls.clear()
     held.owned.offset = 99
-    OffsetSaver(session)._save(held)  # a saver that had its list before the unlock
+    OffsetSaver(session)._save_of_broker([held], math.inf)  # had its list before the unlock
     assert cluster.calls == []
 
 

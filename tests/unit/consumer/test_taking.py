@@ -14,6 +14,10 @@ QUEUES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3)
 MIN, MAX, STORED = 0, 10, 5
 
 
+def ignore(*_):
+    """Stands for what is of no interest here."""
+
+
 @pytest.fixture
 def order():
     """What happened, in order."""
@@ -23,7 +27,7 @@ def order():
 @pytest.fixture
 def taker(session, order):
     session.hooks = ConsumerHooks(assigned=lambda queues: order.append(("assigned", queues)))
-    return Taker(session, lambda held: order.append(("pull", held.queue)))
+    return Taker(session, lambda held: order.append(("pull", held.queue)), ignore)
 
 
 def starts(session):
@@ -58,7 +62,7 @@ def test_a_hook_that_raises_does_not_keep_the_queues_from_being_pulled(session, 
         raise ValueError("no")
 
     session.hooks = ConsumerHooks(assigned=assigned)
-    Taker(session, order.append).take(QUEUES, ORDERS)
+    Taker(session, order.append, ignore).take(QUEUES, ORDERS)
     assert len(order) == 3
 
 
@@ -69,7 +73,7 @@ def test_a_queue_that_came_later_begins_with_its_first_message(
     consume_from, known, later, session, cluster
 ):
     session.consume_from = consume_from
-    taker = Taker(session, lambda held: None)
+    taker = Taker(session, ignore, ignore)
     taker.know("orders", QUEUES[:1])
     taker.know("orders", QUEUES)  # what was there first counts
     taker.take(QUEUES, ORDERS)
@@ -79,7 +83,7 @@ def test_a_queue_that_came_later_begins_with_its_first_message(
 def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
     session.consume_from = "last"
     cluster.offsets[QUEUES[2]] = STORED
-    taker = Taker(session, lambda held: None)
+    taker = Taker(session, ignore, ignore)
     taker.know("orders", QUEUES[:1])
     taker.take(QUEUES[2:], ORDERS)
     assert starts(session) == {2: STORED}
@@ -87,7 +91,7 @@ def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
 
 def test_a_topic_subscribed_again_is_seen_for_the_first_time(session):
     session.consume_from = "last"
-    taker = Taker(session, lambda held: None)
+    taker = Taker(session, ignore, ignore)
     taker.know("orders", QUEUES[:1])
     taker.forget(["orders", "never seen"])
     taker.know("orders", QUEUES)

@@ -1,17 +1,19 @@
-"""Batches with any outcome per message: order is kept and nothing is acknowledged without Done."""
+"""Batches with any outcome per message: order is kept and nothing is acknowledged without Ack."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.listener import Again, Block, DeadLetter, Done, Listener, Retry, Suspend
+from orderly.listener import Block, Listener, Retry
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
 from orderly.ordering.results import ConsumeResult
 from tests.support.messages import QUEUE, message
 
 ANSWERS = st.sampled_from(
     [
-        Done(), Done(), Done(), Again(), Suspend(), Suspend(2.0), DeadLetter("r"), Block("r"),
-        None, True, "Done", Done, ConsumeResult.SUCCESS, OSError("down"), ValueError("fatal"),
+        Ack(), Ack(), Ack(), Fail("r"), Suspend(), Suspend(2.0), Suspend(31), DeadLetter("r"),
+        Block("r"), None, True, "Ack", Ack, ConsumeResult.SUCCESS, OSError("down"),
+        ValueError("fatal"),
     ]
 )  # fmt: skip
 RETRIED = 3
@@ -25,7 +27,7 @@ def batches(draw):
 
 
 class Play:
-    """Answers from the batch; remembers who ran and who answered Done."""
+    """Answers from the batch; remembers who ran and who answered Ack."""
 
     def __init__(self, batch):
         self.batch = batch
@@ -37,7 +39,7 @@ class Play:
         answer = self.batch[message.queue_offset][attempt.number - 1]
         if isinstance(answer, Exception):
             raise answer
-        if answer == Done():
+        if answer == Ack():
             self.done.append(message.queue_offset)
         return answer
 
@@ -51,7 +53,7 @@ def test_everything_before_the_first_failing_one_is_done_and_nothing_after_it_ru
     listener = Listener(play, retry=retry, limit=limit, then=then, sleep=lambda _: None)
     result = listener([message(offset) for offset in range(len(batch))], context)
 
-    assert context.finished == set(play.done), "acknowledged without Done, or Done was lost"
+    assert context.finished == set(play.done), "acknowledged without Ack, or Ack was lost"
     assert play.ran == sorted(play.ran), "a later message ran before an earlier one had ended"
     last = play.ran[-1]
     assert set(play.ran) == set(range(last + 1)), "a message was passed over"

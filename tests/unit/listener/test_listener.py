@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.listener import Again, Attempt, Block, DeadLetter, Done, Listener, Retry, Suspend
+from orderly.listener import Attempt, Block, Listener, Retry
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
 from orderly.ordering.results import ConsumeResult
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
+FAILURES = [OSError("down"), Fail("not yet"), Suspend(31), None, "Ack", Ack, SUCCESS]
 
 
 class Script:
@@ -43,21 +45,21 @@ def delivered(times, offset=0):
 
 def test_done_acknowledges_at_the_first_attempt(context):
     slept = []
-    script = Script(Done())
+    script = Script(Ack())
     assert listener(script, slept)([message(0)], context) is SUCCESS
     assert script.attempts == [Attempt(number=1, delivery=1)]
     assert slept == []
     assert context.rejected == {}
 
 
-@pytest.mark.parametrize("failure", [OSError("down"), Again(), None, "Done", Done, SUCCESS])
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_is_tried_again_in_place(failure, context):
-    script = Script(failure, failure, Done())
+    script = Script(failure, failure, Ack())
     assert listener(script)([delivered(4)], context) is SUCCESS
     assert script.attempts == [Attempt(1, 5), Attempt(2, 5), Attempt(3, 5)]
 
 
-@pytest.mark.parametrize("failure", [OSError("down"), Again(), None, "Done", Done, SUCCESS])
+@pytest.mark.parametrize("failure", FAILURES)
 def test_failing_in_place_to_the_end_suspends_and_never_acknowledges(failure, context):
     script = Script(failure)
     assert listener(script)([message(0)], context) is SUSPEND
@@ -69,7 +71,7 @@ def test_failing_in_place_to_the_end_suspends_and_never_acknowledges(failure, co
 def test_the_waits_in_place_double_with_some_chance_in_them(context):
     slept = []
     retry = Retry(attempts=6, first_wait=0.1, max_wait=1.0)
-    listener(Script(Again()), slept, retry=retry)([message(0)], context)
+    listener(Script(Fail("not yet")), slept, retry=retry)([message(0)], context)
     doublings = [0.1, 0.2, 0.4, 0.8, 1.0]
     for wait, doubled in zip(slept, doublings, strict=True):
         assert doubled <= wait <= doubled + 0.1
@@ -78,7 +80,7 @@ def test_the_waits_in_place_double_with_some_chance_in_them(context):
 
 def test_no_attempt_begins_after_max_seconds(context):
     slept = []
-    script = Script(Again())
+    script = Script(Fail("not yet"))
     retry = Retry(attempts=100, first_wait=5.0, max_wait=60.0, max_seconds=4.0)
     assert listener(script, slept, retry=retry)([message(0)], context) is SUSPEND
     assert (len(script.attempts), slept) == (1, [])
@@ -101,7 +103,7 @@ def test_a_final_answer_is_not_tried_again(answer, context):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(1)])
 def test_what_ends_the_program_is_passed_on(stop, context):
-    script = Script(Done(), stop)
+    script = Script(Ack(), stop)
     with pytest.raises(type(stop)):
         listener(script)([message(0), message(1), message(2)], context)
     assert len(script.attempts) == 2
@@ -122,9 +124,17 @@ def test_an_exception_that_cannot_even_be_shown_is_a_failure(context):
 
 @pytest.mark.parametrize(("failures", "seconds"), [(0, 0.5), (1, 1.0), (3, 4.0), (4, 6.0), (99, 6)])
 def test_the_queue_waits_longer_each_time(failures, seconds, context):
-    waiting = listener(Script(Again()), suspend=0.5, max_suspend=6.0, limit=None)
+    waiting = listener(Script(Fail("not yet")), suspend=0.5, max_suspend=6.0, limit=None)
     assert waiting([delivered(failures)], context) is SUSPEND
     assert context.suspend_seconds == seconds
+
+
+def test_a_key_may_wait_longer_than_a_queue():
+    waiting = listener(Script(Fail("not yet")), suspend=20, max_suspend=600, limit=None)
+    by_queue, by_key = ConsumeContext(QUEUE), ConsumeContext(QUEUE, max_suspend=3600)
+    waiting([delivered(9)], by_queue)
+    waiting([delivered(9)], by_key)
+    assert (by_queue.suspend_seconds, by_key.suspend_seconds) == (30, 600)
 
 
 def test_suspend_is_obeyed_even_at_the_limit(context):
@@ -161,10 +171,10 @@ def test_at_the_limit_block_goes_on_waiting_and_says_so_each_time(context, event
 
 
 def test_each_failed_attempt_is_an_event(context, events):
-    listener(Script(OSError("down"), Again(), Done()))([delivered(4, offset=7)], context)
+    listener(Script(OSError("down"), Fail("not yet"), Ack()))([delivered(4, offset=7)], context)
     assert [(e["event"], e["attempt_in_place"], e["reason"]) for e in events] == [
         ("attempt failed", 1, "OSError: down"),
-        ("attempt failed", 2, "answered Again"),
+        ("attempt failed", 2, "not yet"),
     ]
     assert {(e["offset"], e["key"], e["attempt"]) for e in events} == {(7, "k", 5)}
 
@@ -191,7 +201,7 @@ def test_queues_side_by_side_do_not_mix_their_attempts():
     def ship(message, attempt):
         together.wait()
         seen[message.queue_offset].append(attempt.number)
-        return Done() if attempt.number == 3 else Again()
+        return Ack() if attempt.number == 3 else Fail("not yet")
 
     shared = listener(ship)
     results = {}

@@ -2,9 +2,10 @@
 
 import pytest
 
+from orderly.ordering.drop import Drop
 from orderly.ordering.explain import Why, explain
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 
@@ -37,9 +38,7 @@ def loaded():
 def full():
     queue = loaded()
     queue.pull_gate(0)
-    queue.take(3, 1)
-    queue.messages.commit()
-    queue.handling_since = None
+    queue.messages.finish(queue.take(3, 1), Disposition.COMMIT)  # nobody asked to pull again yet
     return queue
 
 
@@ -50,9 +49,8 @@ def handling():
 
 
 def suspended():
-    queue = handling()
-    queue.finish([message(0)], Disposition.PUT_BACK, 2)
-    queue.suspended_until = 5.0
+    queue = loaded()
+    queue.finish(queue.take(1, 1), Disposition.PUT_BACK, 2, wait=3.0)
     return queue
 
 

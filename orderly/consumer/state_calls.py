@@ -1,0 +1,59 @@
+"""Writing and reading records of the state topic: messages that tools show like others."""
+
+from __future__ import annotations
+
+import time
+
+from orderly.client.broker import BrokerCalls
+from orderly.client.pulling import PullQuery
+from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead
+from orderly.protocol import properties as names
+from orderly.protocol.command import request
+from orderly.protocol.headers import SendMessage, to_ext
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.state_record import record_kind
+
+_BLOCK = 32  # the broker gives no more at once
+_WAIT = 5.0  # seconds the broker may wait for a record; it usually comes within milliseconds
+
+
+def append_record(brokers: BrokerCalls, group: str, call: AppendRecord) -> int:
+    """Store a record on the queue's master; returns its queue offset.
+
+    Its tag is its kind and its key the group, so that it can be found with any tool. A message
+    with weaker durability (its disk or its slave was slow) is stored, as for a producer.
+
+    Raises:
+        OrderlyError: no answer, or one that says no. It may be stored without an answer.
+    """
+    properties = {names.TAGS: record_kind(call.body), names.KEYS: group, names.WAIT: "true"}
+    header = SendMessage(
+        producer_group=group,
+        topic=call.queue.topic,
+        queue_id=call.queue.queue_id,
+        born_timestamp=int(time.time() * 1000),
+        properties=names.encode_properties(properties),
+        broker_name=call.queue.broker_name,
+    )
+    command = request(header.code, to_ext(header), call.body)
+    return brokers.send_now(call.queue, command).queue_offset
+
+
+def read_records(brokers: BrokerCalls, group: str, call: ReadRecords) -> RecordsRead:
+    """Read one block of records from the queue's master.
+
+    Raises:
+        OrderlyError: no answer, one that says no, or messages that break the format.
+    """
+    result = brokers.pull_now(
+        PullQuery(
+            group=group,
+            queue=call.queue,
+            offset=call.offset,
+            max_messages=_BLOCK,
+            subscription=Subscription(call.queue.topic),
+            suspend=_WAIT if call.wait else 0.0,
+        )
+    )
+    records = tuple((message.queue_offset, message.body) for message in result.messages)
+    return RecordsRead(records, result.next_offset, result.min_offset)

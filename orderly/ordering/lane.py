@@ -1,0 +1,87 @@
+"""One lane: the messages of one key in one queue, of which one batch is handled at a time.
+
+With order by queue all messages of the queue are in one lane. A lane that gets far behind keeps
+only the offsets of its later messages; their bodies are pulled again when it gets there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from orderly.model import ReceivedMessage
+from orderly.ordering.process_queue import ProcessQueue
+
+
+class Lane:
+    """Messages of one key. Changed by `Lanes` only.
+
+    Attributes:
+        key: of all its messages; None for those without one.
+        messages: with bodies; all below `later`.
+        later: offsets of the messages whose bodies are not kept, rising.
+        errands: what else shall run here, between two batches.
+        since: when the batch in work was taken (seconds); None: nothing is in work.
+        wake_at: until then it is suspended (seconds); None: it is not.
+        queued: whether it stands in the line of lanes that can go on.
+        low: its lowest unfinished offset as `Lanes` has noted it.
+    """
+
+    __slots__ = ("errands", "key", "later", "low", "messages", "queued", "since", "wake_at")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.messages = ProcessQueue()
+        self.later: deque[int] = deque()
+        self.errands: deque[object] = deque()
+        self.since: float | None = None
+        self.wake_at: float | None = None
+        self.queued = False
+        self.low: int | None = None
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest unfinished offset, or None if all is finished."""
+        head = self.messages.head
+        if head is not None:
+            return head.queue_offset
+        return self.later[0] if self.later else None
+
+    @property
+    def ready(self) -> bool:
+        """True if a batch, or an errand, can be taken now."""
+        free = self.since is None and self.wake_at is None
+        return free and (self.messages.pending > 0 or bool(self.errands))
+
+    @property
+    def hungry(self) -> bool:
+        """True if it could go on, had it the bodies of its later messages."""
+        free = self.since is None and self.wake_at is None
+        return free and self.messages.pending == 0 and bool(self.later)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing is left of it, and nothing that comes would have to wait."""
+        held = self.messages.count > 0 or self.later or self.errands
+        return not held and self.since is None and self.wake_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was taken from a lane: messages for the handler, or one errand instead.
+
+    Attributes:
+        lane: where from; nothing else is taken from it until the batch is finished.
+        messages: in order; empty with an errand.
+        errand: something else that runs in the lane's turn.
+    """
+
+    lane: Lane
+    messages: tuple[ReceivedMessage, ...]
+    errand: object = None
+
+    @property
+    def key(self) -> Hashable:
+        """The key all its messages have."""
+        return self.lane.key

@@ -1,0 +1,312 @@
+"""The unfinished messages of one queue, in lanes: in order within a key, side by side otherwise.
+
+Knows nothing of locks or the network. What is finished ahead of an unfinished message costs nothing
+here: only what is unfinished is kept, and of a lane that is far behind only the offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import chain
+
+from orderly.model import ReceivedMessage
+from orderly.ordering.lane import Batch, Lane
+from orderly.ordering.results import Disposition
+
+LANE_BODIES = 64  # messages of one lane kept with their bodies, when a queue has many lanes
+SUSPENDED_BODIES = 8  # the same of a lane that waits: it must not fill the window of the others
+_LEFT_IN = 1000  # lowest offsets of the past that may stay in the heap
+
+
+class Lanes:
+    """Not thread-safe.
+
+    Args:
+        bounded: keep only offsets of what a lane has beyond `LANE_BODIES`; False: with one lane
+            for the whole queue there is nobody to protect.
+
+    Attributes:
+        count, size: messages kept with their bodies, and their bytes as stored.
+        pending: those of them that are not in hand.
+        deferred: messages of which only the offset is kept.
+    """
+
+    def __init__(self, *, bounded: bool) -> None:
+        self.count = 0
+        self.size = 0
+        self.pending = 0
+        self.deferred = 0
+        self._bounded = bounded
+        self._last = -1
+        self._lanes: dict[Hashable, Lane] = {}
+        self._ready: deque[Lane] = deque()
+        self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
+        self._asleep: list[tuple[float, int, Lane]] = []
+        self._naps = 0
+        self._hungry: dict[Lane, None] = {}  # in the order in which their bodies are pulled again
+        # Each lane's lowest unfinished offset: a heap, with those that no longer count left in it.
+        self._lows: list[int] = []
+        self._low: set[int] = set()
+
+    # --- what there is -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Lanes with something unfinished."""
+        return len(self._lanes)
+
+    @property
+    def ready(self) -> bool:
+        """True if something can be taken."""
+        return bool(self._ready)
+
+    @property
+    def running(self) -> int:
+        """Lanes of which something is in work."""
+        return len(self._running)
+
+    @property
+    def handling_since(self) -> float | None:
+        """When the oldest batch in work was taken (seconds), or None."""
+        return next(iter(self._running)).since if self._running else None
+
+    @property
+    def oldest(self) -> ReceivedMessage | None:
+        """The first message of the oldest batch in work, or None."""
+        return next(iter(self._running)).messages.head if self._running else None
+
+    @property
+    def wake_at(self) -> float | None:
+        """When the first suspended lane goes on (seconds), or None."""
+        return self._asleep[0][0] if self._asleep else None
+
+    @property
+    def suspended(self) -> int:
+        """Lanes that wait after a failure."""
+        return len(self._asleep)
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest unfinished offset; None: all is finished."""
+        while self._lows and self._lows[0] not in self._low:
+            heappop(self._lows)
+        return self._lows[0] if self._lows else None
+
+    @property
+    def head(self) -> ReceivedMessage | None:
+        """The lowest unfinished message, or None if its body is not here."""
+        lane = self.lowest_lane
+        return None if lane is None else lane.messages.head
+
+    @property
+    def lowest_lane(self) -> Lane | None:
+        """The lane that holds the lowest unfinished offset."""
+        lowest = self.lowest
+        return next((lane for lane in self._lanes.values() if lane.low == lowest), None)
+
+    @property
+    def in_hand(self) -> int:
+        """Messages that were taken and are not finished."""
+        return self.count - self.pending
+
+    @property
+    def spans(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """First and last offset of the pending and of the in-hand messages, or None each."""
+        spans = [lane.messages.spans for lane in self._lanes.values()]
+        return _around(pending for pending, _ in spans), _around(hand for _, hand in spans)
+
+    def unfinished(self) -> list[int]:
+        """All unfinished offsets, rising."""
+        return sorted(
+            chain.from_iterable(
+                chain(lane.messages.offsets(), lane.later) for lane in self._lanes.values()
+            )
+        )
+
+    # --- coming in -----------------------------------------------------------------------------
+
+    def put(self, messages: Sequence[ReceivedMessage], keys: Sequence[Hashable] | None) -> None:
+        """Add pulled messages, in the order of their offsets; what was seen before is left out.
+
+        Args:
+            messages: what a pull brought.
+            keys: of each; None: all are of one lane.
+        """
+        for place, message in enumerate(messages):
+            if message.queue_offset > self._last:
+                self._last = message.queue_offset
+                self._put(self._lane(None if keys is None else keys[place]), message)
+
+    def _lane(self, key: Hashable) -> Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(key)
+        return lane
+
+    def _put(self, lane: Lane, message: ReceivedMessage) -> None:
+        if lane.later or (self._bounded and lane.messages.count >= _bodies(lane)):
+            lane.later.append(message.queue_offset)
+            self.deferred += 1
+        else:
+            lane.messages.put((message,))
+            self._count(message, 1)
+        self._settle(lane)
+
+    def _count(self, message: ReceivedMessage, change: int) -> None:
+        self.count += change
+        self.pending += change
+        self.size += change * message.stored_size
+
+    # --- bodies that are pulled again ----------------------------------------------------------
+
+    @property
+    def refill_from(self) -> int | None:
+        """The offset of the first message whose body is missed, or None."""
+        return next(iter(self._hungry)).later[0] if self._hungry else None
+
+    def refill(
+        self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int
+    ) -> list[int]:
+        """Take in bodies that were pulled again.
+
+        They are told by their offsets, so a key function that changed its mind loses nothing.
+
+        Args:
+            asked: what `refill_from` was.
+            messages: what a pull from there brought.
+            next_offset: where that pull ended.
+
+        Returns:
+            Offsets that were asked for and no longer exist: they count as finished now.
+        """
+        lane = next((lane for lane in self._hungry if lane.later[0] == asked), None)
+        if lane is None:
+            return []
+        found = {message.queue_offset: message for message in messages}
+        missing = []
+        while lane.later and lane.later[0] < next_offset:
+            offset = lane.later.popleft()
+            self.deferred -= 1
+            if offset in found:
+                lane.messages.put((found[offset],))
+                self._count(found[offset], 1)
+            else:
+                missing.append(offset)
+        self._settle(lane)
+        return missing
+
+    # --- going out -----------------------------------------------------------------------------
+
+    def take(self, limit: int, now: float) -> Batch | None:
+        """Take up to `limit` messages of the lane that has waited longest, or its errand."""
+        if not self._ready:
+            return None
+        lane = self._ready.popleft()
+        lane.queued = False
+        lane.since = now
+        if lane.errands:
+            batch = Batch(lane, (), lane.errands.popleft())
+        else:
+            batch = Batch(lane, tuple(lane.messages.take(limit)))
+            self.pending -= len(batch.messages)
+        self._running[lane] = batch
+        return batch
+
+    def in_work(self, batch: Batch) -> bool:
+        """True until the batch is finished, or given back."""
+        return self._running.get(batch.lane) is batch
+
+    def give_back(self, batch: Batch) -> None:
+        """End a batch whose result does not count, or an errand: what is in hand stays there."""
+        batch.lane.since = None
+        self._running.pop(batch.lane, None)
+        self._settle(batch.lane)
+
+    def finish(
+        self,
+        batch: Batch,
+        disposition: Disposition,
+        *,
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
+        wake_at: float | None = None,
+    ) -> None:
+        """Apply a result to the lane.
+
+        Args:
+            batch: what `take` returned.
+            disposition: what happens to what the lane has in hand.
+            finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
+            untried: with PUT_BACK, queue offsets that no attempt is counted for.
+            wake_at: the lane waits until then (seconds); None: it goes on.
+        """
+        lane = batch.lane
+        count, size, pending = lane.messages.count, lane.messages.size, lane.messages.pending
+        if disposition is Disposition.COMMIT:
+            lane.messages.commit()
+        elif disposition is Disposition.PUT_BACK:
+            lane.messages.put_back(batch.messages, finished, untried)
+        elif disposition is Disposition.ROLLBACK:
+            lane.messages.rollback()
+        self.count += lane.messages.count - count
+        self.size += lane.messages.size - size
+        self.pending += lane.messages.pending - pending
+        if wake_at is not None:
+            self._suspend(lane, wake_at, keep=max(SUSPENDED_BODIES, len(batch.messages)))
+        self.give_back(batch)
+
+    def _suspend(self, lane: Lane, wake_at: float, keep: int) -> None:
+        """Let it wait; what is put back keeps its body, for that has the count of attempts."""
+        lane.wake_at = wake_at
+        self._naps += 1  # so that two lanes that wake together are never compared themselves
+        heappush(self._asleep, (wake_at, self._naps, lane))
+        while self._bounded and lane.messages.pending > keep:
+            message = lane.messages.drop_last()
+            self._count(message, -1)
+            lane.later.appendleft(message.queue_offset)
+            self.deferred += 1
+
+    def wake(self, now: float) -> None:
+        """Let go on whose suspension is over."""
+        while self._asleep and self._asleep[0][0] <= now:
+            lane = heappop(self._asleep)[2]
+            lane.wake_at = None
+            self._settle(lane)
+
+    def send_errand(self, key: Hashable, errand: object) -> None:
+        """Have `errand` taken in the turn of that key's lane."""
+        lane = self._lane(key)
+        lane.errands.append(errand)
+        self._settle(lane)
+
+    def _settle(self, lane: Lane) -> None:
+        """Note what a change of the lane means for the others."""
+        lowest = lane.lowest
+        if lowest != lane.low:
+            self._low.discard(-1 if lane.low is None else lane.low)
+            lane.low = lowest
+            if lowest is not None:
+                self._low.add(lowest)
+                heappush(self._lows, lowest)
+                if len(self._lows) > 2 * len(self._low) + _LEFT_IN:
+                    self._lows = sorted(self._low)
+        if lane.hungry:
+            self._hungry[lane] = None
+        else:
+            self._hungry.pop(lane, None)
+        if lane.ready:
+            if not lane.queued:
+                lane.queued = True
+                self._ready.append(lane)
+        elif lane.empty:
+            self._lanes.pop(lane.key, None)
+
+
+def _bodies(lane: Lane) -> int:
+    return LANE_BODIES if lane.wake_at is None else SUSPENDED_BODIES
+
+
+def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:
+    known = [span for span in spans if span is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None

@@ -1,0 +1,82 @@
+"""How much of a queue may be cached, and how far it may be consumed ahead: when to pull."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from orderly.ordering.lanes import Lanes
+
+MAX_DEFERRED = 100_000  # messages known by offset only: what a state record is sure to hold
+
+
+class Gate(Enum):
+    """Whether to pull now; what is not OPEN says why."""
+
+    OPEN = "pull"
+    DROPPED = "the queue is being given up"
+    NOT_LOCKED = "the lease ran out"
+    PAUSED = "paused by the user"
+    BUSY = "a pull is under way"
+    FULL = "enough is cached; consuming reopens the gate"
+
+
+class Window:
+    """Not thread-safe.
+
+    Args:
+        messages: what is cached of the queue.
+        max_span: how far (offsets) the pull may be ahead of the lowest unfinished message; None:
+            as far as the cache allows (order by queue finishes nothing ahead).
+
+    Attributes:
+        throttled: True from a pull that was not begun until one is.
+    """
+
+    def __init__(self, messages: Lanes, max_span: int | None) -> None:
+        self._messages = messages
+        self._max_span = max_span
+        self._max_messages = 0
+        self._max_bytes = 0
+        self.throttled = False
+
+    def limit(self, max_messages: int, max_bytes: int) -> None:
+        """Set the cached messages and bytes at which it is full."""
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+
+    def full(self, span: int) -> bool:
+        """True if nothing may be pulled now; notes that.
+
+        Args:
+            span: offsets from the lowest unfinished message to the next pull.
+        """
+        self.throttled = self._crowded(1.0) or self._spread(span, 1.0)
+        return self.throttled
+
+    def reopens(self, span: int) -> bool:
+        """True once one that was full has been worked down to half.
+
+        Or has nothing left to hand out: what a manual commit keeps in hand must not stop it.
+        """
+        share = 0.5 if self._messages.pending else 1.0
+        return self.throttled and not self._crowded(share) and not self._spread(span, share)
+
+    def at_span_end(self, span: int) -> bool:
+        """True if the pull is as far ahead of the lowest unfinished message as it may be."""
+        return self._spread(span, 1.0)
+
+    @property
+    def stuck(self) -> bool:
+        """True if all that may be cached is in hand, uncommitted: only a commit helps."""
+        held = self._messages
+        nothing_comes = held.pending == 0 and not held.running and not held.suspended
+        return self.throttled and nothing_comes and self._crowded(1.0)
+
+    def _crowded(self, share: float) -> bool:
+        held = self._messages
+        return held.count > self._max_messages * share or held.size > self._max_bytes * share
+
+    def _spread(self, span: int, share: float) -> bool:
+        if self._max_span is None:
+            return False
+        return span > self._max_span * share or self._messages.deferred > MAX_DEFERRED * share

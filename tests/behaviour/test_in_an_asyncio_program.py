@@ -1,0 +1,160 @@
+"""`async with consumer` and `await consumer.run()`: handlers run on the caller's event loop."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly.errors import LifecycleError
+from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
+from tests.support.waiting import eventually
+
+KEYS = [f"k{i}" for i in range(8)]
+COUNT = 5
+
+
+@pytest.fixture
+def make(orderly_namesrv, topic, closing):
+    """Make a consumer of a group of its own; not started."""
+
+    def make(handler, group=None, **settings):
+        config = ConsumerConfig(**{"consume_from": "first", "order": "key"} | settings)
+        group = group or unique("group")
+        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        return consumer.subscribe(topic)
+
+    return make
+
+
+async def soon(condition, within=20.0):
+    """`eventually`, without holding the loop up."""
+    async with asyncio.timeout(within):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def threads_of(group):
+    return [thread for thread in threading.enumerate() if group in thread.name]
+
+
+def test_handlers_run_on_the_callers_loop_and_all_is_saved_at_the_end(
+    producer, topic, group, client, make
+):
+    loops, most = set(), [0]
+    running = set()
+
+    async def handler(messages, context):
+        loops.add(asyncio.get_running_loop())
+        running.add(context.key)
+        most[0] = max(most[0], len(running))
+        await asyncio.sleep(0.005)
+        running.discard(context.key)
+        return Ack()
+
+    seen = AsyncRecorder(handler)
+    results = send_numbers(producer, topic, KEYS, COUNT)
+
+    async def program():
+        async with make(seen, group, commit_interval=3600) as consumer:
+            await soon(lambda: len(seen.deliveries) == len(results))
+            assert len(consumer.assignment) == 4
+            with pytest.raises(LifecycleError, match="aclose"):
+                consumer.close()  # would block the loop its handlers need
+        return asyncio.get_running_loop()
+
+    assert loops == {asyncio.run(program())}
+    assert most[0] > 4, "keys of a queue run side by side"
+    verdict = judged_by_key(KEYS, results, seen)
+    assert verdict.ok, verdict
+    ends = {}
+    for result in results:
+        ends[result.queue] = max(ends.get(result.queue, 0), result.queue_offset + 1)
+    assert {queue: client.brokers.query_offset(group, queue) for queue in ends} == ends
+    assert threads_of(group) == []
+
+
+def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, group, client, make):
+    begun = asyncio.Event()
+
+    async def handler(messages, context):
+        begun.set()
+        await asyncio.sleep(0.3)
+        return Ack()
+
+    seen = AsyncRecorder(handler)
+    queue = send_numbers(producer, topic, ["a"], 3)[0].queue
+
+    async def program():
+        consumer = make(seen, group)
+        task = asyncio.create_task(consumer.run())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return consumer
+
+    consumer = asyncio.run(program())
+    assert consumer.wait(0)
+    assert [(d.number, d.success) for d in seen.deliveries] == [(0, True)]
+    assert client.brokers.query_offset(group, queue) == 1
+    assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
+
+
+def test_a_run_ends_when_the_consumer_is_closed_elsewhere(make):
+    async def program():
+        consumer = make(AsyncRecorder(None))
+        task = asyncio.create_task(consumer.run())
+        await soon(lambda: len(consumer.assignment) == 4)
+        await consumer.aclose()
+        await asyncio.wait_for(task, 5)
+
+    asyncio.run(program())
+
+
+def test_a_run_that_is_cancelled_while_it_starts_leaves_nothing_behind(
+    monkeypatch, group, client, make
+):
+    starting, go_on = threading.Event(), threading.Event()
+    start = OrderlyConsumer.start
+
+    def slow_start(self):
+        starting.set()
+        assert go_on.wait(20)
+        return start(self)
+
+    monkeypatch.setattr(OrderlyConsumer, "start", slow_start)
+
+    async def program():
+        task = asyncio.create_task(make(AsyncRecorder(None), group).run())
+        await soon(starting.is_set)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(program())
+    eventually(lambda: threads_of(group) == [])
+    assert client.admin.consumer_connections(group) is None
+
+
+def test_more_of_them_than_the_loop_has_threads(producer, topic, make):
+    seen = [AsyncRecorder(ack) for _ in range(4)]
+
+    async def program():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        tasks = [asyncio.create_task(make(recorder).run()) for recorder in seen]
+        await soon(lambda: all(recorder.numbers("a") == [0] for recorder in seen))
+        for task in tasks:
+            task.cancel()
+        done, pending = await asyncio.wait(tasks, timeout=10)
+        assert (len(done), len(pending)) == (4, 0)
+
+    send_numbers(producer, topic, ["a"], 1)
+    asyncio.run(program())
+
+
+async def ack(messages, context):
+    return Ack()

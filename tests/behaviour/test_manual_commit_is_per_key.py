@@ -1,0 +1,65 @@
+"""With order="key" what a handler keeps, commits or rolls back is of its own key alone."""
+
+import pytest
+
+from orderly import ConsumeResult
+from tests.support.consuming import send_numbers
+from tests.support.waiting import eventually
+
+SUCCESS, COMMIT, ROLLBACK = ConsumeResult.SUCCESS, ConsumeResult.COMMIT, ConsumeResult.ROLLBACK
+
+
+@pytest.fixture
+def topic(orderly_topic):
+    return orderly_topic(queues=1)
+
+
+class Answers:
+    """Answers under manual commit, for each key its own ones call by call."""
+
+    def __init__(self, **answers):
+        self.left = {key: list(of_key) for key, of_key in answers.items()}
+
+    def __call__(self, messages, context):
+        context.auto_commit = False
+        return self.left[context.key].pop(0)
+
+
+def test_each_key_commits_and_rolls_back_for_itself(producer, topic, group, client, start_group):
+    answers = Answers(a=[SUCCESS, SUCCESS, ROLLBACK, *[SUCCESS] * 3], b=[SUCCESS, COMMIT, COMMIT])
+    settings = {"order": "key", "suspend": 0.02, "commit_interval": 0.05}
+    seen = start_group(answers, queues=1, **settings).seen
+    queue = send_numbers(producer, topic, ["a", "b"], 3)[0].queue
+    eventually(lambda: answers.left == {"a": [], "b": []}, within=20)
+    assert seen.by_key() == {"a": [0, 1, 2, 0, 1, 2], "b": [0, 1, 2]}
+    assert client.brokers.query_offset(group, queue) == 0, "a's messages are all in hand"
+    answers.left = {"a": [COMMIT], "b": [COMMIT]}
+    send_numbers(producer, topic, ["a", "b"], 1, first=3)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 8, within=20)
+
+
+def test_what_a_key_keeps_comes_again_to_the_next_member_and_no_more(producer, topic, start_member):
+    answers = Answers(a=[COMMIT, SUCCESS, SUCCESS], b=[SUCCESS, SUCCESS, COMMIT])
+    first, seen = start_member(answers, order="key")
+    send_numbers(producer, topic, ["a", "b"], 3)
+    eventually(lambda: len(seen.deliveries) == 6, within=20)
+    first.close()
+    _, heir = start_member(order="key")
+    eventually(lambda: heir.numbers("a") == [1, 2], within=20)
+    assert heir.numbers("b") == []
+
+
+def test_a_batch_holds_messages_of_one_key(producer, topic, start_member):
+    batches = []
+
+    def act(messages, context):
+        assert {message.sharding_key for message in messages} == {context.key}
+        batches.append((context.key, [int(message.body) for message in messages]))
+        return SUCCESS
+
+    send_numbers(producer, topic, ["a", "b", None], 12)
+    start_member(act, order="key", batch_size=5)
+    eventually(lambda: sum(len(numbers) for _, numbers in batches) == 36, within=20)
+    assert max(len(numbers) for _, numbers in batches) == 5, "there were batches"
+    for key in ("a", "b", None):
+        assert [n for of, numbers in batches if of == key for n in numbers] == list(range(12))

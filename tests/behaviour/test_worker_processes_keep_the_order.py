@@ -1,0 +1,65 @@
+"""executor="process" keeps the order of a key; a process that dies repeats exactly its message."""
+
+import os
+import sys
+from collections import Counter
+
+import pytest
+import structlog
+
+from orderly.testing.oracle import Delivered, Sent, judge
+from tests.support import process_diary
+from tests.support.process_diary import Diary
+from tests.support.waiting import eventually
+
+KEYS = [f"k{i}" for i in range(6)]
+COUNT = 6
+FATAL = ("k2", 3)
+
+
+@pytest.fixture(autouse=True)
+def main_without_a_file(monkeypatch):
+    """Spares each worker the import of pytest, which is our main module."""
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+
+
+def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
+    producer, topic, start_member, tmp_path
+):
+    diary, sent = Diary(tmp_path / "diary"), []
+    for number in range(COUNT):
+        for key in KEYS:
+            message = diary.message(topic, key, number, die=(key, number) == FATAL)
+            place = producer.send(message)
+            lane = (place.queue.queue_id, key)
+            sent.append(Sent(key, (key, number), lane, place.queue_offset))
+    settings = {"order": "key", "executor": "process", "concurrency": 2, "suspend": 0.05}
+    with structlog.testing.capture_logs() as events:
+        start_member(recorder=process_diary.handle, **settings)
+        done = len(KEYS) * COUNT
+        eventually(lambda: sum(c.ended is not None for c in diary.calls()) >= done, within=30)
+    calls = diary.calls()
+    times = Counter((call.key, call.number) for call in calls)
+    assert {message for message, count in times.items() if count > 1} == {FATAL}
+    assert times[FATAL] == 2
+    verdict = judge(sent, [as_delivered(call) for call in calls])
+    assert verdict.ok, verdict
+    pids = {call.pid for call in calls}
+    assert os.getpid() not in pids
+    assert len(pids) == 3, "two side by side, and one in the place of the dead"
+    (died,) = [event for event in events if event["event"] == "worker process died"]
+    assert (died["key"], died["exit_code"]) == (FATAL[0], -9)
+
+
+def as_delivered(call):
+    died = call.ended is None
+    return Delivered(
+        call.key,
+        (call.key, call.number),
+        (call.queue_id, call.key),
+        call.offset,
+        success=not died,
+        started=call.started,
+        ended=call.started if died else call.ended,
+    )

@@ -1,0 +1,167 @@
+"""What is on record of each queue: committed offsets, what is finished ahead of them, and tokens.
+
+It reads the state records as they reach the broker, and judges them by a rule of its own: a record
+counts unless a higher token was confirmed before it.
+"""
+
+import math
+from collections import defaultdict
+
+from orderly import MessageQueue
+from orderly.errors import ProtocolError
+from orderly.ordering.state_topic import state_topic
+from orderly.protocol.headers import SendMessage, from_ext
+from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record
+from tests.simulation.truth import GROUP, TOPIC, Broken
+
+STATE = state_topic(GROUP, TOPIC)
+_SLACK = 3.0  # seconds beyond commit_interval until what is finished is surely on record
+
+
+def record_in(command):
+    """The state record that a send carries, or None if it is another message."""
+    header = from_ext(SendMessage, command.ext)
+    if header.topic != STATE:
+        return None
+    try:
+        return decode_record(command.body)
+    except ProtocolError as error:
+        raise Broken("record", f"what is sent to the state topic is none: {error}") from error
+
+
+def source_queue(command, broker):
+    """The queue whose state the record is."""
+    return MessageQueue(TOPIC, broker, from_ext(SendMessage, command.ext).queue_id)
+
+
+class Ledger:
+    """Told by the witness.
+
+    Args:
+        world: has `kernel`, `truth`, `scenario` and `note`.
+
+    Attributes:
+        recorded: by queue, the offsets that are committed, or finished by a record that counts.
+        tenures: (process, queue) -> when the process took the queue last.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._kernel = world.kernel
+        self._truth = world.truth
+        self._settings = dict(world.scenario.settings)
+        self._confirmed = defaultdict(lambda: -1)
+        self._tokens = defaultdict(lambda: -1)
+        self._holders = {}
+        self._finished = {}
+        self._died = {}
+        self._committed = {}
+        self.recorded = defaultdict(set)
+        self.tenures = {}
+
+    # --- owners --------------------------------------------------------------------------------
+
+    def taken(self, process, queue):
+        """A member begins to own a queue."""
+        self.tenures[process, queue] = self._kernel.now
+
+    def died(self, process, *, clean):
+        """A process ended; clean: after it had given everything back."""
+        self._died[process] = -math.inf if clean else self._kernel.now
+
+    def check_token(self, member, queue, token):
+        """A handler sees a token: it never falls, and each taking of the queue has its own."""
+        if self._settings["order"] == "queue":
+            if token is not None:
+                raise Broken("token", f"{member} has token {token} of {queue}, by queue")
+            return
+        tenure = member.process, self.tenures.get((member.process, queue))
+        holder = self._holders.setdefault((queue, token), tenure)
+        if holder != tenure:
+            text = f"{member} has token {token} of {queue}, which {holder[0].name} had"
+            raise Broken("token", text)
+        if token < self._tokens[queue]:
+            text = f"{member} has token {token} of {queue}, after {self._tokens[queue]} was seen"
+            raise Broken("token", text)
+        self._tokens[queue] = token
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def stored(self, member, queue, record, offset):
+        """The broker stored a state record at `offset`."""
+        self._world.note(member, f"writes {_shown(record)} at", offset, "of", queue)
+        if isinstance(record, Acquire) and offset <= self._confirmed[queue]:
+            raise Broken("token", f"{offset} of {queue} is not above {self._confirmed[queue]}")
+        if isinstance(record, Confirm):
+            self._confirmed[queue] = max(self._confirmed[queue], record.token)
+        elif isinstance(record, Entry):
+            self._check_claim(member, queue, record)
+            if record.token >= self._confirmed[queue]:
+                self.recorded[queue].update(range(record.low))
+                for start, end in record.runs:
+                    self.recorded[queue].update(range(start, end))
+
+    def _check_claim(self, member, queue, record):
+        claimed = {offset for start, end in record.runs for offset in range(start, end)}
+        claimed.update(range(record.low))
+        end = self._truth.log(queue).max_offset
+        wrong = [o for o in sorted(claimed) if o >= end] + self._truth.unfinished(queue, end)
+        wrong = [offset for offset in wrong if offset in claimed]
+        if wrong:
+            text = f"{member} says that {wrong} of {queue} are finished: {record}"
+            raise Broken("record claims unfinished", text)
+
+    def committed(self, member, queue, offset):
+        """A commit is about to be stored."""
+        process = member.process
+        began, last = self.tenures.get((process, queue)), self._committed.get(queue)
+        if last is not None and last[0] is not process and (began is None or last[1] > began):
+            text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
+            raise Broken("overwritten", text)
+        self._committed[queue] = process, self._kernel.now
+        self.recorded[queue].update(range(offset))
+
+    def forget(self, queue):
+        """An operator reset the offset of a queue: what is on record counts no more."""
+        self.recorded[queue].clear()
+        self._committed.pop(queue, None)
+        for place in [place for place in self._finished if place[0] == queue]:
+            del self._finished[place]
+
+    # --- what is repeated ----------------------------------------------------------------------
+
+    def finished(self, process, place):
+        """A handler is done with a message."""
+        self._finished[place] = process, self._kernel.now
+
+    def check_repeat(self, member, place, *, calm):
+        """The owner has a message handled: it is not on record as finished.
+
+        In calm histories neither was it finished long enough ago to be on record by now, unless its
+        process was killed before.
+        """
+        queue, offset = place
+        if offset in self.recorded[queue]:
+            raise Broken("repeated", f"{member}: {offset} of {queue} is on record as finished")
+        if not calm or place not in self._finished:
+            return
+        process, moment = self._finished[place]
+        window = self._settings["commit_interval"] + _SLACK
+        text = f"{member}: {offset} of {queue} was finished by {process.name}"
+        if process not in self._died or self._died[process] == -math.inf:
+            raise Broken("repeated", f"{text}, which was not killed")
+        if self._died[process] > moment + window:
+            raise Broken("repeated", f"{text}, {self._died[process] - moment:.1f} s before its end")
+
+
+def _shown(record):
+    if isinstance(record, Acquire):
+        return "acquire"
+    if isinstance(record, Confirm):
+        return f"confirm of {record.token}"
+    if not isinstance(record, Entry):
+        return str(record)
+    closed = " closed" if record.closed else ""
+    ahead = f"{record.low}({record.previous_low})+{list(record.runs)}"
+    return f"entry of {record.token}: {ahead}{closed} chunk {record.chunk}/{record.chunks}"
+

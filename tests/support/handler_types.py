@@ -1,0 +1,131 @@
+"""Handlers as users write them, for mypy: read by tests/unit/test_handler_types.py, never run.
+
+A line that ends in `# refused` is one mypy must complain about; it must not about any other.
+"""
+
+# ruff: noqa: RET503
+from collections.abc import Sequence
+
+from orderly import (
+    Ack,
+    Answer,
+    AsyncHandler,
+    ConsumeContext,
+    ConsumeResult,
+    DeadLetter,
+    Fail,
+    Handler,
+    OrderlyConsumer,
+    ReceivedMessage,
+    Suspend,
+)
+from orderly.listener import Attempt, Block, Listener, Outcome
+
+Messages = Sequence[ReceivedMessage]
+
+
+def consume(handler: Handler | AsyncHandler) -> None:
+    OrderlyConsumer("group", handler)
+
+
+# --- what may be answered -----------------------------------------------------------------------
+
+
+def acks(messages: Messages, context: ConsumeContext) -> Ack:
+    return Ack()
+
+
+def answers_java(messages: Messages, context: ConsumeContext) -> ConsumeResult:
+    return context.suspend(5) if context.attempt > 1 else ConsumeResult.SUCCESS
+
+
+def answers_anything(messages: Messages, context: ConsumeContext) -> Answer:
+    answers: list[Answer] = [Suspend(5), Fail("no"), DeadLetter("no"), ConsumeResult.COMMIT]
+    return answers[context.attempt]
+
+
+async def awaits(messages: Messages, context: ConsumeContext) -> Ack | Suspend:
+    return Ack() if context.lost.is_set() else Suspend()
+
+
+class Shipping:
+    def handle(self, messages: Messages, context: ConsumeContext) -> Answer:
+        return DeadLetter("no")
+
+    async def __call__(self, messages: Messages, context: ConsumeContext) -> Answer:
+        return ConsumeResult.SUSPEND
+
+
+def ship(message: ReceivedMessage, attempt: Attempt) -> Outcome:
+    return Block("no") if attempt.number > 1 else Ack()
+
+
+consume(acks)
+consume(answers_java)
+consume(answers_anything)
+consume(awaits)
+consume(Shipping())
+consume(Shipping().handle)
+consume(Listener(ship))
+consume(lambda messages, context: Ack())
+
+# --- what may not -------------------------------------------------------------------------------
+
+
+def says_nothing(messages: Messages, context: ConsumeContext) -> None:
+    context.done(messages[0])
+
+
+def says_true(messages: Messages, context: ConsumeContext) -> bool:
+    return True
+
+
+def says_text(messages: Messages, context: ConsumeContext) -> str:
+    return "SUCCESS"
+
+
+def may_say_nothing(messages: Messages, context: ConsumeContext) -> Ack | None:
+    return Ack() if messages else None
+
+
+def forgets(messages: Messages, context: ConsumeContext) -> Answer:  # refused
+    if context.attempt > 1:
+        return Ack()
+
+
+def blocks(messages: Messages, context: ConsumeContext) -> Block:
+    return Block("a listener's outcome")
+
+
+async def awaits_nothing(messages: Messages, context: ConsumeContext) -> None:
+    return None
+
+
+async def awaits_text(messages: Messages, context: ConsumeContext) -> str:
+    return "SUCCESS"
+
+
+async def awaits_a_coroutine(messages: Messages, context: ConsumeContext) -> Ack:
+    return awaits(messages, context)  # refused
+
+
+def takes_one(message: ReceivedMessage) -> Ack:
+    return Ack()
+
+
+def ship_it(message: ReceivedMessage, attempt: Attempt) -> ConsumeResult:
+    return ConsumeResult.SUCCESS
+
+
+consume(says_nothing)  # refused
+consume(says_true)  # refused
+consume(says_text)  # refused
+consume(may_say_nothing)  # refused
+consume(blocks)  # refused
+consume(awaits_nothing)  # refused
+consume(awaits_text)  # refused
+consume(takes_one)  # refused
+consume(ship)  # refused
+consume(Ack())  # refused
+consume(lambda messages, context: Ack)  # refused
+Listener(ship_it)  # refused

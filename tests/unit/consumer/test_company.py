@@ -1,0 +1,169 @@
+"""Who else is in the group: each is asked once, and who does not answer stops nobody."""
+
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from orderly.consumer import company as module
+from orderly.consumer.company import Company
+from orderly.errors import BrokerError, ConfigError, RequestTimeout
+from orderly.protocol.running_info import RunningInfo
+from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+
+ME = "me@1"
+HANGS = RequestTimeout("no answer")
+
+
+class Group:
+    """The members, by client id: a language, or the order that a member of ours tells."""
+
+    def __init__(self):
+        self.members = {ME: "queue"}
+        self.asked = []
+        self.fail = None
+
+    def running_info(self, group, client_id):
+        self.asked.append(client_id)
+        told = self.members.get(client_id, ConfigError("no such member is online"))
+        if isinstance(told, Exception):
+            raise told
+        return RunningInfo({"order": told} if told else {})
+
+    def connections(self, group="g"):
+        if self.fail:
+            raise self.fail
+        connections = tuple(
+            ConsumerConnection(name, "", told if told in ("JAVA", "GO") else "PYTHON", 0)
+            for name, told in self.members.items()
+        )
+        return ConsumerConnections(connections, "", "", "", {})
+
+
+@pytest.fixture
+def group():
+    return Group()
+
+
+@pytest.fixture
+def log():
+    return CapturingLogger()
+
+
+@pytest.fixture
+def new(group, log):
+    def new(order):
+        admin = SimpleNamespace(consumer_connections=group.connections)
+        client = SimpleNamespace(client_id=ME, admin=admin, groups=group)
+        return Company(client, "g", order, log)
+
+    return new
+
+
+def events(log):
+    return [call.method_name for call in log.calls]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "fits"),
+    [
+        ("key", "key", True),
+        ("queue", "queue", True),
+        ("key", "queue", False),
+        ("queue", "key", False),
+        ("key", "JAVA", False),
+        ("key", "GO", False),
+        ("queue", "JAVA", True),
+        ("key", "", False),  # Python, but not one of ours
+        ("queue", "", True),
+    ],
+)
+def test_who_keeps_order_in_another_way_is_a_refusal(ours, theirs, fits, new, group):
+    group.members["other@2"] = theirs
+    company = new(ours)
+    if fits:
+        company.check(group.connections().connections)
+    else:
+        with pytest.raises(ConfigError, match=r"order by .*: other@2 \(.*Stop them first"):
+            company.check(group.connections().connections)
+
+
+def test_only_our_own_members_are_asked_and_never_oneself(new, group):
+    group.members |= {"java@2": "JAVA", "other@3": "queue"}
+    new("queue").check(group.connections().connections)
+    assert group.asked == ["other@3"]
+
+
+@pytest.mark.parametrize("told", [HANGS, BrokerError("it refused", code=1)])
+def test_who_does_not_answer_is_a_warning_and_is_not_asked_again(told, new, group, log):
+    group.members["other@2"] = told
+    company = new("key")
+    company.check(group.connections().connections)
+    assert company.changed(group.members) == ()
+    assert group.asked == ["other@2"]
+    assert events(log) == ["warning"]
+    assert log.calls[0].kwargs["member"] == "other@2"
+
+
+def test_who_left_meanwhile_is_nobody_to_warn_of(new, group, log):
+    connections = group.connections().connections
+    gone = ConsumerConnection("gone@2", "", "PYTHON", 0)
+    new("key").check([*connections, gone])
+    assert log.calls == []
+
+
+def test_only_new_members_are_asked(new, group):
+    company = new("key")
+    group.members["a@2"] = "key"
+    assert company.changed(group.members) == ()
+    group.members["b@3"] = "key"
+    assert company.changed(group.members) == ()
+    assert company.changed(group.members) == ()
+    assert group.asked == ["a@2", "b@3"]
+    del group.members["a@2"]
+    company.changed(group.members)
+    group.members["a@2"] = "queue"  # a client id is never used twice, but who leaves is forgotten
+    assert company.changed(group.members) == ("a@2 (order='queue')",)
+
+
+def test_a_wrong_member_is_one_error_event_and_stays_named_until_it_leaves(new, group, log):
+    company = new("key")
+    group.members["java@2"] = "JAVA"
+    assert company.changed(group.members) == company.mixed == ("java@2 (JAVA)",)
+    group.members["fine@3"] = "key"
+    assert company.changed(group.members) == ("java@2 (JAVA)",)
+    assert events(log) == ["error"]
+    del group.members["java@2"]
+    assert company.changed(group.members) == company.mixed == ()
+    assert events(log) == ["error"]
+
+
+def test_a_broker_that_does_not_tell_its_members_is_a_warning(new, group, log):
+    company = new("key")
+    group.members["java@2"] = "JAVA"
+    group.fail = HANGS
+    assert company.changed(group.members) == ()
+    assert company.changed(group.members) == ()
+    assert events(log) == ["warning"]
+    group.fail = None
+    group.members["fine@3"] = "key"
+    assert company.changed(group.members) == ("java@2 (JAVA)",), "at the next change"
+
+
+def test_members_that_hang_do_not_add_up(new, group, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module, "now", lambda: clock[0])
+    group.members |= {f"hangs@{n}": HANGS for n in range(9)}
+    answer = group.running_info
+
+    def after_ten_seconds(*args):
+        clock[0] += 10
+        return answer(*args)
+
+    group.running_info = after_ten_seconds
+    company = new("key")
+    company.check(group.connections().connections)
+    assert len(group.asked) == 1
+    group.members["one_more@10"] = "key"
+    company.changed(group.members)
+    assert len(set(group.asked)) == 2, "the next one is asked at the next change"

@@ -1,0 +1,94 @@
+"""State records on a broker: appended to exactly one queue, read back in blocks."""
+
+import threading
+import time
+
+import pytest
+
+from orderly import Client
+from orderly.client.pulling import PullQuery
+from orderly.consumer.perform import performer
+from orderly.errors import OrderlyError
+from orderly.model import MessageQueue
+from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.state_record import Confirm, encode_record
+from orderly.testing.fake.broker import FakeBroker
+from tests.support.consuming import unique
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with FakeBroker(brokers=("broker-a", "broker-b")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with Client(namesrv=broker.namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def queue(broker):
+    topic = unique("state")
+    broker.create_topic(topic, queues=2)
+    return MessageQueue(topic, "broker-b", 1)
+
+
+@pytest.fixture
+def perform(client):
+    return performer("group", client.brokers)
+
+
+def test_records_are_appended_one_after_the_other_and_read_back(perform, queue):
+    offsets = [perform(AppendRecord(queue, b"record %d" % i)) for i in range(3)]
+    assert offsets == [0, 1, 2]
+    expected = tuple((i, b"record %d" % i) for i in range(3))
+    assert perform(ReadRecords(queue, 0)) == RecordsRead(expected, 3, 0)
+    assert perform(ReadRecords(queue, 2)) == RecordsRead(expected[2:], 3, 0)
+
+
+def test_a_record_goes_to_its_queue_and_to_no_other(perform, queue):
+    perform(AppendRecord(queue, b"record"))
+    for other in (
+        MessageQueue(queue.topic, queue.broker_name, 0),
+        MessageQueue(queue.topic, "broker-a", 1),
+    ):
+        assert perform(ReadRecords(other, 0)).records == ()
+
+
+def test_a_block_has_32_records(perform, queue):
+    for i in range(40):
+        perform(AppendRecord(queue, b"%d" % i))
+    first = perform(ReadRecords(queue, 0))
+    assert (len(first.records), first.next_offset) == (32, 32)
+    assert len(perform(ReadRecords(queue, first.next_offset)).records) == 8
+
+
+def test_beyond_the_end_there_is_nothing_and_the_answer_says_where_to_read(perform, queue):
+    perform(AppendRecord(queue, b"record"))
+    assert perform(ReadRecords(queue, 1)) == RecordsRead((), 1, 0)
+    assert perform(ReadRecords(queue, 7)) == RecordsRead((), 1, 0)
+
+
+def test_a_waiting_read_gets_the_record_that_comes(perform, queue):
+    late = threading.Timer(0.2, perform, [AppendRecord(queue, b"late")])
+    late.start()
+    started = time.monotonic()
+    read = perform(ReadRecords(queue, 0, wait=True))
+    late.join()
+    assert read.records == ((0, b"late"),)
+    assert time.monotonic() - started < 4, "it came when the record came, not when the wait ended"
+
+
+def test_people_can_find_a_record_by_kind_and_group(client, perform, queue):
+    perform(AppendRecord(queue, encode_record(Confirm("me", 3))))
+    pull = PullQuery("tool", queue, 0, 1, Subscription(queue.topic), suspend=0)
+    (message,) = client.brokers.pull_now(pull).messages
+    assert (message.tags, message.keys) == ("confirm", ("group",))
+
+
+def test_without_the_topic_nothing_is_appended_elsewhere(perform):
+    with pytest.raises(OrderlyError):
+        perform(AppendRecord(MessageQueue("missing-state", "broker-a", 0), b"record"))

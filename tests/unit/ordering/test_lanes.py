@@ -1,0 +1,420 @@
+"""The lanes of one queue: in order within a key, side by side otherwise, and nothing is lost."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from orderly.ordering import lanes as lanes_module
+from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, Lanes
+from orderly.ordering.results import Disposition
+from tests.support.messages import message
+
+NOW = 1.0
+COMMIT, PUT_BACK = Disposition.COMMIT, Disposition.PUT_BACK
+
+
+def lanes_of(keys, *, bounded=True):
+    """Lanes with one message a key named, at the offsets 0, 1, ..."""
+    lanes = Lanes(bounded=bounded)
+    lanes.put([message(offset) for offset in range(len(keys))], list(keys))
+    return lanes
+
+
+def offsets(batch):
+    return [taken.queue_offset for taken in batch.messages]
+
+
+def take_all(lanes, limit=1):
+    """Take and commit until nothing is ready; returns the offsets in the order they came."""
+    order = []
+    while (batch := lanes.take(limit, NOW)) is not None:
+        order += offsets(batch)
+        lanes.finish(batch, COMMIT)
+    return order
+
+
+def test_keys_run_side_by_side_and_each_in_order():
+    lanes = lanes_of("aabab")
+    first, second = lanes.take(1, NOW), lanes.take(1, NOW)
+    assert (first.key, offsets(first)) == ("a", [0])
+    assert (second.key, offsets(second)) == ("b", [2])
+    assert lanes.take(1, NOW) is None
+    lanes.finish(second, COMMIT)
+    assert offsets(lanes.take(1, NOW)) == [4]
+
+
+def test_a_batch_is_of_one_key():
+    assert offsets(lanes_of("aabab").take(9, NOW)) == [0, 1, 3]
+
+
+def test_the_lane_that_waits_longest_is_next():
+    lanes = lanes_of("aaabc")
+    assert take_all(lanes) == [0, 3, 4, 1, 2]
+
+
+def test_a_queue_with_one_lane_has_no_keys_and_keeps_all_bodies():
+    lanes = Lanes(bounded=False)
+    lanes.put([message(offset) for offset in range(3 * LANE_BODIES)], None)
+    assert (lanes.count, lanes.deferred, len(lanes)) == (3 * LANE_BODIES, 0, 1)
+    assert take_all(lanes) == list(range(3 * LANE_BODIES))
+
+
+def test_messages_without_a_key_are_one_lane():
+    lanes = lanes_of([None, "a", None])
+    assert offsets(lanes.take(9, NOW)) == [0, 2]
+
+
+def test_a_failing_key_waits_alone_and_comes_again_in_its_order():
+    lanes = lanes_of("abab")
+    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
+    assert take_all(lanes) == [1, 3]
+    assert (lanes.lowest, lanes.suspended, lanes.wake_at) == (0, 1, 5.0)
+    lanes.wake(4.9)
+    assert not lanes.ready
+    lanes.wake(5.0)
+    again = lanes.take(1, NOW)
+    assert [(m.queue_offset, m.reconsume_times) for m in again.messages] == [(0, 1)]
+    lanes.finish(again, COMMIT)
+    assert take_all(lanes) == [2]
+
+
+def test_two_lanes_may_wake_at_the_same_moment():
+    lanes = lanes_of("ab")
+    for _ in range(2):
+        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
+    lanes.wake(5.0)
+    assert take_all(lanes) == [0, 1]
+
+
+def test_the_lowest_is_that_of_the_slowest_key_however_many_others_end():
+    """What is finished ahead costs nothing: no trace of it is left."""
+    lanes = Lanes(bounded=True)
+    lanes.put([message(0)], ["slow"])
+    slow = lanes.take(1, NOW)
+    for offset in range(1, 5000):
+        lanes.put([message(offset)], [offset])
+        lanes.finish(lanes.take(1, NOW), COMMIT)
+        assert lanes.lowest == 0
+    assert (len(lanes), lanes.unfinished()) == (1, [0])
+    assert len(lanes._lows) < 2000
+    lanes.finish(slow, COMMIT)
+    assert lanes.lowest is None
+
+
+def test_a_lane_far_behind_keeps_offsets_only_and_gets_its_bodies_again():
+    lanes = Lanes(bounded=True)
+    count = LANE_BODIES + 5
+    lanes.put([message(offset) for offset in range(count)], ["a"] * count)
+    assert (lanes.count, lanes.deferred, lanes.refill_from) == (LANE_BODIES, 5, None)
+    assert take_all(lanes) == list(range(LANE_BODIES))
+    assert (lanes.ready, lanes.refill_from) == (False, LANE_BODIES)
+    again = [message(offset) for offset in range(LANE_BODIES, LANE_BODIES + 3)]
+    assert lanes.refill(LANE_BODIES, again, LANE_BODIES + 3) == []
+    assert take_all(lanes) == [m.queue_offset for m in again]
+    assert (lanes.refill_from, lanes.deferred) == (LANE_BODIES + 3, 2)
+
+
+def test_bodies_come_to_the_lane_that_asked_for_them_only():
+    lanes = Lanes(bounded=True)
+    count = LANE_BODIES + 1
+    lanes.put([message(n) for n in range(count)], ["a"] * count)
+    lanes.put([message(n) for n in range(count, 2 * count)], ["b"] * count)
+    take_all(lanes)
+    both = [message(n) for n in range(2 * count)]
+    assert lanes.refill(LANE_BODIES, both, 2 * count) == []
+    assert take_all(lanes) == [LANE_BODIES]
+    assert (lanes.deferred, lanes.refill_from) == (1, 2 * count - 1)
+
+
+def test_a_suspended_lane_lets_go_of_bodies_but_of_none_that_was_tried():
+    lanes = lanes_of("a" * 30)
+    tried = SUSPENDED_BODIES + 4
+    lanes.finish(lanes.take(tried, NOW), PUT_BACK, wake_at=5.0)
+    assert (lanes.count, lanes.deferred) == (tried, 30 - tried)
+    lanes.wake(5.0)
+    assert {m.reconsume_times for m in lanes.take(tried, NOW).messages} == {1}
+
+
+def test_what_comes_for_a_suspended_lane_is_kept_as_offsets():
+    lanes = lanes_of("a" * SUSPENDED_BODIES)
+    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
+    lanes.put([message(SUSPENDED_BODIES)], ["a"])
+    assert (lanes.count, lanes.deferred) == (SUSPENDED_BODIES, 1)
+
+
+def deferred_lane():
+    """A lane with nothing left but three offsets, one of them asked for; returns both."""
+    lanes = Lanes(bounded=True)
+    count = LANE_BODIES + 3
+    lanes.put([message(offset) for offset in range(count)], ["a"] * count)
+    take_all(lanes)
+    return lanes, LANE_BODIES
+
+
+def test_what_the_broker_no_longer_has_is_told_and_holds_nothing_up():
+    lanes, asked = deferred_lane()
+    assert lanes.refill(asked, [], asked + 2) == [asked, asked + 1]
+    assert (lanes.lowest, lanes.refill_from) == (asked + 2, asked + 2)
+
+
+def test_what_is_there_behind_a_lost_body_is_not_lost_with_it():
+    lanes, asked = deferred_lane()
+    assert lanes.refill(asked, [message(asked + 1)], asked + 3) == [asked, asked + 2]
+    assert take_all(lanes) == [asked + 1]
+    assert len(lanes) == 0
+
+
+def test_a_lost_body_is_told_also_while_others_of_the_key_are_in_hand():
+    """It would be asked for again and again, and the key would stand still for ever."""
+    lanes = Lanes(bounded=True)
+    count = LANE_BODIES + 1
+    lanes.put([message(offset) for offset in range(count)], ["a"] * count)
+    lanes.finish(lanes.take(LANE_BODIES, NOW), Disposition.KEEP)
+    assert lanes.refill(LANE_BODIES, [], count) == [LANE_BODIES]
+    assert lanes.refill_from is None
+
+
+def test_a_refill_that_failed_or_came_too_late_changes_nothing():
+    lanes, asked = deferred_lane()
+    assert lanes.refill(asked, [], asked) == []
+    assert lanes.refill(asked - 1, [message(asked)], asked + 1) == []
+    assert lanes.unfinished() == [asked, asked + 1, asked + 2]
+
+
+def test_an_errand_waits_for_its_own_key_only():
+    lanes = lanes_of("aab")
+    running = lanes.take(1, NOW)
+    lanes.send_errand("a", "errand")
+    lanes.send_errand("new", "at once")
+    assert lanes.take(1, NOW).key == "b"
+    assert lanes.take(1, NOW).errand == "at once"
+    assert lanes.take(1, NOW) is None
+    lanes.finish(running, COMMIT)
+    errand = lanes.take(1, NOW)
+    assert (errand.key, errand.errand, errand.messages) == ("a", "errand", ())
+    assert lanes.take(1, NOW) is None, "nothing runs beside it"
+    lanes.give_back(errand)
+    assert offsets(lanes.take(1, NOW)) == [1]
+
+
+def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
+    lanes = lanes_of("aa")
+    batch = lanes.take(1, NOW)
+    assert lanes.in_work(batch)
+    lanes.finish(batch, COMMIT)
+    following = lanes.take(1, NOW)
+    assert (lanes.in_work(batch), lanes.in_work(following)) == (False, True)
+
+
+def test_what_was_seen_before_is_left_out():
+    lanes = lanes_of("ab")
+    lanes.put([message(0), message(1), message(2)], ["a", "b", "c"])
+    assert lanes.unfinished() == [0, 1, 2]
+
+
+class LanesMachine(RuleBasedStateMachine):
+    """Random histories against plain sets.
+
+    `unfinished` maps each offset to its key, `hand` each key to its offsets in hand, `work` each
+    key to its batch, `asleep` each key to when it wakes.
+    """
+
+    keys = st.sampled_from(["a", "b", None, 3])
+    bounded = True
+
+    def __init__(self):
+        super().__init__()
+        self.lanes = Lanes(bounded=self.bounded)
+        self.now = 0.0
+        self.limit = 2
+        self.end = 0
+        self.unfinished, self.hand, self.work, self.asleep = {}, {}, {}, {}
+        self.stored, self.attempts, self.errands = set(), {}, {}
+        self.rolled_back = set()
+
+    # --- what happens --------------------------------------------------------------------------
+
+    @rule(keys=st.lists(st.tuples(keys, st.integers(0, 2)), max_size=6))
+    def put(self, keys):
+        came, of = [], []
+        for key, gap in keys:
+            offset = self.end + gap
+            self.end = offset + 1
+            self.unfinished[offset] = self.lane(key)
+            self.attempts[offset] = 0
+            self.stored.add(offset)
+            came.append(offset)
+            of.append(key)
+        self.lanes.put([message(offset) for offset in came], of if self.bounded else None)
+
+    @rule()
+    def the_last_pull_comes_again(self):
+        again = sorted(self.stored)[-3:]
+        self.lanes.put([message(o) for o in again], ["a"] * len(again) if self.bounded else None)
+
+    @rule()
+    def take(self):
+        batch = self.lanes.take(self.limit, self.now)
+        if batch is None:
+            return
+        assert batch.key not in self.work, "one batch of a key at a time"
+        assert batch.key not in self.asleep
+        self.work[batch.key] = batch
+        if batch.errand is not None:
+            assert self.errands[batch.key].pop(0) == batch.errand
+            return
+        taken = offsets(batch)
+        assert taken
+        assert taken == self.waiting(batch.key)[: len(taken)], "in order, and none left out"
+        for got in batch.messages:
+            if batch.key not in self.rolled_back:
+                assert got.reconsume_times == self.attempts[got.queue_offset]
+        self.hand.setdefault(batch.key, []).extend(taken)
+
+    @precondition(lambda self: self.work)
+    @rule(
+        data=st.data(), disposition=st.sampled_from(Disposition), wait=st.sampled_from([None, 0, 3])
+    )
+    def finish(self, data, disposition, wait):
+        key = data.draw(st.sampled_from(list(self.work)))
+        batch = self.work.pop(key)
+        if batch.errand is not None:
+            self.lanes.give_back(batch)
+            return
+        taken = offsets(batch)
+        done = data.draw(st.sets(st.sampled_from(taken)))
+        untried = data.draw(st.sets(st.sampled_from(taken)))
+        wake_at = None if wait is None or disposition is Disposition.KEEP else self.now + wait
+        self.lanes.finish(batch, disposition, finished=done, untried=untried, wake_at=wake_at)
+        self._note(key, taken, disposition, done, untried)
+        if wake_at is not None:
+            self.asleep[key] = wake_at
+
+    def _note(self, key, taken, disposition, done, untried):
+        hand = self.hand[key]
+        if disposition is Disposition.COMMIT:
+            self._gone(hand)
+            hand.clear()
+        elif disposition is Disposition.PUT_BACK:
+            self._gone(done)
+            del hand[-len(taken) :]
+            for offset in set(taken) - done - untried:
+                self.attempts[offset] += 1
+        elif disposition is Disposition.ROLLBACK:
+            self.rolled_back.add(key)
+            hand.clear()
+
+    @rule(key=keys)
+    def errand(self, key):
+        self.lanes.send_errand(self.lane(key), ("errand", key))
+        self.errands.setdefault(self.lane(key), []).append(("errand", key))
+
+    @rule(seconds=st.floats(0, 4))
+    def wake(self, seconds):
+        self.now += seconds
+        self.lanes.wake(self.now)
+        self.asleep = {key: at for key, at in self.asleep.items() if at > self.now}
+
+    @precondition(lambda self: self.lanes.refill_from is not None)
+    @rule(data=st.data(), count=st.integers(0, 8), fails=st.booleans())
+    def refill(self, data, count, fails):
+        asked = self.lanes.refill_from
+        if fails:
+            assert self.lanes.refill(asked, (), asked) == []
+            return
+        end = asked + count
+        shown = {offset for offset in self.stored if asked <= offset < end}
+        lost = data.draw(st.sets(st.sampled_from(sorted(shown)), max_size=1)) if shown else set()
+        self.stored -= lost
+        replies = [message(offset) for offset in sorted(shown - lost)]
+        missing = self.lanes.refill(asked, replies, end)
+        key = self.unfinished[asked]
+        expected = {o for o in self.waiting(key) if asked <= o < end and o not in self.stored}
+        assert set(missing) == expected, "told are those that are gone, and no others"
+        self._gone(missing)
+
+    # --- what holds ----------------------------------------------------------------------------
+
+    def lane(self, key):
+        return key if self.bounded else None
+
+    def waiting(self, key):
+        of_key = sorted(offset for offset, of in self.unfinished.items() if of == key)
+        return [offset for offset in of_key if offset not in self.hand.get(key, ())]
+
+    def _gone(self, offsets):
+        for offset in offsets:
+            del self.unfinished[offset]
+
+    @invariant()
+    def what_is_told_is_what_the_lanes_hold(self):
+        lanes, in_hand = self.lanes, sum(map(len, self.hand.values()))
+        assert lanes.unfinished() == sorted(self.unfinished)
+        assert lanes.lowest == min(self.unfinished, default=None)
+        assert lanes.count + lanes.deferred == len(self.unfinished)
+        assert lanes.in_hand == in_hand
+        assert lanes.pending == lanes.count - in_hand
+        assert lanes.size == lanes.count * 100
+        assert lanes.running == len(self.work)
+        assert lanes.suspended == len(self.asleep)
+        assert lanes.wake_at == min(self.asleep.values(), default=None)
+        assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
+        assert len(lanes._lows) <= 2 * len(lanes._low) + lanes_module._LEFT_IN
+
+    @invariant()
+    def a_key_that_can_go_on_will(self):
+        """Either it is ready, or its bodies are asked for."""
+        for key in {*self.unfinished.values(), *(k for k, e in self.errands.items() if e)}:
+            if key in self.work or key in self.asleep:
+                continue
+            if self.errands.get(key):
+                assert self.lanes.ready
+            elif self.waiting(key):
+                assert self.lanes.ready or self.lanes.refill_from is not None
+
+    def teardown(self):
+        """Whatever happened, everything still there is handed out in the end, each key in order."""
+        for batch in list(self.work.values()):
+            self.lanes.give_back(batch) if batch.errand else self.lanes.finish(batch, COMMIT)
+            self._gone(self.hand.get(batch.key, []) if not batch.errand else [])
+            if not batch.errand:
+                self.hand[batch.key] = []
+        self.lanes.wake(self.now + 100)
+        left = {key: self.waiting(key) for key in set(self.unfinished.values())}
+        came = {}
+        for _ in range(1000):
+            batch = self.lanes.take(self.limit, self.now)
+            if batch is not None:
+                came.setdefault(batch.key, []).extend(offsets(batch))
+                self.lanes.give_back(batch) if batch.errand else self.lanes.finish(batch, COMMIT)
+            elif (asked := self.lanes.refill_from) is not None:
+                shown = [message(o) for o in sorted(self.stored) if o >= asked][:4]
+                end = shown[-1].queue_offset + 1 if shown else self.end
+                for offset in self.lanes.refill(asked, shown, end):
+                    left[self.unfinished[offset]].remove(offset)
+            else:
+                break
+        assert {k: v for k, v in came.items() if v} == {k: v for k, v in left.items() if v}
+
+
+class OneLaneMachine(LanesMachine):
+    """The same with all messages in one lane."""
+
+    bounded = False
+
+
+@pytest.mark.parametrize("machine", [LanesMachine, OneLaneMachine])
+def test_random_histories(machine, monkeypatch):
+    monkeypatch.setattr(lanes_module, "LANE_BODIES", 3)
+    monkeypatch.setattr(lanes_module, "SUSPENDED_BODIES", 2)
+    monkeypatch.setattr(lanes_module, "_LEFT_IN", 2)
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=200, stateful_step_count=50, deadline=None)
+    )
