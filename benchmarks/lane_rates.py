@@ -88,9 +88,8 @@ def cpu(setting, share):
     }
     values = interleaved("cpu", sides, setting.rounds)
     ratios = {"process_lanes_vs_queue": ("process_lanes", "queue")}
-    return Part(
-        f"{LOOPS:,} turns of a Python loop, {WORKERS} at once", "messages/s", values, ratios
-    )
+    title = f"{LOOPS:,} turns of a Python loop, {WORKERS} at once"
+    return [Part("cpu", title, "messages/s", values, ratios)]
 
 
 def idle(setting, share):

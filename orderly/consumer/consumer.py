@@ -13,6 +13,7 @@ from typing import Self
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
+from orderly.consumer.aside import aside
 from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.insight import held_queues
@@ -208,7 +209,7 @@ class OrderlyConsumer:
 
     async def aclose(self) -> None:
         """`close` for an asyncio program: the loop goes on meanwhile, and so do its handlers."""
-        await asyncio.shield(asyncio.to_thread(self.close))
+        await aside(self.close, f"orderly-closing-{self.group}")
 
     async def run(self) -> None:
         """Start, consume until this task is cancelled or the consumer is closed, and close.
@@ -219,12 +220,16 @@ class OrderlyConsumer:
             OrderlyError: as `start`.
         """
         async with self:
-            await asyncio.to_thread(self.wait)
+            await aside(self.wait, f"orderly-waiting-{self.group}")
 
     async def __aenter__(self) -> Self:
         """Start; handlers that are `async def` run on this event loop, where their engines live."""
         self._loops.use(asyncio.get_running_loop())
-        await asyncio.to_thread(self.start)
+        try:
+            await aside(self.start, f"orderly-starting-{self.group}")
+        except asyncio.CancelledError:
+            await self.aclose()  # the thread starts it all the same
+            raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

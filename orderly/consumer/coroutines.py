@@ -65,7 +65,7 @@ class Coroutines:
         assert self._loop is not None, "set before the thread starts"
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            _run_until_stopped(self._loop)
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
@@ -190,6 +190,15 @@ class Coroutines:
             await _to_its_end(asyncio.to_thread(self._finisher.finish, held, batch, called))
         else:
             self._finisher.finish(held, batch, called)
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except KeyboardInterrupt:  # a handler raised it: signals come to the main thread only
+            continue
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:

@@ -18,6 +18,8 @@ from orderly.model import MessageQueue
 from orderly.ordering.committing import Progress, commit, hand_on
 from orderly.ordering.drop import Drop
 
+REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+
 
 class OffsetSaver:
     """Saves offsets. Thread-safe."""
@@ -68,14 +70,23 @@ class OffsetSaver:
             with held.saving:
                 progress = self._progress(held)
                 if progress is not None:
-                    dialogue = commit(held.queue, progress, held.owned.fence, held.memory)
-                    self._session.converse(dialogue)
+                    self._commit(held, progress)
         except LockLost as error:
             self._fenced(held, error)
         except OrderlyError as error:
             held.log.warning("offset not saved; it is tried again", error=str(error))
             return not isinstance(error, RemotingError)
         return True
+
+    def _commit(self, held: Held, progress: Progress) -> None:
+        stale = self._stale(held)
+        dialogue = commit(held.queue, progress, held.owned.fence, held.memory, refresh=stale)
+        self._session.converse(dialogue)
+        if stale:
+            held.refreshed_at = now()
+
+    def _stale(self, held: Held) -> bool:
+        return held.memory is not None and now() - held.refreshed_at >= REFRESH
 
     def _save_together(self, store: Callable[[dict[MessageQueue, int]], None]) -> None:
         """Save all offsets with one write, where the write is what costs."""
@@ -133,7 +144,7 @@ class OffsetSaver:
         if held.memory is None:
             return None
         due = held.memory.due(progress.offset, written, progress.finished)
-        return progress if closing or due else None
+        return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:
         with held.lock:

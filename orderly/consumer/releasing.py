@@ -90,7 +90,7 @@ class Releaser:
         with held.lock:
             idle, reason = held.owned.idle, held.owned.dropped
         assert reason is not None, "only dropped queues are released"
-        forced = not idle and self._waited_out(held, reason)
+        forced = not idle and reason is not Drop.LOST and self._waited_out(held, reason)
         if not idle and not forced:
             return False
         if held.queue.broker_name in silent and reason is not Drop.LOST:

@@ -14,7 +14,7 @@ from datetime import datetime
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.state_topics import StateTopics
 from orderly.consumer.tenure import QueueTenure
-from orderly.errors import OrderlyError
+from orderly.errors import NotAvailableYet, OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, UnlockQueues
 from orderly.ordering.flow import queue_limits
@@ -25,6 +25,8 @@ from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.rebalance import by_broker
 from orderly.ordering.start import for_later_queue
 from orderly.protocol.heartbeat import Subscription
+
+_NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this release cannot read
 
 
 class Taker:
@@ -49,6 +51,7 @@ class Taker:
         self._drop_outdated = drop_outdated
         self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
+        self._not_before: dict[MessageQueue, float] = {}
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -66,7 +69,8 @@ class Taker:
         """
         if self._state_topics is None or not self._session.by_key(topic):
             return frozenset(queues)
-        return frozenset(self._state_topics.ready(queues))
+        ready = self._state_topics.ready(queues)
+        return frozenset(q for q in ready if self._not_before.get(q, 0.0) <= now())
 
     def take(
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
@@ -131,6 +135,8 @@ class Taker:
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
             self._session.log.warning("start unknown", queue=str(queue), error=str(error))
+            if isinstance(error, NotAvailableYet):
+                self._not_before[queue] = now() + _NEWER_RELEASE
             inherited = None
         if inherited is None:
             self._give_back(queue)

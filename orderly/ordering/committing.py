@@ -37,6 +37,7 @@ def commit(
     memory: Memory | None,
     *,
     closing: bool = False,
+    refresh: bool = False,
 ) -> Dialogue[None]:
     """Compare, remember, save; call only right after the queue's lock was renewed.
 
@@ -46,6 +47,7 @@ def commit(
         fence: what we sent before; the new offset is noted there, too.
         memory: writes the state records; None: nothing is remembered (order by queue).
         closing: the owner gives the queue back, and says so in the state.
+        refresh: write the state anew, before the broker deletes what it builds on by its age.
 
     Raises:
         LockLost: somebody else has changed the offset, or owns the state; nothing was written.
@@ -58,8 +60,10 @@ def commit(
             f" was {fence.written}): another member, or an operator, has changed it"
         )
     if memory is not None:
-        before = fence.written if stored is None else stored
-        yield from memory.remember(progress.offset, before, progress.finished)
+        # The answer to our newest save may have been lost. Any other offset that is not the one
+        # acknowledged must not go on record: if it is a reset, it would look like a crash.
+        before = stored if stored == fence.newest else fence.written
+        yield from memory.remember(progress.offset, before, progress.finished, refresh=refresh)
     if progress.offset != stored:
         fence.sends(progress.offset)
         yield SaveOffset(queue, progress.offset)

@@ -27,6 +27,11 @@ class Fence:
         self.written = start
         self._sent: deque[int] = deque((start,), maxlen=_REMEMBERED)
 
+    @property
+    def newest(self) -> int:
+        """The newest offset sent, acknowledged or not."""
+        return self._sent[-1]
+
     def sends(self, offset: int) -> None:
         """`offset` is about to be sent: it is ours also if its answer is lost."""
         if offset != self._sent[-1]:

@@ -31,7 +31,7 @@ def make(orderly_namesrv, topic, closing):
 async def soon(condition, within=20.0):
     """`eventually`, without holding the loop up."""
     async with asyncio.timeout(within):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it is of other threads
             await asyncio.sleep(0.005)
 
 

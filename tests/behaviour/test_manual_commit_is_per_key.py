@@ -25,10 +25,10 @@ class Answers:
         return self.left[context.key].pop(0)
 
 
-def test_each_key_commits_and_rolls_back_for_itself(producer, topic, group, client, start_group):
+def test_each_key_commits_and_rolls_back_for_itself(producer, topic, group, client, start_member):
     answers = Answers(a=[SUCCESS, SUCCESS, ROLLBACK, *[SUCCESS] * 3], b=[SUCCESS, COMMIT, COMMIT])
     settings = {"order": "key", "suspend": 0.02, "commit_interval": 0.05}
-    seen = start_group(answers, queues=1, **settings).seen
+    _, seen = start_member(answers, **settings)
     queue = send_numbers(producer, topic, ["a", "b"], 3)[0].queue
     eventually(lambda: answers.left == {"a": [], "b": []}, within=20)
     assert seen.by_key() == {"a": [0, 1, 2, 0, 1, 2], "b": [0, 1, 2]}

@@ -2,8 +2,8 @@
 
 from orderly.consumer import taking
 from orderly.consumer.dead_letters import DeadLetters
+from orderly.consumer.finishing import Finisher
 from orderly.consumer.puller import Puller
-from orderly.consumer.worker import Worker
 from orderly.errors import OrderlyError
 from orderly.ordering import handover
 from orderly.ordering.calls import (
@@ -13,6 +13,7 @@ from orderly.ordering.calls import (
     SaveOffset,
 )
 from orderly.ordering.drop import Drop
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
@@ -31,17 +32,17 @@ def commit_past_a_failure(set_):
     """A failed message stays behind, and the next success commits past it (a known Go defect)."""
     finish = OwnedQueue.finish
 
-    def careless(self, batch, disposition, now, finished=(), untried=()):
+    def careless(self, batch, disposition, now, **options):
         if disposition is Disposition.PUT_BACK:
             disposition = Disposition.COMMIT
-        finish(self, batch, disposition, now, finished, untried)
+        finish(self, batch, disposition, now, **options)
 
     set_(OwnedQueue, "finish", careless)
 
 
 def never_save(set_):
     """Offsets are not committed."""
-    set_(OwnedQueue, "unsaved", lambda self, now: None)
+    set_(OwnedQueue, "may_save", lambda self, now: False)
 
 
 def guess_a_start(set_):
@@ -73,8 +74,10 @@ def start_one_further(set_):
 
 
 def run_twice(set_):
-    """Each pull starts a run of its own."""
-    set_(OwnedQueue, "request_run", lambda self: True)
+    """Each pull starts a run of its own, whatever of the lane is in work."""
+    ready = property(lambda self: self.wake_at is None and self.messages.pending > 0)
+    set_(Lane, "ready", ready)
+    set_(OwnedQueue, "request_run", lambda self: self.messages.ready)
 
 
 def forget_the_order_of_what_is_put_back(set_):
@@ -101,8 +104,10 @@ def skip_the_first_of_a_pull(set_):
     """A pull's first message is lost."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, messages, next_offset, end=None):
-        return pulled(self, messages[1:] if len(messages) > 1 else messages, next_offset, end)
+    def careless(self, messages, next_offset, end=None, keys=None):
+        if len(messages) > 1:
+            messages, keys = messages[1:], keys and keys[1:]
+        return pulled(self, messages, next_offset, end, keys)
 
     set_(OwnedQueue, "pulled", careless)
 
@@ -111,9 +116,8 @@ def take_in_after_the_drop(set_):
     """What a pull brings is taken in and run although the queue is being given up."""
 
     def take(self, limit, now):
-        batch = self.messages.take(limit)
-        self._running = bool(batch)
-        self.handling_since = now if batch else None
+        batch = self.messages.take(limit, now)
+        self._runs -= batch is None
         return batch
 
     set_(OwnedQueue, "take", take)
@@ -121,7 +125,7 @@ def take_in_after_the_drop(set_):
 
 def forget_a_suspended_queue(set_):
     """A run that was suspended is never resumed."""
-    set_(Worker, "_later", lambda self, held, seconds: None)
+    set_(Finisher, "_wake", lambda self, held: None)
 
 
 def start_over(set_):
@@ -145,7 +149,7 @@ def go_on_after_a_reset(set_):
     set_(OwnedQueue, "restart_at", restart_at)
     failed = Puller._failed
 
-    def illegal(self, held, correct):
+    def illegal(self, held, correct, *, reset):
         with held.lock:
             held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
         failed(self, held, OrderlyError("pull again"))
@@ -157,9 +161,9 @@ def leave_a_filtered_tail_unfinished(set_):
     """Messages passed over by the filter count as done only when a later one is handled."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, messages, next_offset, end=None):
+    def careless(self, messages, next_offset, end=None, keys=None):
         before = self.offset
-        run = pulled(self, messages, next_offset, end)
+        run = pulled(self, messages, next_offset, end, keys)
         if not messages:
             self.offset = before
         return run

@@ -2,14 +2,11 @@
 
 from unittest import mock
 
-from orderly.consumer import lock_keeper, offset_saver, taking
+from orderly.consumer import lock_keeper, offset_saver, renewing, taking
 from orderly.consumer.releasing import Releaser
 from orderly.consumer.session import now
-from orderly.ordering.calls import (
-    LockQueues,
-    SaveOffset,
-    UnlockQueues,
-)
+from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.committing import commit
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
@@ -45,12 +42,12 @@ def take_refused_queues(set_):
 def keep_the_cache_over_a_lost_lock(set_):
     """A lock that was refused and later granted again: consuming goes on (Java)."""
 
-    def note(self, held, asked_at, *, granted):
+    def note(session, held, asked_at, *, granted):
         with held.lock:
             if granted:
                 held.owned.lease.renew(asked_at)
 
-    set_(lock_keeper.LockKeeper, "_note", note)
+    set_(renewing, "note_renewal", note)
 
 
 def renew_from_the_answer(set_):
@@ -77,11 +74,8 @@ def count_a_result_after_the_loss(set_):
 
 def save_without_the_lease(set_):
     """Offsets are saved although the lock is lost."""
-
-    def unsaved(self, now):
-        return None if self.offset == self._saved else self.offset
-
-    set_(OwnedQueue, "unsaved", unsaved)
+    set_(OwnedQueue, "may_save", lambda self, now: True)
+    set_(offset_saver, "renew", lambda session, holds: None)
 
 
 def unlock_beside_a_handler(set_):
@@ -92,7 +86,7 @@ def unlock_beside_a_handler(set_):
 def unlock_without_saving(set_):
     """Handing on forgets the offset."""
 
-    def hand_on(queue, unsaved):
+    def hand_on(queue, progress, fence, memory):
         yield UnlockQueues(queue.broker_name, (queue,))
 
     set_(offset_saver, "hand_on", hand_on)
@@ -101,10 +95,10 @@ def unlock_without_saving(set_):
 def save_after_unlocking(set_):
     """The lock is given back first, then the offset saved (Java sends both one-way)."""
 
-    def hand_on(queue, unsaved):
+    def hand_on(queue, progress, fence, memory):
         yield UnlockQueues(queue.broker_name, (queue,))
-        if unsaved is not None:
-            yield SaveOffset(queue, unsaved)
+        if progress is not None:
+            yield from commit(queue, progress, fence, memory, closing=True)
 
     set_(offset_saver, "hand_on", hand_on)
 

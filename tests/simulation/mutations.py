@@ -8,12 +8,20 @@ import contextlib
 from unittest import mock
 
 from tests.simulation.handling_mutations import HANDLING_MUTATIONS
+from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
+from tests.simulation.state_mutations import STATE_MUTATIONS
 
 MUTATIONS = {
     mutation.__name__: mutation
-    for mutation in (*LOCK_MUTATIONS, *HANDLING_MUTATIONS, *SEND_MUTATIONS)
+    for mutation in (
+        *LOCK_MUTATIONS,
+        *HANDLING_MUTATIONS,
+        *LANE_MUTATIONS,
+        *STATE_MUTATIONS,
+        *SEND_MUTATIONS,
+    )
 }
 
 

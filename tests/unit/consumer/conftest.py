@@ -10,12 +10,16 @@ from orderly.consumer.offset_saver import OffsetSaver
 from orderly.consumer.perform import performer
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.releasing import Releaser
-from orderly.consumer.session import Session
+from orderly.consumer.session import Session, now
 from orderly.consumer.taking import Taker
+from orderly.consumer.tenure import QueueTenure
 from orderly.errors import OrderlyError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.ordering.allocation import averagely
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import Subscription
+from tests.support.messages import QUEUE
 from tests.support.timers import Timers
 
 ME, OTHER = "me@1", "other@2"
@@ -101,6 +105,29 @@ def session(cluster):
     session = Session("group", client, config, performer("group", cluster), ConsumerHooks())
     session.subscriptions = {"orders": Subscription("orders")}
     return session
+
+
+@pytest.fixture
+def hold(session):
+    """Hold a queue, as (queue, ...) with what `OwnedQueue` and `Session.add` take."""
+
+    def hold(queue=QUEUE, *, start=0, asked_at=None, memory=None, **settings):
+        lease = Lease(now() if asked_at is None else asked_at, 30.0)
+        limits = {"max_messages": 100, "max_bytes": 10**6}
+        owned = OwnedQueue(queue, start, lease, **(limits | settings))
+        held = session.add(owned, session.subscriptions["orders"], memory)
+        held.tenure = QueueTenure(session, held)
+        return held
+
+    return hold
+
+
+@pytest.fixture
+def attention(session):
+    """One item for each time the rebalancer was asked for."""
+    calls = []
+    session.attention = lambda: calls.append(1)
+    return calls
 
 
 @pytest.fixture

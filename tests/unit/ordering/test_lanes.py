@@ -416,5 +416,5 @@ def test_random_histories(machine, monkeypatch):
     monkeypatch.setattr(lanes_module, "SUSPENDED_BODIES", 2)
     monkeypatch.setattr(lanes_module, "_LEFT_IN", 2)
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=200, stateful_step_count=50, deadline=None)
+        machine, settings=settings(max_examples=80, stateful_step_count=50, deadline=None)
     )

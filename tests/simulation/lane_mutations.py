@@ -1,0 +1,149 @@
+"""Defects of lanes, and of bodies that are pulled again, as `mutations` lists them."""
+
+from orderly.consumer.puller import Puller
+from orderly.ordering.lane import Lane
+from orderly.ordering.lanes import Lanes
+from orderly.ordering.owned_queue import OwnedQueue
+
+
+def two_batches_of_a_key(set_):
+    """A lane hands out its next batch while one of it is in work."""
+    ready = property(lambda self: self.wake_at is None and self.messages.pending > 0)
+    set_(Lane, "ready", ready)
+
+
+def wake_nobody(set_):
+    """A lane whose suspension is over is not put back into the line."""
+
+    def wake(self, now):
+        while self._asleep and self._asleep[0][0] <= now:
+            self._asleep.pop(0)[2].wake_at = None
+
+    set_(Lanes, "wake", wake)
+
+
+def suspend_nobody(set_):
+    """A lane that failed goes behind what it has, instead of waiting: the next message runs."""
+    take = Lanes.take
+
+    def take_the_next(self, limit, now):
+        lane = self._ready[0] if self._ready else None
+        if lane is not None and lane.messages.pending > 1:
+            lane.messages._pending.rotate(-1 if lane.messages.head.reconsume_times else 0)
+        return take(self, limit, now)
+
+    set_(Lanes, "take", take_the_next)
+
+
+def take_the_oldest_lane_for_the_lowest(set_):
+    """The lowest unfinished offset is looked for in one lane only."""
+    lowest = property(lambda self: next((lane.lowest for lane in self._lanes.values()), None))
+    set_(Lanes, "lowest", lowest)
+
+
+def forget_what_is_deferred(set_):
+    """Messages of which only the offset is kept do not hold the committed offset back."""
+
+    def lowest(self):
+        return None if self.messages.head is None else self.messages.head.queue_offset
+
+    set_(Lane, "lowest", property(lowest))
+
+
+def overtake_what_is_deferred(set_):
+    """What is pulled joins its lane at once, before those of it whose bodies are not kept."""
+
+    def put(self, lane, message):
+        if lane.messages.count >= 2:
+            lane.later.append(message.queue_offset)
+            self.deferred += 1
+        else:
+            lane.messages.put((message,))
+            self._count(message, 1)
+        self._settle(lane)
+
+    set_(Lanes, "_put", put)
+
+
+def refill_with_the_newest(set_):
+    """Of the bodies that are pulled again the last one is taken first."""
+    refill = Lanes.refill
+
+    def backwards(self, asked, messages, next_offset):
+        lane = next((lane for lane in self._hungry if lane.later[0] == asked), None)
+        missing = refill(self, asked, messages, next_offset)
+        if lane is not None:
+            lane.messages._pending.reverse()
+        return missing
+
+    set_(Lanes, "refill", backwards)
+
+
+def refill_one_too_few(set_):
+    """The first of the bodies that are pulled again is passed over, as if it were gone."""
+    refill = Lanes.refill
+
+    def careless(self, asked, messages, next_offset):
+        return refill(self, asked, messages[1:] or messages, next_offset)
+
+    set_(Lanes, "refill", careless)
+
+
+def never_refill(set_):
+    """Bodies that were not kept are never pulled again."""
+    set_(Puller, "_refill", lambda self, held, *, may_connect: None)
+
+
+def go_on_with_bodies_after_a_reset(set_):
+    """Bodies that come after an offset reset move the offset on."""
+
+    def refilled(self, asked, messages, next_offset):
+        self.refilling = False
+        missing = self.messages.refill(asked, messages, next_offset)
+        self._advance()
+        return missing
+
+    set_(OwnedQueue, "refilled", refilled)
+
+
+def mix_up_the_keys(set_):
+    """Where messages that former owners finished are left out, the rest get the keys of those."""
+    pulled = OwnedQueue.pulled
+
+    def careless(self, messages, next_offset, end=None, keys=None):
+        known = self.messages
+        if keys is not None:
+            self.messages = _WithKeys(known, keys)
+        try:
+            return pulled(self, messages, next_offset, end, keys)
+        finally:
+            self.messages = known
+
+    set_(OwnedQueue, "pulled", careless)
+
+
+class _WithKeys:
+    def __init__(self, lanes, keys):
+        self._lanes = lanes
+        self._keys = keys
+
+    def put(self, messages, _):
+        self._lanes.put(messages, self._keys)
+
+    def __getattr__(self, name):
+        return getattr(self._lanes, name)
+
+
+LANE_MUTATIONS = (
+    two_batches_of_a_key,
+    wake_nobody,
+    suspend_nobody,
+    take_the_oldest_lane_for_the_lowest,
+    forget_what_is_deferred,
+    overtake_what_is_deferred,
+    refill_with_the_newest,
+    refill_one_too_few,
+    never_refill,
+    go_on_with_bodies_after_a_reset,
+    mix_up_the_keys,
+)

@@ -1,0 +1,199 @@
+"""Defects of state records, take-overs and the fence, as `mutations` lists them."""
+
+from orderly.consumer import offset_saver
+from orderly.errors import LockLost
+from orderly.ordering import committing, inheritance
+from orderly.ordering.calls import QueryOffset, SaveOffset, UnlockQueues
+from orderly.ordering.fence import Fence
+from orderly.ordering.inheritance import Resumed
+from orderly.ordering.lanes import Lanes
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.runs import above, difference, finished_runs, union
+from orderly.ordering.state_history import History
+from orderly.ordering.state_memory import Memory
+from orderly.protocol.state_record import Confirm
+
+
+def remember_nothing(set_):
+    """What is finished ahead is not put on record."""
+
+    def remember(self, *_, **__):
+        yield from ()
+
+    set_(Memory, "remember", remember)
+
+
+def claim_what_is_in_hand(set_):
+    """What a handler works on counts as finished in the record."""
+
+    def finished_ahead(self):
+        if self.restarted or not self.by_key:
+            return ()
+        lanes = self.messages._lanes.values()
+        idle = [o for lane in lanes for o in [*lane.messages.offsets()][lane.messages.in_hand :]]
+        later = [o for lane in lanes for o in lane.later]
+        seen = finished_runs(sorted(idle + later), self.offset + 1, self.next_pull)
+        return union(seen, above(self._finished, self.next_pull))
+
+    set_(OwnedQueue, "finished_ahead", property(finished_ahead))
+
+
+def claim_what_is_deferred(set_):
+    """What a lane keeps without bodies counts as finished in the record."""
+
+    def unfinished(self):
+        return sorted(o for lane in self._lanes.values() for o in lane.messages.offsets())
+
+    set_(Lanes, "unfinished", unfinished)
+
+
+def forget_what_was_inherited(set_):
+    """What former owners finished ahead, and was not pulled yet, is left out of the record."""
+
+    def finished_ahead(self):
+        if self.restarted or not self.by_key:
+            return ()
+        return finished_runs(self.messages.unfinished(), self.offset, self.next_pull)
+
+    set_(OwnedQueue, "finished_ahead", property(finished_ahead))
+
+
+def write_changes_only(set_):
+    """A record of changes is written where all would have to be: the reader has nothing to add to."""
+
+    def changes_to(self, content):
+        return difference(content.runs, self._last.runs)
+
+    set_(Memory, "_changes_to", changes_to)
+
+
+def commit_before_the_record(set_):
+    """The offset is committed first, then what is finished ahead of it is written down."""
+
+    def commit(queue, progress, fence, memory, *, closing=False):
+        stored = yield QueryOffset(queue)
+        if not fence.explains(stored):
+            raise LockLost("somebody else's progress")
+        before = fence.written
+        if progress.offset != stored:
+            fence.sends(progress.offset)
+            yield SaveOffset(queue, progress.offset)
+            fence.note(progress.offset)
+        if memory is not None:
+            yield from memory.remember(progress.offset, before, progress.finished, closed=closing)
+
+    set_(offset_saver, "commit", commit)
+    set_(committing, "commit", commit)
+
+
+def record_after_the_unlock(set_):
+    """The queue is unlocked before its last record is written."""
+
+    def hand_on(queue, progress, fence, memory):
+        yield from ()
+        if progress is not None:
+            yield from committing.commit(queue, progress, fence, None)
+        yield UnlockQueues(queue.broker_name, (queue,))
+        if memory is not None and progress is not None:
+            low = progress.offset
+            yield from memory.remember(low, low, progress.finished, closed=True)
+
+    set_(offset_saver, "hand_on", hand_on)
+
+
+def accept_any_record(set_):
+    """A record counts whoever wrote it: also a former owner's, behind the confirmation of its heir."""
+
+    def counts(self, offset, entry):
+        return (yield from self.reach(entry.previous))
+
+    set_(History, "counts", counts)
+
+
+def write_without_a_look(set_):
+    """An owner does not look whether another one was confirmed between its records."""
+
+    def check_gap(self, offset, entry):
+        yield from ()
+
+    set_(Memory, "_check_gap", check_gap)
+
+
+def confirm_nothing(set_):
+    """The confirmation names no token, so that it fences nobody off."""
+    set_(inheritance, "Confirm", lambda client_id, token: Confirm(client_id, 0))
+
+
+def inherit_nothing(set_):
+    """What is finished ahead is written, but not read."""
+
+    def resume(found, stored):
+        return Resumed(stored, (), reset=False)
+
+    set_(inheritance, "resume", resume)
+
+
+def inherit_after_a_reset(set_):
+    """The record is believed, whatever offset the broker has."""
+
+    def resume(found, stored):
+        if found is None:
+            return Resumed(stored, (), reset=False)
+        return Resumed(found.entry.low, found.runs, reset=False)
+
+    set_(inheritance, "resume", resume)
+
+
+def drop_the_inheritance_too_early(set_):
+    """What was inherited is forgotten with the first pull."""
+    pulled = OwnedQueue.pulled
+
+    def careless(self, *args):
+        run = pulled(self, *args)
+        self._finished = ()
+        return run
+
+    set_(OwnedQueue, "pulled", careless)
+
+
+def give_everybody_one_token(set_):
+    """The token does not rise."""
+    memory = inheritance.Memory
+
+    def same(queue, owner, token, **options):
+        made = memory(queue, owner, token, **options)
+        made.token = 0
+        return made
+
+    set_(inheritance, "Memory", same)
+
+
+def compare_nothing(set_):
+    """Whatever offset the broker has counts as this owner's."""
+    set_(Fence, "explains", lambda self, stored: True)
+
+
+def count_answers_only(set_):
+    """A commit without an answer counts as somebody else's."""
+    set_(Fence, "sends", lambda self, offset: None)
+    set_(Fence, "explains", lambda self, stored: stored in (None, self.written))
+
+
+STATE_MUTATIONS = (
+    remember_nothing,
+    claim_what_is_in_hand,
+    claim_what_is_deferred,
+    forget_what_was_inherited,
+    write_changes_only,
+    commit_before_the_record,
+    record_after_the_unlock,
+    accept_any_record,
+    write_without_a_look,
+    confirm_nothing,
+    inherit_nothing,
+    inherit_after_a_reset,
+    drop_the_inheritance_too_early,
+    give_everybody_one_token,
+    compare_nothing,
+    count_answers_only,
+)
