@@ -31,6 +31,7 @@ from orderly.namespace import wrap
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
+from orderly.ordering.explain_keys import KeyExplanation
 from orderly.processes.handler import ProcessHandler
 from orderly.protocol.heartbeat import BY_SQL, Subscription
 
@@ -303,6 +304,17 @@ class OrderlyConsumer:
         for another n s, flow-controlled, pulling, empty: see `Why`. Asks no broker.
         """
         return self._loops.insight.explain()
+
+    def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
+        """With order="key": which keys of the queues held here are unfinished, and why.
+
+        Suspended for another n s, handler running for n s, waiting for its turn, ...: see `KeyWhy`.
+        Asks no broker.
+
+        Args:
+            limit: at most so many of each queue, those with the lowest offsets.
+        """
+        return self._loops.insight.explain_keys(limit)
 
     def health(self) -> Health:
         """For probes: live unless failed or hanging; ready once all that is ours is held."""

@@ -145,6 +145,8 @@ class Coroutines:
         self._end_own_loop()
 
     async def _run(self, held: Held) -> None:
+        with held.lock:
+            held.owned.begin_run()
         turn, batch = now(), None
         try:
             while (batch := self._take(held)) is not None:
@@ -193,12 +195,11 @@ class Coroutines:
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    while True:
-        try:
+    stopped = False
+    while not stopped:
+        with suppress(KeyboardInterrupt):  # a handler's: signals come to the main thread only
             loop.run_forever()
-            return
-        except KeyboardInterrupt:  # a handler raised it: signals come to the main thread only
-            continue
+            stopped = True
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:

@@ -14,6 +14,7 @@ from orderly.consumer.session import Held, Session, now
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
+from orderly.ordering.explain_keys import KeyExplanation, explain_keys
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
@@ -48,6 +49,16 @@ class Insight:
     def _explain(self, held: Held) -> Explanation:
         with held.lock:
             return explain(held.owned, now())
+
+    def explain_keys(self, limit: int) -> tuple[KeyExplanation, ...]:
+        """The keys held back longest, by offset within each queue; at most `limit` of a queue."""
+        found: list[KeyExplanation] = []
+        for held in self._session.held():
+            if held.owned.by_key:
+                with held.lock:
+                    keys = explain_keys(held.owned, now())
+                found += sorted(keys, key=lambda e: e.offset)[:limit]
+        return tuple(found)
 
     # --- health --------------------------------------------------------------------------------
 

@@ -63,6 +63,8 @@ class Worker:
         self.pool.submit(partial(self._run, held))
 
     def _run(self, held: Held) -> None:
+        with held.lock:
+            held.owned.begin_run()
         started, batch = now(), None
         try:
             while (batch := self._take(held)) is not None:

@@ -67,7 +67,7 @@ def commit(
     if progress.offset != stored:
         fence.sends(progress.offset)
         yield SaveOffset(queue, progress.offset)
-        fence.note(progress.offset)
+    fence.note(progress.offset)
     if memory is not None and closing and not memory.closed:
         yield from memory.remember(progress.offset, progress.offset, progress.finished, closed=True)
 

@@ -81,8 +81,8 @@ def take_over(
         return None
     found, damaged = yield from history.newest(before=confirmed)
     _check_parked(queue, found)
-    resumed, stored = yield from _resume(queue, found, consume_from)
     takeovers = history.confirms(found.offset if found else -1, confirmed)
+    resumed, stored = yield from _resume(queue, found, takeovers, consume_from)
     memory = Memory(
         state_queue,
         client_id,
@@ -109,7 +109,7 @@ class Resumed:
     reset: bool
 
 
-def resume(found: State | None, stored: int) -> Resumed:
+def resume(found: State | None, stored: int, takeovers: int) -> Resumed:
     """Compare the newest record with the committed offset.
 
     The record was written before its `low` was committed, so the broker has that or the one
@@ -119,23 +119,24 @@ def resume(found: State | None, stored: int) -> Resumed:
     Args:
         found: the newest state, if there is one.
         stored: the committed offset.
+        takeovers: confirmed since, by owners who finished nothing ahead.
     """
     if found is None:
         return Resumed(stored, (), reset=False)
     entry = found.entry
     if stored in (entry.low, entry.previous_low):
         return Resumed(entry.low, found.runs, reset=False)
-    progress = stored > entry.low and not found.runs and not entry.closed
+    progress = stored > entry.low and not found.runs and (takeovers > 0 or not entry.closed)
     return Resumed(stored, (), reset=not progress)
 
 
 def _resume(
-    queue: MessageQueue, found: State | None, consume_from: str | datetime
+    queue: MessageQueue, found: State | None, takeovers: int, consume_from: str | datetime
 ) -> Dialogue[tuple[Resumed, int]]:
     """Where to go on, and the committed offset; without one a start is committed first."""
     stored = yield QueryOffset(queue)
     if stored is not None:
-        return resume(found, stored), stored
+        return resume(found, stored, takeovers), stored
     start = yield from find_start(queue, consume_from)
     return Resumed(start, (), reset=found is not None), start
 

@@ -57,6 +57,11 @@ class Lanes:
         return len(self._lanes)
 
     @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """A snapshot of all lanes."""
+        return tuple(self._lanes.values())
+
+    @property
     def ready(self) -> bool:
         """True if something can be taken."""
         return bool(self._ready)
@@ -135,8 +140,9 @@ class Lanes:
         """
         for place, message in enumerate(messages):
             if message.queue_offset > self._last:
-                self._last = message.queue_offset
-                self._put(self._lane(None if keys is None else keys[place]), message)
+                lane = self._lane(None if keys is None else keys[place])
+                self._last = message.queue_offset  # not before: comparing users' keys may raise
+                self._put(lane, message)
 
     def _lane(self, key: Hashable) -> Lane:
         lane = self._lanes.get(key)

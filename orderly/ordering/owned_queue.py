@@ -76,6 +76,7 @@ class OwnedQueue:
         self._end: int | None = None
         self._finished = finished
         self._runs = 0
+        self._run_waits = False
         self._max_runs = max_runs
         self._window = Window(self.messages, max_span if by_key else None)
         self._window.limit(max_messages, max_bytes)
@@ -295,12 +296,20 @@ class OwnedQueue:
         """Claim a run; True if the caller must submit it.
 
         The claim lasts until `take` finds nothing. There are never more runs than may be, nor is
-        one claimed for a queue that has nothing to hand out.
+        one claimed for a queue that has nothing to hand out, nor while another one has not begun:
+        with quick handlers the present runs are done before it would (each wakes a thread).
         """
-        if self.dropped is not None or not self.messages.ready or self._runs >= self._max_runs:
+        if self._run_waits or self._runs >= self._max_runs:
+            return False
+        if self.dropped is not None or not self.messages.ready:
             return False
         self._runs += 1
+        self._run_waits = True
         return True
+
+    def begin_run(self) -> None:
+        """A claimed run is on its thread, or in its task: the next one may be claimed."""
+        self._run_waits = False
 
     def take(self, limit: int, now: float) -> Batch | None:
         """Next batch for the handler, only under a valid lease; None ends the run."""

@@ -51,6 +51,14 @@ def test_the_others_are_all_done_and_it_follows_in_order(producer, topic, start_
     assert verdict.duplicates == group.seen.numbers(STUCK).count(0) - 1
 
 
+def test_however_long_it_waits(producer, topic, start_group):
+    group = start_group(Failing(lambda: Suspend(60.0)), order="key")
+    send_numbers(producer, topic, KEYS, COUNT)
+    others = {key: list(range(COUNT)) for key in KEYS if key != STUCK}
+    eventually(lambda: others.items() <= group.seen.by_key().items(), within=20)
+    assert group.seen.numbers(STUCK) == [0]
+
+
 @pytest.fixture
 def one_queue(orderly_topic, start_member):
     """Start a member of a topic with one queue."""

@@ -27,7 +27,7 @@ def test_an_idle_one(order, limit, producer, topic, start_group, start_member):
     send_numbers(producer, topic, keys, 2)
     eventually(lambda: len(group.seen.deliveries) == 24, within=20)
     members, took = list(group.consumers), []
-    for _ in range(3):  # the best of them, for other work on this machine
+    for _ in range(3):
         newcomer, _ = start_member(recorder=group.seen, order=order, rebalance_interval=NEVER)
         members.append(newcomer)
         joined = time.monotonic()
@@ -35,7 +35,7 @@ def test_an_idle_one(order, limit, producer, topic, start_group, start_member):
         took.append(time.monotonic() - joined)
         members.pop(0).close()
         eventually(lambda: Group(members, None).settled(4), within=20)
-    assert min(took) < limit, took
+    assert sorted(took)[1] < limit, "two of three, for this machine has other work"
     send_numbers(producer, topic, keys, 1, first=2)
     eventually(lambda: len(group.seen.deliveries) == 36, within=20)
     assert group.seen.by_key() == {key: [0, 1, 2] for key in keys}

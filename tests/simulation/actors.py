@@ -126,7 +126,7 @@ class Member:
                 witness.handler_ends(call)
                 return self._failure(message, context)
             context.done(message)
-            witness.finished(self, message, delivery)
+            witness.finished(call, message, delivery)
         witness.handler_ends(call)
         return ConsumeResult.SUCCESS
 

@@ -219,7 +219,8 @@ def _resets(cast):
     rng = cast.rng
     where = rng.choice([(BACK, 50), (BACK,), (50, 50), (TO_THE_END,)])
     faults = [Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=code) for code in where]
-    return {"faults": faults, "seconds": SETTLED}
+    ahead = {"bodies": rng.choice([2, 64]), "stuck": rng.choice([0.0, 40.0])}
+    return {"faults": faults, "seconds": SETTLED, **ahead}
 
 
 def _resets_and_more(cast):

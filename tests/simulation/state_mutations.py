@@ -127,7 +127,7 @@ def confirm_nothing(set_):
 def inherit_nothing(set_):
     """What is finished ahead is written, but not read."""
 
-    def resume(found, stored):
+    def resume(found, stored, takeovers):
         return Resumed(stored, (), reset=False)
 
     set_(inheritance, "resume", resume)
@@ -136,7 +136,7 @@ def inherit_nothing(set_):
 def inherit_after_a_reset(set_):
     """The record is believed, whatever offset the broker has."""
 
-    def resume(found, stored):
+    def resume(found, stored, takeovers):
         if found is None:
             return Resumed(stored, (), reset=False)
         return Resumed(found.entry.low, found.runs, reset=False)

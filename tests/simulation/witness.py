@@ -6,9 +6,10 @@ renewal was refused yet. Then its handlers may overlap with another member's; it
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orderly import MessageQueue
+from orderly.client.broker import LOCK_TIMEOUT
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.json_values import load_object
 from orderly.protocol.properties import decode_properties
@@ -22,6 +23,11 @@ _CALM = {"kill", "kill at", "close", "grow"}  # after these nothing is lost on t
 _TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
 _NOTICE = 0.5  # seconds from a refused renewal's arrival until the member acts on it
 _SURE = 28.0  # seconds from a renewal on for which nobody doubts the lock
+_FALSE_ALARMS = (  # unless an operator reset an offset
+    "the committed offset was set by somebody else",
+    "the queue's state record is damaged",
+    "messages were deleted by the broker",
+)
 _ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
 
 
@@ -33,6 +39,7 @@ class Running:
     queue: MessageQueue
     lane: object
     process: object
+    done: list = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -218,7 +225,9 @@ class Witness:
         asked_at = self._asked_at.pop((link.number, command.request_id))
         for queue in asked & granted:
             self._refused_at.pop((process, queue), None)
-            if asked_at - self._trusted[process, queue] > _SURE:
+            if self._kernel.now - asked_at > LOCK_TIMEOUT:
+                continue  # nobody waits for it any more
+            if self._kernel.now - self._trusted[process, queue] > _SURE:
                 self._lapsed.add((process, queue))
             self._trusted[process, queue] = asked_at
         for queue in asked - granted:
@@ -294,9 +303,12 @@ class Witness:
             self._kernel.fail(broken)
 
     def handler_ends(self, call):
-        """A handler returned."""
+        """A handler returned; only now the library can know what it has done."""
         if call in self._running:  # not those of a member that was killed
             self._running.remove(call)
+        for offset in call.done:
+            self._finished_by[call.process, call.queue].add(offset)
+            self.ledger.finished(call.process, (call.queue, offset))
 
     def taken(self, member, queues):
         """A member begins to own queues."""
@@ -318,6 +330,11 @@ class Witness:
                 text = f"{member} takes {queue} for lost, which is its own"
                 self._kernel.fail(Broken("lost for nothing", text))
 
+    def alarmed(self, event, fields):
+        """The library warns people: it is true."""
+        if any(event.startswith(text) for text in _FALSE_ALARMS) and not self._reset_seen:
+            self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
+
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
         self.ledger.died(member.process, clean=clean)
@@ -338,12 +355,11 @@ class Witness:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
         return delivery
 
-    def finished(self, member, message, delivery):
+    def finished(self, call, message, delivery):
         """A handler is done with a message."""
         delivery.success = True
         self._truth.finished[message.queue].add(message.queue_offset)
-        self._finished_by[member.process, message.queue].add(message.queue_offset)
-        self.ledger.finished(member.process, (message.queue, message.queue_offset))
+        call.done.append(message.queue_offset)
 
     def _could_not_know(self, member, queue):
         now = self._kernel.now

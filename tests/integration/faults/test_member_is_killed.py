@@ -1,11 +1,16 @@
 """A member killed with -9 releases nothing; the broker frees its queues when the lease runs out."""
 
+import contextlib
 import time
 
 import pytest
 
+from orderly import Client, OrderlyProducer
 from orderly.config.consumer import BROKER_LEASE
+from tests.support.consuming import send_numbers, unique
 from tests.support.leases import SHORT, leasing_broker
+from tests.support.member_process import MemberProcess
+from tests.support.states import finished_ahead
 from tests.support.waiting import eventually
 
 
@@ -28,3 +33,32 @@ def test_the_heir_goes_on_after_one_lease_and_nothing_is_lost(
     assert waited > lease / 2, "the broker's lock was not respected"
     assert verdict.ok, verdict
     assert not wrong_commits
+
+
+def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderly_broker, closing):
+    keys, topic, group = ["stuck", "a", "b", "c"], unique("topic"), unique("group")
+    broker = closing(leasing_broker(SHORT))
+    client = closing(Client(namesrv=broker.namesrv))
+    producer = closing(OrderlyProducer(namesrv=broker.namesrv))
+    client.admin.create_topic(topic, 1)
+
+    def join():
+        options = ["--order=key", "--stuck=stuck"]
+        member = MemberProcess(broker.namesrv, group, topic, lease=SHORT, more=options)
+        closing(contextlib.closing(member))
+        return member
+
+    victim = join()
+    eventually(lambda: victim.held, within=30)
+    queue = send_numbers(producer, topic, keys, 50)[0].queue
+    finished = {offset for offset in range(200) if offset % len(keys)}
+    eventually(lambda: finished_ahead(client, group, queue) == finished, within=30, every=0.1)
+    victim.kill()
+    killed = time.monotonic()
+    heir = join()
+    eventually(lambda: heir.held, within=30 + SHORT)
+    assert time.monotonic() - killed > SHORT / 2, "the broker's lock was not respected"
+    send_numbers(producer, topic, keys, 5, first=50)
+    new = {offset for offset in range(200, 220) if offset % len(keys)}
+    eventually(lambda: {event.offset for event in heir.events} >= new)
+    assert sorted(event.offset for event in heir.events) == sorted(new), "and nothing else"

@@ -120,6 +120,7 @@ def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
     first, second, *_ = session.held()
     fill(first)
     assert first.owned.request_run()
+    first.owned.begin_run()
     control.pause([first.queue, second.queue])
     assert first.owned.take(1, now()) is None, "the run that was claimed ends"
     control.resume([first.queue])

@@ -62,8 +62,7 @@ class Setting:
         return Ack()
 
     async def waits(self, messages, context):
-        while not self.gate.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(self.gate.wait, 5)
         return Ack()
 
     def own_thread(self):
@@ -91,6 +90,7 @@ def idle_claims(setting, held):
         [message(90 + n, queue=held.queue) for n in range(9)], 99, None, list("abcdefghi")
     )
     while held.owned.request_run():
+        held.owned.begin_run()
         done_claims += 1
     return done_claims
 
@@ -346,8 +346,7 @@ def test_on_the_programs_loop_handlers_run_there_and_it_is_left_alone(setting):
 
         setting.act = notes
         held = await asyncio.to_thread(setting.hold, "ab")
-        while held.owned.offset < 2:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(done, held, 2)
         setting.engine.close()
         await asyncio.sleep(0.01)
         return loops == [(asyncio.get_running_loop(), True)] * 2

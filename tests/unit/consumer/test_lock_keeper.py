@@ -1,5 +1,6 @@
 """Renewal rounds against a cluster in memory: what each answer, and none, does to the leases."""
 
+import math
 import threading
 from dataclasses import replace
 
@@ -157,6 +158,44 @@ def test_a_dropped_queue_is_renewed_while_its_handler_runs(keeper, session, clus
     assert held.owned.dropped is Drop.REVOKED
     held.owned.finish(batch, Disposition.COMMIT, clock[0])
     assert held.owned.unsaved(clock[0]) == 1, "the lock was kept, so the success counts"
+
+
+def test_when_the_first_lease_ends_handlers_know_it_whoever_hangs(
+    keeper, session, cluster, clock, attention
+):
+    """The round that would renew it may be waiting for a broker's answer."""
+    first = session.held()[1]
+    clock[0] += 20
+    first.owned.lease.renew(clock[0] - 5)
+    ends_at = min(held.owned.lease.ends_at for held in session.held())
+
+    def hangs():
+        assert session.client.schedule.seconds == [pytest.approx(ends_at - clock[0])]
+        clock[0] = ends_at
+        session.client.schedule.ring()
+        assert session.held()[0].lost.is_set()
+        assert not first.lost.is_set()
+
+    cluster.during["lock"] = hangs
+    keeper.renew_all()
+    assert session.held()[0].owned.dropped is Drop.LOST
+    assert first.owned.lease.renewed_at > ends_at - 30, "the others are renewed"
+
+
+def test_a_lease_that_never_ends_is_not_waited_for(keeper, session):
+    for held in session.held():
+        held.owned.lease = Lease(0.0, math.inf)
+    keeper.renew_all()
+    assert session.client.schedule.waiting == []
+
+
+def test_a_fenced_queue_whose_lease_ran_out_is_asked_for_no_more(keeper, session, cluster, clock):
+    held = session.held()[0]
+    held.owned.drop(Drop.FENCED)
+    clock[0] += 31
+    cluster.locks.clear()
+    keeper.renew_all()
+    assert held.queue not in cluster.locks
 
 
 def test_rounds_wait_for_an_unlock_under_way(keeper, session, cluster):

@@ -4,10 +4,12 @@ import pytest
 
 from orderly.client.pulling import PullResult, PullStatus, read_pull_reply
 from orderly.config import ClientConfig
+from orderly.consumer.control import Control
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, ConnectFailed, ProtocolError, RequestTimeout
 from orderly.model import MessageQueue
+from orderly.ordering import lanes as lanes_module
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
@@ -86,9 +88,10 @@ def puller(session, broker, schedule, arrived):
 
 @pytest.fixture
 def hold(session):
-    def hold(*, expression="*", asked_at=None, max_messages=2):
+    def hold(*, expression="*", asked_at=None, max_messages=2, **settings):
         lease = Lease(now() if asked_at is None else asked_at, 30)
-        owned = OwnedQueue(QUEUE, START, lease, max_messages=max_messages, max_bytes=1_000_000)
+        limits = {"max_messages": max_messages, "max_bytes": 1_000_000}
+        owned = OwnedQueue(QUEUE, START, lease, **limits, **settings)
         return session.add(owned, Subscription.from_expression("orders", expression, 0))
 
     return hold
@@ -277,3 +280,155 @@ def test_after_close_nothing_is_pulled_or_tried_again(puller, held, broker, sche
     puller.start(held)
     puller.reopen(held)
     assert (broker.asked(1), schedule.waiting) == ([5], [])
+
+
+# --- by key ------------------------------------------------------------------------------------
+
+
+def keyed(status, keys, *, first=START, end=None):
+    """A reply with one message for each key, from `first` on."""
+    found = [message(first + place, key, QUEUE) for place, key in enumerate(keys)]
+    return PullResult(status, found, first + len(keys) if end is None else end, 0, 99, 0)
+
+
+@pytest.fixture
+def lanes(puller, broker, hold, session, monkeypatch):
+    """A queue by key whose first pull, at START, is open; a lane keeps one body."""
+    monkeypatch.setattr(lanes_module, "LANE_BODIES", 1)
+    held = hold(by_key=True, max_runs=9, max_messages=100, max_span=3)
+    puller.start(held)
+    assert broker.asked(1) == [START]
+    return held
+
+
+def work(held, count=1):
+    """Take and commit; returns the offsets."""
+    taken = []
+    for _ in range(count):
+        batch = held.owned.take(1, now())
+        held.owned.finish(batch, Disposition.COMMIT, now())
+        taken += [m.queue_offset for m in batch.messages]
+    return taken
+
+
+def test_each_key_has_its_lane(lanes, broker):
+    broker.answer(keyed(PullStatus.FOUND, ["a", "b", None]))
+    assert len(lanes.owned.messages) == 3
+
+
+def test_a_key_function_that_raises_holds_the_queue_in_front_of_the_message(
+    lanes, session, broker, schedule, caplog
+):
+    def key(message):
+        if message.queue_offset == START + 1:
+            raise KeyError("tenant")
+        return [] if message.queue_offset == START + 2 else message.sharding_key
+
+    session.key = key
+    broker.answer(keyed(PullStatus.FOUND, ["a", "b", "c"]))
+    assert lanes.owned.messages.unfinished() == [START]
+    assert "the key function failed" in caplog.text
+    assert schedule.seconds == [session.config.pull_retry]
+    schedule.ring()
+    assert broker.asked(2) == [START, START + 1]
+    session.key = lambda message: message.sharding_key
+    broker.answer(keyed(PullStatus.FOUND, ["b", "c"], first=START + 1))
+    assert lanes.owned.messages.unfinished() == [START, START + 1, START + 2]
+
+
+def test_a_key_that_cannot_be_hashed_is_a_failure_of_the_key_function(lanes, session, broker):
+    session.key = lambda message: ["tenant"]
+    broker.answer(keyed(PullStatus.FOUND, ["a"]))
+    assert (lanes.owned.messages.unfinished(), lanes.owned.next_pull) == ([], START)
+
+
+def test_bodies_that_were_not_kept_are_pulled_again_beside_the_pull(lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aaa"))
+    assert lanes.owned.messages.deferred == 2
+    assert work(lanes) == [START]
+    puller.reopen(lanes)
+    puller.reopen(lanes)
+    assert broker.asked(3) == [START, START + 3, START + 1], "once"
+    query, _, _ = broker.pulls[-1]
+    assert query.suspend == 0, "no long poll: they are there"
+    broker.answer(keyed(PullStatus.FOUND, "aa", first=START + 1))
+    assert work(lanes, 2) == [START + 1, START + 2]
+
+
+@pytest.mark.parametrize("failure", [RequestTimeout("late"), RuntimeError("a defect")], ids=repr)
+def test_a_failed_refill_is_tried_again_once_however_many_batches_end(
+    failure, lanes, puller, broker, schedule, session
+):
+    broker.answer(keyed(PullStatus.FOUND, "aab"))
+    assert work(lanes, 2) == [START, START + 2]
+    broker.fail = failure
+    for _ in range(5):
+        puller.reopen(lanes)
+    assert schedule.seconds == [session.config.pull_retry]
+    broker.fail = None
+    schedule.ring()
+    assert broker.asked(3)[-1] == START + 1
+
+
+@pytest.mark.parametrize("answer", [RequestTimeout("late"), "nonsense"], ids=repr)
+def test_after_a_reply_that_failed_bodies_are_asked_for_again(
+    answer, lanes, puller, broker, schedule
+):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    puller.reopen(lanes)
+    broker.answer(answer)
+    assert lanes.owned.messages.unfinished() == [START + 1]
+    schedule.ring()
+    assert broker.asked(4)[-1] == START + 1
+
+
+def test_where_it_must_not_connect_another_thread_pulls_the_bodies(lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    broker.connected = False
+    puller.reopen(lanes)
+    assert broker.asked(3)[-1] == START + 1
+
+
+def test_bodies_missed_during_a_pause_are_pulled_when_it_ends(lanes, puller, broker, session):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    lanes.owned.pause()
+    puller.reopen(lanes)
+    assert broker.asked(2) == [START, START + 2]
+    Control(session, puller, lambda held: None).resume([QUEUE])
+    assert broker.asked(3)[-1] == START + 1
+
+
+def test_a_queue_at_its_span_end_goes_on_when_what_it_waits_for_turns_out_to_be_lost(
+    lanes, puller, broker, arrived, caplog
+):
+    """Nothing else would ever reopen it."""
+    broker.answer(keyed(PullStatus.FOUND, "aabbb"))
+    assert lanes.owned.throttled
+    broker.pulls.clear()
+    assert work(lanes, 2) == [START, START + 2]
+    puller.reopen(lanes)
+    assert broker.asked(1) == [START + 1]
+    broker.answer(PullResult(PullStatus.NO_MATCH, [], START + 5, START + 5, 99, 0))
+    assert "deleted by the broker" in caplog.text
+    assert broker.asked(3)[1:] == [START + 5, START + 3], "the pull goes on, and the next refill"
+
+
+@pytest.mark.parametrize("correct", [2, 50])
+def test_a_reset_that_a_refill_is_told_of_moves_the_queue_there(correct, lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    puller.reopen(lanes)
+    broker.answer(PullResult(PullStatus.OFFSET_ILLEGAL, [], correct, 0, 99, 0))
+    assert (lanes.owned.dropped, lanes.owned.offset) == (Drop.OFFSET_ILLEGAL, correct)
+
+
+def test_bodies_that_come_after_a_seek_do_not_undo_it(lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    puller.reopen(lanes)
+    lanes.owned.restart_at(2, Drop.MOVED)
+    broker.answer(keyed(PullStatus.FOUND, "a", first=START + 1))
+    assert lanes.owned.unsaved(now()) == 2

@@ -155,3 +155,110 @@ def test_on_an_idle_queue_it_starts_a_run(setting):
     setting.by_hand()
     setting.run()
     assert setting.calls[COUNT:] == [99]
+
+
+# --- by key ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lanes(setting, hold):
+    """A queue of three keys that may have two runs; the setting's own queue is worked off."""
+    setting.run()
+    setting.calls.clear()
+    held = hold(by_key=True, max_runs=2)
+    held.owned.pulled([message(n) for n in range(6)], 6, None, list("abcabc"))
+    setting.worker.ready(held)
+    return held
+
+
+def test_a_run_that_finds_more_than_it_takes_starts_another(setting, lanes):
+    assert len(setting.tasks) == 1
+
+    def look(context):
+        found.append((context.key, len(setting.tasks)))
+        return ConsumeResult.SUCCESS
+
+    found = []
+    setting.answer = look
+    setting.run()
+    assert found[0] == ("a", 1), "the second run is asked for before the first handler is called"
+    assert {tasks for _, tasks in found} == {1}, "and never a third"
+    setting.run()
+    assert lanes.owned.offset == 6
+
+
+def test_runs_of_one_queue_never_handle_a_key_at_the_same_time(setting, lanes):
+    """The second run takes place while the first one's handler runs."""
+    inside = []
+
+    def nested(context):
+        assert context.key not in inside
+        inside.append(context.key)
+        while setting.tasks:
+            setting.tasks.pop()()
+        inside.remove(context.key)
+        return ConsumeResult.SUCCESS
+
+    setting.answer = nested
+    setting.run()
+    assert sorted(setting.calls) == list(range(6))
+    assert lanes.owned.idle
+
+
+def test_a_suspended_key_takes_no_thread_and_stops_no_other(setting, lanes):
+    def answer(context):
+        return context.suspend(5) if context.key == "a" else ConsumeResult.SUCCESS
+
+    setting.answer = answer
+    while setting.tasks:
+        setting.run()
+    assert setting.calls == [0, 1, 2, 4, 5]
+    assert lanes.owned.messages.unfinished() == [0, 3]
+    setting.answer = lambda context: ConsumeResult.SUCCESS
+    setting.time += 5
+    setting.timers.ring()
+    setting.run()
+    assert setting.calls[5:] == [0, 3]
+
+
+def test_a_defect_when_the_pulling_is_reopened_costs_no_run_and_repeats_no_message(setting, lanes):
+    def defect(held):
+        setting.worker._reopened = setting.reopened.append
+        raise RuntimeError("made by the test")
+
+    lanes.owned.limit(3, 10**6)
+    lanes.owned.pull_gate(setting.time)
+    setting.worker._reopened = defect
+    with pytest.raises(RuntimeError):
+        setting.run()
+    while setting.tasks:
+        setting.run()
+    setting.timers.ring()
+    while setting.tasks:
+        setting.run()
+    assert sorted(setting.calls) == list(range(6))
+    lanes.owned.pulled([message(n) for n in range(6, 10)], 10, None, list("abcd"))
+    claimed = []
+    for _ in range(3):
+        claimed.append(lanes.owned.request_run())
+        lanes.owned.begin_run()
+    assert claimed == [True, True, False]
+
+
+def test_a_defect_after_the_result_was_applied_does_not_undo_it(setting, lanes):
+    """The log's, for one: by then another run may have the key's next message in work."""
+
+    class Broken:
+        def info(self, *args, **fields):
+            raise OSError("the disk is full")
+
+    def answer(context):
+        lanes.log = Broken()
+        return context.suspend(0.01)
+
+    setting.answer = answer
+    with pytest.raises(OSError, match="full"):
+        setting.run()
+    assert lanes.owned.messages.suspended == 1
+    assert lanes.owned.messages.unfinished() == list(range(6))
+    assert 0.01 in setting.timers.seconds, "it will wake"

@@ -213,6 +213,24 @@ def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
     assert (lanes.in_work(batch), lanes.in_work(following)) == (False, True)
 
 
+class Incomparable:
+    """A user's key that is equal to nothing, in a bad way."""
+
+    def __hash__(self):
+        return hash("a")
+
+    def __eq__(self, other):
+        raise AttributeError("no id")
+
+
+def test_a_key_that_cannot_be_compared_loses_no_message():
+    lanes = Lanes(bounded=True)
+    with pytest.raises(AttributeError):
+        lanes.put([message(0, "a"), message(1, "b")], ["a", Incomparable()])
+    lanes.put([message(0, "a"), message(1, "b")], ["a", "b"])  # pulled again
+    assert lanes.unfinished() == [0, 1]
+
+
 def test_what_was_seen_before_is_left_out():
     lanes = lanes_of("ab")
     lanes.put([message(0), message(1), message(2)], ["a", "b", "c"])

@@ -41,6 +41,8 @@ def test_only_one_run_at_a_time_and_requests_coalesce():
     assert queue.pulled([message(0)], 1)
     assert queue.request_run()
     assert not queue.request_run()
+    queue.begin_run()
+    assert not queue.request_run()
     batch = queue.take(1, 1)
     queue.pulled([message(1)], 2)
     assert not queue.request_run()
@@ -173,9 +175,24 @@ def test_a_queue_full_of_uncommitted_messages_says_so():
     assert not queue.wants_pull
 
 
+def test_by_key_the_next_run_is_claimed_when_the_last_one_has_begun():
+    queue = OwnedQueue(
+        QUEUE, 0, Lease(0.0, TRUST), max_messages=9, max_bytes=999, by_key=True, max_runs=2
+    )
+    queue.pull_gate(0)
+    assert queue.pulled([message(0), message(1), message(2)], 3, None, ["a", "b", "c"])
+    assert queue.request_run()
+    assert not queue.request_run(), "one that has not begun is enough"
+    queue.begin_run()
+    assert queue.request_run()
+    queue.begin_run()
+    assert not queue.request_run(), "as many as may be are under way"
+
+
 def test_after_a_defect_everything_in_hand_comes_again_and_its_run_is_over():
     queue = loaded(count=3)
     assert queue.request_run()
+    queue.begin_run()
     batch = queue.take(2, 1)
     queue.abort(batch)
     assert queue.idle

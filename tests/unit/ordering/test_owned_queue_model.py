@@ -166,7 +166,9 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         if fails:
             self.queue.refilled(asked, (), asked)
             return
-        found = [message(o) for o in sorted(self.stored) if o >= asked][: data.draw(st.integers(1, 4))]
+        found = [message(o) for o in sorted(self.stored) if o >= asked][
+            : data.draw(st.integers(1, 4))
+        ]
         missing = self.queue.refilled(asked, found, found[-1].queue_offset + 1)
         assert missing == []
 
@@ -178,9 +180,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.committed = self.queue.offset
         self.queue.fence.note(self.queue.offset)
 
-    @rule(
-        reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]), really=st.integers(0, 3)
-    )
+    @rule(reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]), really=st.integers(0, 3))
     def drop(self, reason, really):
         if really == 0:
             self.queue.drop(reason)

@@ -1,0 +1,54 @@
+"""What no member could run with is refused before anything starts, and the error says why."""
+
+import threading
+
+import pytest
+
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly.errors import ConfigError, OrderlyError
+
+
+def handle(messages, context):
+    return Ack()
+
+
+async def handle_async(messages, context):
+    return Ack()
+
+
+async def key_async(message):
+    return message.sharding_key
+
+
+SETTINGS = {
+    "no window": ({"pull_threshold": 0}, "pull_threshold must be 1 message or more"),
+    "no room": ({"pull_threshold_bytes": 0}, "pull_threshold_bytes must be 1 byte or more"),
+    "no span": ({"max_span": 0}, "max_span must be 1 offset or more"),
+    "nobody": ({"concurrency": 0}, "need 1 <= min_workers <= concurrency"),
+    "no wait": ({"suspend": 2.0, "max_suspend": 1.0}, "max_suspend must be from suspend"),
+    "no such order": ({"order": "keys"}, "order must be 'queue' or 'key'"),
+    "no such executor": ({"executor": "fork"}, "executor must be 'thread' or 'process'"),
+}
+
+
+@pytest.mark.parametrize(("settings", "said"), SETTINGS.values(), ids=SETTINGS)
+def test_a_setting(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        ConsumerConfig(**{"order": "key"} | settings)
+
+
+FUNCTIONS = {
+    "a lambda in a process": (lambda m, c: Ack(), {}, "lambda.* no name a worker process could"),
+    "a coroutine in a process": (handle_async, {}, "handle_async is async; .* plain function"),
+    "a key that is no function": (handle, {"key": "sharding_key"}, "key must be callable"),
+    "an async key": (handle, {"key": key_async}, "key is async"),
+}
+
+
+@pytest.mark.parametrize(("handler", "given", "said"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_function(handler, given, said, orderly_namesrv, group):
+    config = ConsumerConfig(order="key", executor="process")
+    before = set(threading.enumerate())
+    with pytest.raises(OrderlyError, match=said):
+        OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config, **given)
+    assert set(threading.enumerate()) <= before
