@@ -23,6 +23,7 @@
     ├── SendFailed                      a message that was not acknowledged; see its cause
     │   └── PrecedingSendFailed         held back behind a failed send of the same key
     ├── LockLost                        the queue is no longer ours; somebody else may have it
+    ├── QueueRecreated                  what was applied is of a queue that is no more
     ├── WorkerDied                      a worker process ended before it answered
     ├── NotPicklable                    a value that cannot pass between our processes
     ├── OffsetFileError                 the offset file of a broadcasting consumer
@@ -159,6 +160,10 @@ class PrecedingSendFailed(SendFailed):
 
 class LockLost(OrderlyError):
     """The queue is no longer ours: stop, another member may be working on the same key."""
+
+
+class QueueRecreated(OrderlyError):
+    """A message newer than the last one applied has a lower offset: the queue was made anew."""
 
 
 class WorkerDied(OrderlyError):

@@ -28,7 +28,7 @@ from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect
 _ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: three times as fast to make, once a message
 class Started:
     """A call that has begun; `conclude` ends it."""
 
@@ -38,7 +38,7 @@ class Started:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Called:
     """What a call came to.
 

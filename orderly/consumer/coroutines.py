@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,14 @@ from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 
 TURN = 0.01  # seconds a run may go on without letting others have the loop
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """What one task works on."""
+
+    held: Held
+    batch: Batch | None = None
 
 
 class Coroutines:
@@ -42,7 +51,7 @@ class Coroutines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._own: threading.Thread | None = None
         self._waiting: deque[Held] = deque()  # claimed runs for which there was no room
-        self._tasks: dict[asyncio.Task[None], Held] = {}  # the loop's thread only
+        self._tasks: dict[asyncio.Task[None], _Run] = {}  # the loop's thread only
         self._in_flight = 0
         self._closed = False
 
@@ -111,8 +120,8 @@ class Coroutines:
                 loop.call_soon_threadsafe(self._cancel, held)
 
     def _cancel(self, held: Held) -> None:
-        for task, of in self._tasks.items():
-            if of is held:
+        for task, run in self._tasks.items():
+            if run.held is held:
                 task.cancel("the queue's lock was lost")
 
     def _submit(self, held: Held) -> None:
@@ -127,44 +136,50 @@ class Coroutines:
             self._running_loop().call_soon_threadsafe(self._begin, held)
 
     def _begin(self, held: Held) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(held))
-        self._tasks[task] = held
+        run = _Run(held)
+        task = asyncio.get_running_loop().create_task(self._work_off(run))
+        self._tasks[task] = run
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        held = self._tasks.pop(task)
+        run = self._tasks.pop(task)
+        failed = task.cancelled() or task.exception() is not None
+        if failed:  # the lane must not stand still; a cancelled task may not even have begun
+            with run.held.lock:
+                run.held.owned.begin_run()
+                run.held.owned.abort(run.batch)
         with self._lock:
             following = self._waiting.popleft() if self._waiting else None
             self._in_flight -= following is None
         if following is not None:
             self._begin(following)
-        if held.owned.dropped is not None:
+        if run.held.owned.dropped is not None:
             self._session.attention()
-        if not task.cancelled() and task.exception() is not None:
-            held.log.error("a consume run failed; this is a defect", exc_info=task.exception())
         self._end_own_loop()
+        if failed:
+            self._go_on_later(run.held, task)
 
-    async def _run(self, held: Held) -> None:
+    def _go_on_later(self, held: Held, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            held.log.error("a consume run failed; this is a defect", exc_info=task.exception())
+        again = partial(self.ready, held)
+        self._session.client.schedule.after(self._session.config.suspend, again)
+
+    async def _work_off(self, run: _Run) -> None:
+        held, turn = run.held, now()
         with held.lock:
             held.owned.begin_run()
-        turn, batch = now(), None
-        try:
-            while (batch := self._take(held)) is not None:
-                await self._work(held, batch)
-                if held.owned.wants_bodies:
-                    self._reopened(held)
-                if now() - turn >= TURN:
-                    await asyncio.sleep(0)
-                    turn = now()
-                    if self._waiting and held.owned.dropped is None:
-                        self._submit_behind(held)
-                        return
-        except BaseException:  # the task was cancelled, or it is our failure: as in `Worker`
-            with held.lock:
-                held.owned.abort(batch)
-            again = partial(self.ready, held)
-            self._session.client.schedule.after(self._session.config.suspend, again)
-            raise
+        while (batch := self._take(held)) is not None:
+            run.batch = batch
+            await self._work(held, batch)
+            if held.owned.wants_bodies:
+                self._reopened(held)
+            if now() - turn >= TURN:
+                await asyncio.sleep(0)
+                turn = now()
+                if self._waiting and held.owned.dropped is None:
+                    self._submit_behind(held)
+                    return
 
     def _submit_behind(self, held: Held) -> None:
         """Keep the claim and stand in line again: another queue waits for room."""

@@ -63,7 +63,12 @@ class DirectConsumption:
         with held.lock:
             held.owned.send_errand(key, call)
         self._ready(held)
-        return _result(call.wait(_PATIENCE))
+        try:
+            return _result(call.wait(_PATIENCE))
+        except TimeoutError as error:
+            if held.owned.dropped is None:
+                raise
+            raise LifecycleError(f"{held.queue} was given up meanwhile") from error
 
 
 def _result(called: Called) -> DirectResult:

@@ -19,6 +19,7 @@ from orderly.ordering.committing import Progress, commit, hand_on
 from orderly.ordering.drop import Drop
 
 REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+_TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
 
 
 class OffsetSaver:
@@ -81,9 +82,23 @@ class OffsetSaver:
     def _commit(self, held: Held, progress: Progress) -> None:
         stale = self._stale(held)
         dialogue = commit(held.queue, progress, held.owned.fence, held.memory, refresh=stale)
-        self._session.converse(dialogue)
+        self._session.converse(dialogue, self._in_time(held))
         if stale:
             held.refreshed_at = now()
+
+    def _in_time(self, held: Held) -> Callable[[], None]:
+        """The check before each write: the process may have slept since the lock was renewed."""
+        begun = now()
+
+        def check() -> None:
+            with held.lock:
+                ours = held.owned.may_save(now())
+            if not ours:
+                raise LockLost(f"{held.queue} was lost while its offset was about to be saved")
+            if now() - begun > _TIMELY:
+                raise OrderlyError("the broker's answers came too late to go by them")
+
+        return check
 
     def _stale(self, held: Held) -> bool:
         return held.memory is not None and now() - held.refreshed_at >= REFRESH
@@ -124,7 +139,7 @@ class OffsetSaver:
                 ours = held.owned.keeps_lock(now())
             if ours:
                 dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
-                refusal = self._session.converse(dialogue)
+                refusal = self._session.converse(dialogue, self._in_time(held))
                 if refusal is not None:
                     held.log.error("the offset cannot be saved", error=str(refusal))
             with held.lock:

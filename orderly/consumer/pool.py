@@ -66,8 +66,15 @@ class WorkerPool:
 
     def _start_thread(self) -> None:
         name = f"orderly-work-{self._name}-{next(self._numbers)}"
-        threading.Thread(target=self._loop, name=name, daemon=True).start()
-        self._threads += 1  # not before: the system may refuse another thread
+        try:
+            threading.Thread(target=self._loop, name=name, daemon=True).start()
+        except RuntimeError:  # the system has no more threads; those that are there will do it
+            if self._threads == 0:
+                self._tasks.pop()
+                raise
+            self._log.warning("no further thread for handlers", threads=self._threads)
+        else:
+            self._threads += 1
 
     @property
     def inside(self) -> bool:

@@ -109,8 +109,9 @@ class Releaser:
                 silent.add(held.queue.broker_name)
             return False
         held.log.info("queue released", reason=reason.value)
-        if reason not in NOT_OURS:
-            self._session.hooks.tell("revoked", held.log, (held.queue,))
+        refused = held.lost.is_set() and not forced  # the last renewal, before the offset was saved
+        if not held.loss_told:
+            self._session.hooks.tell("lost" if refused else "revoked", held.log, (held.queue,))
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return reason in _FOR_GOOD
 

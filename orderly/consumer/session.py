@@ -15,7 +15,7 @@ from orderly.consumer.statistics import Statistics
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
-from orderly.ordering.calls import Answer, Call, Dialogue, converse
+from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state_memory import Memory
@@ -154,13 +154,24 @@ class Session:
         """Whether a topic's queues have a lane for each key; the group's retry topic never has."""
         return self.config.by_key and not is_retry_topic(topic)
 
-    def converse(self, dialogue: Dialogue[Answer]) -> Answer:
+    def converse(self, dialogue: Dialogue[Answer], before_write: Callable[[], None]) -> Answer:
         """Run a dialogue with the brokers; blocks.
+
+        Args:
+            dialogue: what to ask and to write.
+            before_write: called right before each request that writes; raises if it is too late
+                for that: this process may have been stopped since the answers it rests on.
 
         Raises:
             OrderlyError: a call failed and the dialogue did not handle it.
         """
-        return converse(dialogue, self.perform)
+
+        def perform(call: Call) -> Any:
+            if isinstance(call, WRITES):
+                before_write()
+            return self.perform(call)
+
+        return converse(dialogue, perform)
 
     def add(
         self, owned: OwnedQueue, subscription: Subscription, memory: Memory | None = None

@@ -131,7 +131,7 @@ class Taker:
         self, queue: MessageQueue, asked_at: float, subscription: Subscription
     ) -> Held | None:
         try:
-            inherited = self._inherit(queue)
+            inherited = self._inherit(queue, asked_at)
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
             self._session.log.warning("start unknown", queue=str(queue), error=str(error))
@@ -159,14 +159,20 @@ class Taker:
         self._report(held, inherited)
         return held
 
-    def _inherit(self, queue: MessageQueue) -> Inheritance | None:
+    def _inherit(self, queue: MessageQueue, asked_at: float) -> Inheritance | None:
         """Where the queue goes on, and what is finished ahead of that; None: it is not ours."""
         session, position = self._session, self._position(queue)
+
+        def in_time() -> None:
+            if now() - asked_at >= session.config.lock_trust:
+                raise OrderlyError("the queue's lock may have run out by now")
+
         if self._state_topics is None or not session.by_key(queue.topic):
-            start = session.converse(find_start(queue, position))
+            start = session.converse(find_start(queue, position), in_time)
             return Inheritance(start=start, stored=start)
         state_queue = self._state_topics.queue_of(queue)
-        return session.converse(take_over(queue, state_queue, session.client.client_id, position))
+        dialogue = take_over(queue, state_queue, session.client.client_id, position)
+        return session.converse(dialogue, in_time)
 
     def _report(self, held: Held, inherited: Inheritance) -> None:
         token = None if inherited.memory is None else inherited.memory.token

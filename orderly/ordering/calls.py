@@ -115,6 +115,8 @@ Call = (
     | AppendRecord
     | ReadRecords
 )
+WRITES = (SaveOffset, AppendRecord)
+"""Calls that would do harm if they came after another member had gone on."""
 Answer = TypeVar("Answer")
 Dialogue = Generator[Call, Any, Answer]
 

@@ -67,7 +67,7 @@ class Lane:
         return not held and self.since is None and self.wake_at is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: three times as fast to make, once a message
 class Batch:
     """What was taken from a lane: messages for the handler, or one errand instead.
 

@@ -275,9 +275,7 @@ class OwnedQueue:
         return True
 
     def _advance(self) -> None:
-        """Move the offset up to the lowest message that is not finished; not after a reset."""
-        if self.restarted:
-            return
+        """Move the offset up to the lowest message that is not finished."""
         lowest = self.messages.lowest
         self.offset = max(self.offset, self.next_pull if lowest is None else lowest)
 

@@ -119,7 +119,7 @@ class Memory:
     ) -> Remembered:
         """What the newest entry should say."""
         last = self._last
-        if runs or last.runs or forced or self._stale:
+        if runs or last.runs or forced or self._stale or low < previous_low:
             return Remembered(low, previous_low, runs[:MAX_RUNS])
         if last.low == last.previous_low:
             return last  # with nothing ahead no entry is needed, and this one misleads nobody

@@ -16,7 +16,7 @@ ORDER = pytest.mark.parametrize("order", ["queue", "key"])
 
 @pytest.fixture
 def limit(pytestconfig):
-    """Seconds: the newcomer asks again after 0.5 s if it was faster than the former owner."""
+    """Seconds: a newcomer that was faster than the former owner asks again after 0.5 s."""
     return 1.0 if pytestconfig.getoption("--broker") == "fake" else 3.0
 
 
@@ -35,7 +35,8 @@ def test_an_idle_one(order, limit, producer, topic, start_group, start_member):
         took.append(time.monotonic() - joined)
         members.pop(0).close()
         eventually(lambda: Group(members, None).settled(4), within=20)
-    assert sorted(took)[1] < limit, "two of three, for this machine has other work"
+    assert sorted(took)[1] < limit, took
+    assert max(took) < 2 * limit, "twice as long, for this machine has other work"
     send_numbers(producer, topic, keys, 1, first=2)
     eventually(lambda: len(group.seen.deliveries) == 36, within=20)
     assert group.seen.by_key() == {key: [0, 1, 2] for key in keys}

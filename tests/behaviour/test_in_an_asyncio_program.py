@@ -157,4 +157,4 @@ def test_more_of_them_than_the_loop_has_threads(producer, topic, make):
 
 
 async def ack(messages, context):
-    return Ack()
+    return await asyncio.to_thread(Ack)  # what the threads are there for

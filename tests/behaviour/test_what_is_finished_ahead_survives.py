@@ -94,25 +94,55 @@ def test_after_a_kill_only_what_was_not_on_record_comes_again(
     assert sorted(d.offset for d in heir.deliveries) == sorted(left), "the rest, each once"
 
 
-@pytest.mark.parametrize("while_running", [True, False], ids=["while it runs", "between owners"])
-def test_an_operators_reset_discards_it_and_says_so(
-    while_running, producer, one_queue, group, client, join, caplog
-):
-    target = 15
-    owner, seen = join(stuck_at_the_first, commit_interval=0.1)
+@pytest.fixture
+def ahead(producer, one_queue, group, client, join):
+    """A member that finished 25 messages ahead of number 0 of the stuck key, all on record.
+
+    Returns the queue, the member and its recorder.
+    """
+    member, seen = join(stuck_at_the_first, commit_interval=0.1)
     queue = send_numbers(producer, one_queue, KEYS, 5)[0].queue
     eventually(lambda: others_have(seen, list(range(5))), within=20)
     eventually(lambda: len(finished_ahead(client, group, queue)) == 25, within=20, every=0.05)
+    return queue, member, seen
+
+
+def offsets_from(seen, place):
+    """What was delivered from that place on, but for the stuck message."""
+    return [d.offset for d in seen.deliveries[place:] if d.offset]
+
+
+@pytest.mark.parametrize("while_running", [True, False], ids=["while it runs", "between owners"])
+def test_an_operators_reset_discards_it_and_says_so(
+    while_running, ahead, producer, one_queue, group, client, join, caplog
+):
+    queue, owner, seen = ahead
     if not while_running:
         owner.close()
     before = len(seen.deliveries)
-    client.groups.reset_queues(group, {queue: target})
+    client.groups.reset_queues(group, {queue: 15})
     send_numbers(producer, one_queue, KEYS, 1, first=5)  # a member learns of it as it pulls
     if not while_running:
-        owner, _ = join(stuck_at_the_first, recorder=seen, commit_interval=0.1)
+        join(stuck_at_the_first, recorder=seen, commit_interval=0.1)
     eventually(lambda: client.brokers.query_offset(group, queue) == 36, within=20)
-    again = [d.offset for d in seen.deliveries[before:] if d.offset]
-    assert sorted(offset for offset in again if offset < 30) == list(range(target, 30))
+    again = offsets_from(seen, before)
+    assert sorted(offset for offset in again if offset < 30) == list(range(15, 30))
     assert set(range(30, 36)) <= set(again)
     (told,) = [r.message for r in caplog.records if "set by somebody else" in r.message]
-    assert f"start={target}" in told
+    assert "start=15" in told
+
+
+def test_a_seek_discards_it(ahead, group, client):
+    queue, owner, seen = ahead
+    before = len(seen.deliveries)
+    owner.seek(queue, 15)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 30, within=20)
+    assert sorted(offsets_from(seen, before)) == list(range(15, 30))
+
+
+def test_a_seek_to_where_the_queue_stands_discards_it_too(ahead):
+    queue, owner, seen = ahead
+    before = len(seen.deliveries)
+    owner.seek(queue, 0)
+    again = [offset for offset in range(30) if offset % len(KEYS)]
+    eventually(lambda: sorted(offsets_from(seen, before)) == again, within=20)

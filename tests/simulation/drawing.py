@@ -43,16 +43,17 @@ def draw(seed):
         "burst": rng.choice([1, 5, 20]),
         "seconds": rng.choice([5.0, 10.0, 20.0]),
         "handling": rng.choice([0.0, 0.01, 0.5, 2.0]),
-        "settings": (
-            ("order", rng.choice(["queue", "key"])),
-            ("batch_size", rng.choice([1, 1, 1, 3])),
-            ("max_reconsume_times", rng.choice([None, None, None, 2])),
-            ("concurrency", rng.choice([1, 2, 4, 8])),
-            ("commit_interval", rng.choice([5.0, 5.0, 1.0, 0.3])),
-            ("max_suspend", rng.choice([2.0, 10.0, 60.0])),
-            ("max_span", rng.choice([1_000_000, 1_000_000, 3, 10])),
-            ("pull_threshold", rng.choice([1000, 1000, 1000, 4])),
-        ),
+        "settings": {
+            "order": rng.choice(["queue", "key"]),
+            "batch_size": rng.choice([1, 1, 1, 3]),
+            "max_reconsume_times": rng.choice([None, None, None, 2]),
+            "concurrency": rng.choice([1, 2, 4, 8]),
+            "commit_interval": rng.choice([5.0, 5.0, 1.0, 0.3]),
+            "max_suspend": rng.choice([2.0, 10.0, 60.0]),
+            "max_span": rng.choice([1_000_000, 1_000_000, 3, 10]),
+            "pull_threshold": rng.choice([1000, 1000, 1000, 4]),
+            "pull_batch": rng.choice([32, 32, 3]),
+        },
         "failing": rng.choice([0.0, 0.0, 0.1, 0.3]),
         "slow": rng.choice([0.0, 0.0, 0.0, 0.1]),
         "unwanted": rng.choice([0.0, 0.0, 0.0, 0.3]),
@@ -60,7 +61,9 @@ def draw(seed):
         "keyless": rng.choice([0.0, 0.0, 0.0, 0.2]),
         "bodies": rng.choice([64, 64, 2]),
     }
+    settings = drawn["settings"] | changes.pop("settings", {})
     drawn |= changes
+    drawn["settings"] = tuple(settings.items())
     drawn["faults"] = tuple(sorted(drawn.get("faults", ()), key=lambda fault: fault.at))
     return Scenario(**drawn)
 
@@ -93,6 +96,11 @@ class _Cast:
     def _kill_at(self, at):
         armed = self.rng.choice([5.0, 20.0])
         return Fault(at, "kill at", self.member(), armed, self.rng.choice([SEND, SEND, COMMIT]))
+
+    def _pause_at(self, at):
+        rng = self.rng
+        seconds, code = rng.choice([12.0, rng.uniform(61, 72)]), rng.choice([QUERY, SEND, COMMIT])
+        return Fault(at, "pause at", self.member(), seconds, code)
 
     def _blind_start(self, at):
         return Fault(at, "blind start", self.member(), self.rng.uniform(1, 20))
@@ -142,7 +150,7 @@ class _Cast:
 
 
 _KINDS = (
-    "kill", "kill at", "close", "blind start", "isolate", "pause", "cut", "partition", "slow network",
+    "kill", "kill at", "close", "blind start", "isolate", "pause", "pause at", "cut", "partition", "slow network",
     "lose answers", "lose requests", "broker restart", "broker freeze", "name server down", "grow",
 )  # fmt: skip
 
@@ -179,12 +187,52 @@ def _finished_ahead(cast):
     }
 
 
+def _heir_without_messages(cast):
+    """The heir of what is finished ahead gets no messages for a while, and hands it on as it is."""
+    rng = cast.rng
+    at, giver, heir = rng.uniform(8, 20), *_two(cast)
+    faults = [
+        Fault(at - 0.2, "lose requests", heir, 20.0, PULL),
+        Fault(at, "close", giver, 40.0),
+        Fault(at + 10, rng.choice(["close", "kill"]), heir, 1.0),
+    ]
+    return {"faults": faults, **_AHEAD}
+
+
+def _late_record(cast):
+    """A record is held up on its way until an heir has confirmed; then the heir is killed."""
+    at, owner, heir = cast.rng.uniform(6, 15), *_two(cast)
+    faults = [
+        Fault(at, "close", heir, 6.0),
+        Fault(at + 3, "pause at", owner, cast.rng.uniform(64, 75), SEND),
+        Fault(at + 90, "kill", heir, 1.0),
+    ]
+    return {"faults": faults, **_AHEAD, "stuck": 150.0, "seconds": 30.0}
+
+
+def _two(cast):
+    """Two members, if there are so many."""
+    return cast.rng.sample([f"member {index}" for index in range(cast.members)] * 2, k=2)
+
+
+_AHEAD = {
+    "stuck": 60.0,
+    "messages": 20,
+    "keys": 8,
+    "handling": 0.0,
+    "seconds": 10.0,
+    "settings": {"order": "key", "commit_interval": 1.0},
+}
+
+
 def _overslept(cast):
     """A member with work at hand stands still, or is cut off, until its lease is over."""
     rng = cast.rng
     at, seconds, who = rng.uniform(1, 15), rng.uniform(61, 72), cast.member()
-    faults = [Fault(at, rng.choice(["pause", "pause", "isolate", "partition"]), who, seconds)]
-    faults.append(Fault(at + 0.5, "cut", who))  # so that the others notice
+    kind = rng.choice(["pause", "pause at", "isolate", "partition"])
+    code = rng.choice([QUERY, SEND, COMMIT]) if kind == "pause at" else 0
+    faults = [Fault(at, kind, who, seconds, code)]
+    faults.append(Fault(at + (15.0 if code else 0.5), "cut", who))  # so that the others notice
     if rng.random() < 0.3:
         faults.append(cast.fault(rng.choice(_KINDS), at + rng.uniform(0, 60)))
     return {"faults": faults, **_backlog(rng)}
@@ -194,9 +242,12 @@ def _forgotten_locks(cast):
     """A broker forgets its locks while the owner is away for a while; another member takes over."""
     rng = cast.rng
     at = rng.uniform(4, 12)
-    away = Fault(at, rng.choice(["isolate", "isolate", "pause"]), cast.member(), 12.0)
+    kind = rng.choice(["isolate", "isolate", "pause", "pause at"])
+    code = rng.choice([QUERY, SEND]) if kind == "pause at" else 0
+    away = Fault(at, kind, cast.member(), 12.0, code)
     forgets = Fault(at + rng.uniform(0, 2), "broker restart", cast.broker(), 0.1)
-    return {"faults": [away, forgets], **_backlog(rng)}
+    more = {"stuck": 60.0} if rng.random() < 0.5 else {}
+    return {"faults": [away, forgets], **_backlog(rng), **more}
 
 
 def _backlog(rng):
@@ -219,8 +270,8 @@ def _resets(cast):
     rng = cast.rng
     where = rng.choice([(BACK, 50), (BACK,), (50, 50), (TO_THE_END,)])
     faults = [Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=code) for code in where]
-    ahead = {"bodies": rng.choice([2, 64]), "stuck": rng.choice([0.0, 40.0])}
-    return {"faults": faults, "seconds": SETTLED, **ahead}
+    backlog = {"bodies": 2, "handling": 2.0, "messages": 20, "keys": rng.choice([1, 3])}
+    return {"faults": faults, "seconds": SETTLED, **(backlog if rng.random() < 0.5 else {})}
 
 
 def _resets_and_more(cast):
@@ -260,6 +311,8 @@ _PLOTS = (
     _anything, _anything, _anything,
     _comings_and_goings,
     _finished_ahead, _finished_ahead,
+    _heir_without_messages,
+    _late_record,
     _overslept,
     _forgotten_locks, _forgotten_locks,
     _late_start,

@@ -56,6 +56,7 @@ class Ledger:
         self._finished = {}
         self._died = {}
         self._committed = {}
+        self._late = {}
         self.recorded = defaultdict(set)
         self.tenures = {}
 
@@ -96,10 +97,18 @@ class Ledger:
             self._confirmed[queue] = max(self._confirmed[queue], record.token)
         elif isinstance(record, Entry):
             self._check_claim(member, queue, record)
-            if record.token >= self._confirmed[queue]:
+            if record.token < self._confirmed[queue]:
+                self._check_late(member, queue, record)
+            else:
                 self.recorded[queue].update(range(record.low))
                 for start, end in record.runs:
                     self.recorded[queue].update(range(start, end))
+
+    def _check_late(self, member, queue, record):
+        """A former owner's record may land behind its heir's confirmation; no other follows it."""
+        before = self._late.setdefault((queue, record.token), record.previous)
+        if record.previous != before:
+            raise Broken("former owner writes on", f"{member} in {queue}: {record}")
 
     def _check_claim(self, member, queue, record):
         claimed = {offset for start, end in record.runs for offset in range(start, end)}

@@ -3,9 +3,10 @@
 from orderly.protocol.frame import reply_to
 from orderly.testing.fake.cluster import NAME_SERVER
 from orderly.testing.fake.exchange import Outgoing
-from tests.simulation.scenario import QUERY, TO_THE_END
+from tests.simulation.scenario import QUERY, SEND, TO_THE_END
 from tests.simulation.truth import GROUP, TOPIC
 
+_ARMED = 10.0  # seconds for which a pause waits for its request
 _CUT_OFF = ("partition", "isolate")
 
 
@@ -25,6 +26,7 @@ class Strikes:
         self._network = world.network
         self._lasting = []
         self._armed = []
+        self._late = 0.0
         self.restarted_at = dict.fromkeys(world.cluster.brokers, -1e9)
         world.network.interfere = self._interfere
         world.network.refused = self._refused
@@ -55,16 +57,27 @@ class Strikes:
         """The next state record, or commit, is the last thing the member sends."""
         self._armed.append((self._kernel.now + fault.seconds, fault))
 
-    def spring(self, member, kind):
-        """A member sends, or the broker has, a record or a commit: is that when it is killed?"""
+    def _pause_at(self, fault):
+        """The member stands still when it has sent the next request of a kind."""
+        self._armed.append((self._kernel.now + _ARMED, fault))
+
+    def spring(self, member, code, *, leaving):
+        """A member sends, or the broker has, what an armed fault may wait for."""
+        rng = self._kernel.random
         for until, fault in self._armed:
-            if until >= self._kernel.now and fault.code == kind and self._member(fault) is member:
-                if self._kernel.random.random() < 0.5:
+            if until >= self._kernel.now and fault.code == code and self._member(fault) is member:
+                if rng.random() < 0.5:
                     continue  # not at this one, or not before it has arrived
                 self._armed.remove((until, fault))
                 self._world.note("FAULT", fault, "now")
-                self._kernel.after(0.0, member.kill)
-                self._kernel.after(self._kernel.random.choice([1.0, 10.0]), member.begin)
+                if fault.kind == "pause at":
+                    self._kernel.pause(member.process, fault.seconds)
+                    # A record may be the last thing it was about to write when it was stopped; a
+                    # commit so late would do harm that no client can prevent.
+                    self._late = fault.seconds if code == SEND and leaving else 0.0
+                else:
+                    self._kernel.after(0.0, member.kill)
+                    self._kernel.after(rng.choice([1.0, 10.0]), member.begin)
                 return
 
     def _close(self, fault):
@@ -99,6 +112,9 @@ class Strikes:
 
     def _interfere(self, link, code, reply):
         """Seconds by which a command is late, or "drop"."""
+        if self._late:
+            late, self._late = self._late, 0.0
+            return late
         for until, fault in self._lasting:
             if until < self._kernel.now or link.process is not self._process(fault):
                 continue

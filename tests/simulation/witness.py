@@ -16,7 +16,7 @@ from orderly.protocol.properties import decode_properties
 from orderly.testing.fake.locks import LEASE
 from orderly.testing.oracle import Committed
 from tests.simulation.ledger import Ledger, record_in, source_queue
-from tests.simulation.scenario import COMMIT, LOCK, SEND, SETTLED, UNLOCK
+from tests.simulation.scenario import COMMIT, LOCK, QUERY, SEND, SETTLED, UNLOCK
 from tests.simulation.truth import TOPIC, Broken
 
 _CALM = {"kill", "kill at", "close", "grow"}  # after these nothing is lost on the way
@@ -108,7 +108,7 @@ class Witness:
         """A member sends a commit: nobody else may own the queue at that moment."""
         if (member := self._of(link)) is None:
             return
-        self._spring(member, command)
+        self._spring(member, command, leaving=True)
         if command.code == LOCK:
             self._asked_at[link.number, command.request_id] = self._kernel.now
         if command.code != COMMIT:
@@ -124,7 +124,7 @@ class Witness:
         """A request is at its server, before it is carried out."""
         if command.is_response or (member := self._of(link)) is None:
             return
-        self._spring(member, command)
+        self._spring(member, command, leaving=False)
         if command.code == COMMIT:
             self._check_commit(member, *self._commit(link, command))
         elif command.code == UNLOCK:
@@ -132,9 +132,9 @@ class Witness:
         elif command.code == SEND:
             self._note_dead_letter(command)
 
-    def _spring(self, member, command):
-        if command.code == COMMIT or (command.code == SEND and record_in(command) is not None):
-            self._world.strikes.spring(member, command.code)
+    def _spring(self, member, command, *, leaving):
+        if command.code in (COMMIT, QUERY) or (command.code == SEND and record_in(command)):
+            self._world.strikes.spring(member, command.code, leaving=leaving)
 
     def _commit(self, link, command):
         header = from_ext(UpdateConsumerOffset, command.ext)

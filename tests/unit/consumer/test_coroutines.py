@@ -82,17 +82,13 @@ def done(held, count):
     eventually(lambda: held.owned.offset == count and held.owned.idle)
 
 
-def idle_claims(setting, held):
-    """No run of an idle queue is left claimed: as many as there may be can be claimed anew."""
-    done_claims = 0
+def goes_on(setting, held):
+    """Whether the queue's only run can be claimed: what comes now is handled."""
     eventually(lambda: not setting.engine._tasks)
-    held.owned.pulled(
-        [message(90 + n, queue=held.queue) for n in range(9)], 99, None, list("abcdefghi")
-    )
-    while held.owned.request_run():
-        held.owned.begin_run()
-        done_claims += 1
-    return done_claims
+    held.owned.pulled([message(90, queue=held.queue)], 91, None, ["z"])
+    setting.engine.ready(held)
+    done(held, 91)
+    return setting.calls[-1] == 90
 
 
 def test_keys_run_side_by_side_and_each_in_order(setting):
@@ -117,9 +113,9 @@ def test_no_more_than_the_limit_are_in_flight_over_all_queues(setting):
 
 
 def test_when_all_is_done_no_claim_is_left(setting):
-    held = setting.hold("abcabc")
+    held = setting.hold("abcabc", max_runs=1)
     done(held, 6)
-    assert idle_claims(setting, held) == CONCURRENCY
+    assert goes_on(setting, held)
 
 
 def test_a_run_that_never_waits_gives_way_to_another_queue(setting):
@@ -129,13 +125,14 @@ def test_a_run_that_never_waits_gives_way_to_another_queue(setting):
         seen.append(context.message_queue)
         if context.message_queue == QUEUE and OTHER not in seen and len(seen) < 10**6:
             end = messages[0].queue_offset + 1000
+            first = setting.session.find(QUEUE)
             with first.lock:
                 first.owned.messages.put([message(end)], ["a"])
         return Ack()
 
     setting.engine._limit = 1
     setting.act = forever
-    first = setting.hold("a", max_runs=1)
+    setting.hold("a", max_runs=1)
     eventually(lambda: len(seen) > 10)
     setting.hold("a", OTHER, max_runs=1)
     eventually(lambda: OTHER in seen)
@@ -172,13 +169,13 @@ def test_a_task_that_was_cancelled_by_the_program_loses_neither_message_nor_clai
         await asyncio.sleep(0)
 
     setting.act = cancels_itself
-    held = setting.hold("a")
+    held = setting.hold("a", max_runs=1)
     eventually(lambda: setting.timers.waiting and held.owned.idle)
     assert held.owned.offset == 0
     setting.timers.ring()
     done(held, 1)
     assert setting.calls == [0, 0]
-    assert idle_claims(setting, held) == CONCURRENCY
+    assert goes_on(setting, held)
 
 
 def test_a_handler_that_answers_and_then_is_cancelled_between_two_batches_leaves_no_claim(setting):
@@ -187,9 +184,10 @@ def test_a_handler_that_answers_and_then_is_cancelled_between_two_batches_leaves
         return Ack()
 
     setting.act = cancels_what_follows
-    held = setting.hold("a")
+    held = setting.hold("a", max_runs=1)
     done(held, 1)
-    assert idle_claims(setting, held) == CONCURRENCY
+    setting.act = setting.passes
+    assert goes_on(setting, held)
 
 
 def test_no_handler_begins_while_a_dead_letter_of_its_key_is_being_stored(setting, cluster):
@@ -261,12 +259,12 @@ def test_after_a_defect_of_ours_the_message_comes_again(setting, monkeypatch):
         raise RuntimeError("made by the test")
 
     setting.engine._finisher.finish = defect
-    held = setting.hold("a")
+    held = setting.hold("a", max_runs=1)
     eventually(lambda: setting.timers.waiting and held.owned.idle)
     setting.timers.ring()
     done(held, 1)
     assert setting.calls == [0, 0]
-    assert idle_claims(setting, held) == CONCURRENCY
+    assert goes_on(setting, held)
 
 
 def test_a_defect_after_a_batch_was_finished_leaves_the_batch_finished(setting):
@@ -274,7 +272,7 @@ def test_a_defect_after_a_batch_was_finished_leaves_the_batch_finished(setting):
         setting.engine._reopened = setting.reopened.append
         raise RuntimeError("made by the test")
 
-    held = setting.hold("")
+    held = setting.hold("", max_runs=1)
     held.owned.limit(1, 10**6)
     setting.engine._reopened = defect
     held.owned.pulled([message(0), message(1)], 2, None, ["a", "b"])
@@ -286,7 +284,7 @@ def test_a_defect_after_a_batch_was_finished_leaves_the_batch_finished(setting):
         setting.timers.ring()
     done(held, 2)
     assert sorted(setting.calls) == [0, 1]
-    assert idle_claims(setting, held) == CONCURRENCY
+    assert goes_on(setting, held)
 
 
 def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
@@ -364,3 +362,23 @@ def test_once_the_programs_loop_is_closed_nothing_runs_and_nothing_raises(settin
     held = setting.hold("a")
     setting.engine.interrupt(held)
     assert setting.calls == []
+
+
+def test_a_task_that_is_cancelled_before_it_began_costs_no_run(setting):
+    """As by a program that cancels whatever is on its loop."""
+    loop, cancelled = setting.engine._running_loop(), []
+    create_task = loop.create_task
+
+    def create_cancelled(coroutine, **kwargs):
+        task = create_task(coroutine, **kwargs)
+        if not cancelled:
+            cancelled.append(task)
+            task.cancel()
+        return task
+
+    loop.create_task = create_cancelled
+    held = setting.hold("a", max_runs=1)
+    eventually(lambda: setting.timers.waiting)
+    assert setting.calls == []
+    setting.timers.ring()
+    done(held, 1)

@@ -93,3 +93,32 @@ def test_close_ends_all_threads_and_takes_no_more_tasks(make_pool):
     eventually(lambda: pool.threads == 0)
     pool.submit(lambda: pytest.fail("ran after close"))
     assert pool.threads == 0
+
+
+def refuse(self):
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_system_without_further_threads_leaves_the_work_to_those_that_are_there(
+    make_pool, monkeypatch
+):
+    pool = make_pool(1, 3)
+    release, done = threading.Event(), []
+    pool.submit(lambda: release.wait(5))
+    eventually(lambda: not pool.crowded)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pool.submit(lambda: done.append(1))
+    assert pool.threads == 1
+    release.set()
+    eventually(lambda: done)
+
+
+def test_a_system_without_any_thread_is_an_error_and_the_task_is_not_kept(make_pool, monkeypatch):
+    pool = make_pool(1, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            pool.submit(lambda: pytest.fail("it was refused"))
+    done = threading.Event()
+    pool.submit(done.set)
+    assert done.wait(5)

@@ -204,6 +204,19 @@ def test_an_errand_waits_for_its_own_key_only():
     assert offsets(lanes.take(1, NOW)) == [1]
 
 
+def test_an_errand_behind_another_one_of_its_key_is_not_forgotten():
+    lanes = lanes_of("a")
+    batch = lanes.take(1, NOW)
+    for errand in ("first", "second"):
+        lanes.send_errand("a", errand)
+    lanes.finish(batch, COMMIT)
+    for errand in ("first", "second"):
+        taken = lanes.take(1, NOW)
+        assert taken.errand == errand
+        lanes.give_back(taken)
+    assert len(lanes) == 0
+
+
 def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
     lanes = lanes_of("aa")
     batch = lanes.take(1, NOW)

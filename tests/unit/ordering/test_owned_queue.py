@@ -11,10 +11,9 @@ TRUST = 30.0
 NOW = 1.0
 
 
-def owned(start=0, *, asked_at=0.0, max_messages=4, max_bytes=10_000):
-    return OwnedQueue(
-        QUEUE, start, Lease(asked_at, TRUST), max_messages=max_messages, max_bytes=max_bytes
-    )
+def owned(start=0, *, asked_at=0.0, max_messages=4, max_bytes=10_000, **settings):
+    limits = {"max_messages": max_messages, "max_bytes": max_bytes}
+    return OwnedQueue(QUEUE, start, Lease(asked_at, TRUST), **limits, **settings)
 
 
 def loaded(count=3, **kwargs):
@@ -256,3 +255,27 @@ def test_a_message_that_was_not_tried_has_no_attempt_counted():
     queue.finish(queue.take(3, NOW), Disposition.PUT_BACK, NOW, finished={0}, untried={2})
     again = queue.take(3, NOW).messages
     assert [(m.queue_offset, m.reconsume_times) for m in again] == [(1, 1), (2, 0)]
+
+
+def test_bodies_that_were_asked_for_before_a_reset_do_not_undo_it():
+    queue = owned(start=5, by_key=True)
+    queue.pulled([message(n) for n in range(5, 80)], 80, None, ["a"] * 75)
+    while (batch := queue.take(9, NOW)) is not None:
+        queue.finish(batch, Disposition.COMMIT, NOW)
+    asked = queue.refill_gate()
+    assert queue.restart_at(2, Drop.MOVED)
+    queue.refilled(asked, [message(asked)], asked + 1)
+    assert queue.unsaved(NOW) == 2
+
+
+def test_a_defect_after_a_batch_was_finished_leaves_alone_what_its_key_has_in_work_by_then():
+    queue = owned(by_key=True, max_runs=2)
+    queue.pulled([message(n) for n in range(3)], 3, None, "aaa")
+    finished = queue.take(1, NOW)
+    queue.finish(finished, Disposition.COMMIT, NOW)
+    running = queue.take(1, NOW)
+    queue.abort(finished)
+    assert not queue.idle
+    assert queue.take(1, NOW) is None, "no second message of the key beside the running one"
+    queue.finish(running, Disposition.COMMIT, NOW)
+    assert queue.offset == 2
