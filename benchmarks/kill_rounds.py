@@ -2,29 +2,40 @@
 
     python -m benchmarks.kill_rounds --rounds 20              # the broker's lease shortened to 8 s
     python -m benchmarks.kill_rounds --rounds 3 --lease 60    # as it is in production
+    python -m benchmarks.kill_rounds --order key --handler async
+    python -m benchmarks.kill_rounds --order key --zombies    # stopped for longer than the lease
 
-Exit code 0: nothing lost, no order broken, no two handlers on one queue; 1 otherwise. Repeats are
-counted: what a killed member had not committed comes again.
+By key some keys are stuck at any time, so that much is finished ahead of them, and every handler
+writes to accounts that refuse a write by its token. A zombie is a process that was stopped
+(SIGSTOP) until others own its queues, and then goes on.
+
+Exit code 0: nothing lost, no order broken, no two handlers on one queue (or key), nothing repeated
+that was on record, no write accepted of a former owner; 1 otherwise. Repeats are counted: what a
+killed member had not committed comes again.
 """
 
 import argparse
 import contextlib
 import json
 import random
-import statistics
 import sys
 import time
 
+from benchmarks.kill_verdict import judged
 from orderly import Client
-from orderly.testing import judge
+from orderly.testing.ports import free_port
+from tests.support.accounts import Accounts
 from tests.support.commit_watch import CommitWatch
 from tests.support.leases import leasing_broker
-from tests.support.member_process import MemberProcess
-from tests.support.traffic import Writer
+from tests.support.member_process import MemberProcess, by_key
+from tests.support.proxy import Proxy
+from tests.support.traffic import KEYS, Writer
 from tests.support.waiting import eventually
 
-QUEUES = 8
+QUEUES, STUCK = 8, 6
 GROUP, TOPIC = "kill-rounds", "orders"
+STUCK_FOR = 60.0  # seconds until other keys are stuck
+WITHIN = 60.0  # seconds over the lease until all queues are held again
 
 
 class Processes:
@@ -33,36 +44,66 @@ class Processes:
     Args:
         start: starts one.
         count: how many live at a time.
+
     """
 
     def __init__(self, start, count):
         self._start = start
         self.live = [start() for _ in range(count)]
-        self.dead = []
+        self.dead, self._stops = [], []
+
+    @property
+    def everybody(self):
+        return (*self.dead, *self.live)
 
     def kill_one(self, chance):
-        """Kill a random one and start another in its place; returns when it was killed."""
+        """Kill a random one and start another in its place."""
         victim = self.live.pop(chance.randrange(len(self.live)))
-        killed = time.monotonic()
         victim.kill()
         self.dead.append(victim)
         self.live.append(self._start())
-        return killed
 
-    def settled(self):
+    def settled(self, without=None):
         """Whether every queue is held, each by one member, and no member is idle."""
         assert all(member.alive for member in self.live), "a member ended by itself"
-        held = [queue for member in self.live for queue in member.held]
-        return sorted(held) == list(range(QUEUES)) and all(m.held for m in self.live)
+        members = [member for member in self.live if member is not without]
+        held = [queue for member in members for queue in member.held]
+        return sorted(held) == list(range(QUEUES)) and all(m.held for m in members)
+
+    def stop_one(self, chance, cut, lease):
+        """Stop a random one until others own its queues, and wake it; returns what that took."""
+        zombie = chance.choice(self.live)
+        queues, stopped = set(zombie.held), time.monotonic()
+        lost = len(zombie.lost)
+        zombie.stop()
+        cut(zombie.client_id)  # or the broker counts it as a member for two minutes
+        eventually(lambda: self.settled(without=zombie), within=lease + WITHIN, every=0.05)
+        seconds = time.monotonic() - stopped
+        time.sleep(chance.uniform(0.5, 2.0))  # the new owners go on meanwhile
+        resumed = time.monotonic()
+        zombie.resume()
+        eventually(lambda: set(zombie.lost[lost:]) >= queues, within=WITHIN)
+        self._stops.append((zombie, stopped, resumed))
+        return seconds
+
+    def in_hand(self):
+        """What zombies had in hand while they were stopped, beside the new owners."""
+        return [
+            event
+            for zombie, stopped, resumed in self._stops
+            for event in list(zombie.events)
+            if event.started < stopped and event.ended > resumed
+        ]
 
     def events(self):
         """All deliveries in the order in which they began."""
-        everybody = (*self.dead, *self.live)
-        events = [event for member in everybody for event in list(member.events)]
+        events = [event for member in self.everybody for event in list(member.events)]
         return sorted(events, key=lambda event: event.started)
 
     def close(self):
         for member in self.live:
+            with contextlib.suppress(ProcessLookupError):
+                member.resume()
             member.close()
 
 
@@ -70,55 +111,69 @@ def run(given):
     """All rounds; returns the report."""
     chance = random.Random(given.seed)
     with contextlib.ExitStack() as stack:
-        broker = stack.enter_context(leasing_broker(given.lease))
+        broker, cut = _broker(given, stack)
         with Client(namesrv=broker.namesrv) as client:
             client.admin.create_topic(TOPIC, QUEUES)
+        accounts = stack.enter_context(Accounts(KEYS))
         writer = Writer(broker.namesrv, TOPIC, pause=1 / given.rate)
         commits = CommitWatch(broker.broker_address, GROUP, TOPIC, QUEUES)
-        processes = Processes(
-            lambda: MemberProcess(broker.namesrv, GROUP, TOPIC, lease=given.lease), given.members
+        more = by_key(accounts, given.handler, given.commit) if given.order == "key" else ()
+        member = lambda: MemberProcess(  # noqa: E731
+            broker.namesrv, GROUP, TOPIC, lease=given.lease, seconds=given.seconds, more=more
         )
+        processes = Processes(member, given.members)
         stack.callback(processes.close)
         for part in (writer, commits):
             part.start()
             stack.callback(part.finish)
-        takeovers = [_round(n, processes, chance, given) for n in range(given.rounds)]
-        return _judged(writer, commits, processes, takeovers, given)
+        takeovers = list(_rounds(processes, accounts, cut, chance, given))
+        writer.finish()
+        accounts.frozen = frozenset()
+        _drain(writer, processes, given)
+        commits.finish()
+        return judged(writer.sent, processes, commits, accounts, takeovers=takeovers, given=given)
 
 
-def _round(number, processes, chance, given):
-    eventually(processes.settled, within=given.lease + 60, every=0.05)
-    time.sleep(chance.uniform(0.5, 2.5))  # not always at the same moment of a lease
-    killed = processes.kill_one(chance)
-    eventually(processes.settled, within=given.lease + 60, every=0.05)
-    seconds = time.monotonic() - killed
-    print(f"round {number + 1}: all queues held again after {seconds:.1f} s", file=sys.stderr)
-    return seconds
+def _broker(given, stack):
+    """A broker, and what cuts a client's connections to it."""
+    if not given.zombies:
+        return stack.enter_context(leasing_broker(given.lease)), None
+    port = free_port(-2, 1)
+    proxy = stack.enter_context(Proxy(f"127.0.0.2:{port}", f"127.0.0.1:{port}"))
+    properties = {"brokerIP1": "127.0.0.2"}
+    broker = leasing_broker(given.lease, broker_port=port, broker_properties=properties)
+    return stack.enter_context(broker), proxy.cut
 
 
-def _judged(writer, commits, processes, takeovers, given):
-    writer.finish()
-    missing = lambda: {s.id for s in writer.sent} - {e.id for e in processes.events()}  # noqa: E731
-    with contextlib.suppress(AssertionError):  # then the verdict counts what is lost
-        eventually(lambda: not missing(), within=given.lease + 60, every=0.5)
-    commits.finish()
-    events = processes.events()
-    verdict = judge(writer.sent, events)
-    wrong = commits.violations(events)
-    counts = ("sent", "delivered", "duplicates", "log_duplicates", "lost", "disorder", "skipped",
-              "overlaps", "unknown")  # fmt: skip
-    return {
-        "ok": verdict.ok and not wrong,
-        "kills": len(takeovers),
-        "members": given.members,
-        "lease_seconds": given.lease,
-        **{name: getattr(verdict, name) for name in counts},
-        "wrong_commits": len(wrong),
-        "takeover_seconds_median": round(statistics.median(takeovers), 1),
-        "takeover_seconds_max": round(max(takeovers), 1),
-        "seed": given.seed,
-        "examples": [*verdict.examples, *wrong[:10]],
-    }
+def _rounds(processes, accounts, cut, chance, given):
+    """Run them; yields how long each take-over took (seconds)."""
+    stuck_until = 0.0
+    for number in range(given.rounds):
+        eventually(processes.settled, within=given.lease + WITHIN, every=0.05)
+        if given.order == "key" and time.monotonic() > stuck_until:
+            accounts.frozen = frozenset(chance.sample(KEYS, STUCK))
+            stuck_until = time.monotonic() + STUCK_FOR
+        time.sleep(chance.uniform(0.5, 2.5))  # not always at the same moment of a lease
+        if given.zombies:
+            seconds = processes.stop_one(chance, cut, given.lease)
+        else:
+            killed = time.monotonic()
+            processes.kill_one(chance)
+            eventually(processes.settled, within=given.lease + WITHIN, every=0.05)
+            seconds = time.monotonic() - killed
+        print(f"round {number + 1}: all queues held again after {seconds:.1f} s", file=sys.stderr)
+        yield seconds
+
+
+def _drain(writer, processes, given):
+    """Wait until all was handled; if it is not, the verdict counts what is lost."""
+    sent = {record.id for record in writer.sent}
+    with contextlib.suppress(AssertionError):
+        eventually(
+            lambda: sent <= {event.id for event in processes.events()},
+            within=given.lease + WITHIN,
+            every=0.5,
+        )
 
 
 def main():
@@ -128,7 +183,15 @@ def main():
     parser.add_argument("--members", type=int, default=3, help="consumer processes at a time")
     parser.add_argument("--rate", type=float, default=200.0, help="messages sent per second")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices")
-    report = run(parser.parse_args())
+    parser.add_argument("--order", choices=("queue", "key"), default="queue")
+    parser.add_argument("--handler", choices=("sync", "async"), default="sync")
+    parser.add_argument("--seconds", type=float, default=0.0, help="a handler takes")
+    parser.add_argument("--commit", type=float, default=0.5, help="by key: seconds between commits")
+    parser.add_argument("--zombies", action="store_true", help="by key: stop members, kill none")
+    given = parser.parse_args()
+    if given.zombies and given.order == "queue":
+        parser.error("--zombies needs --order key: by queue there is no token")
+    report = run(given)
     print(json.dumps(report, indent=2))
     sys.exit(0 if report["ok"] else 1)
 

@@ -2,9 +2,11 @@
 
     python -m benchmarks.soak                            # 10 minutes and 1,000,000 messages
     python -m benchmarks.soak --minutes 1 --messages 50000
+    python -m benchmarks.soak --order key --handler async --messages 300000
 
-One process holds the producer and the members; the broker is an embedded one. Exit code 0: every
-message was delivered, in its key's order, and memory and threads are flat: their median over the
+One process holds the producer and the members; the broker is an embedded one. By key one key is
+stuck until all else is handled, and a hot one fails now and then. Exit code 0: every message was
+delivered, in its key's order, and memory and threads are flat: their median over the
 last third of the run is at most 5 % and 2 MiB (0 threads) above that over the second third. 1
 otherwise. Memory is read from /proc, so Linux only.
 """
@@ -17,42 +19,24 @@ import statistics
 import sys
 import threading
 import time
-from collections import defaultdict
 from pathlib import Path
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from benchmarks.soak_ledger import Ledger
+from orderly import (
+    Client,
+    ConsumerConfig,
+    Message,
+    MessageQueue,
+    OrderlyConsumer,
+    OrderlyProducer,
+)
+from orderly.protocol.state_record import encode_record
 from orderly.testing import EmbeddedBroker
+from tests.support.states import records
 
-QUEUES, KEYS = 8, 1000
+QUEUES = 8
 GROUP, TOPIC = "soak", "orders"
 ALLOWED_GROWTH, ALLOWED_MIB = 1.05, 2.0
-
-
-class Ledger:
-    """What each key has had so far: enough to see loss and disorder, and no larger later."""
-
-    def __init__(self):
-        self.reached = defaultdict(lambda: -1)
-        self.delivered = self.repeats = self.disorder = 0
-        self._lock = threading.Lock()
-
-    def handle(self, messages, context):
-        with self._lock:
-            for message in messages:
-                self._note(message.sharding_key, int(message.body))
-        return ConsumeResult.SUCCESS
-
-    def _note(self, key, number):
-        due = self.reached[key] + 1
-        self.delivered += 1
-        self.repeats += number < due
-        self.disorder += number > due
-        self.reached[key] = max(number, self.reached[key])
-
-    def missing(self, sent):
-        """Messages whose key has not got as far, of `sent` sent to the keys in turn."""
-        numbers = ((sent - key + KEYS - 1) // KEYS for key in range(KEYS))
-        return sum(n - 1 - self.reached[f"key-{key}"] for key, n in enumerate(numbers))
 
 
 def send(producer, ledger, given, samples):
@@ -62,8 +46,8 @@ def send(producer, ledger, given, samples):
     end = started + given.minutes * 60
     due = started
     while sent < given.messages or time.monotonic() < end:
-        body, key = b"%d" % (sent // KEYS), f"key-{sent % KEYS}"
-        future = producer.submit(Message(TOPIC, body, sharding_key=key))
+        key, number = ledger.next_message(sent)
+        future = producer.submit(Message(TOPIC, b"%d" % number, sharding_key=key))
         future.add_done_callback(lambda f: f.exception() and failed.append(f.exception()))
         sent += 1
         if time.monotonic() >= due:
@@ -97,38 +81,66 @@ def thirds(samples, column):
 
 def run(given):
     """The whole run; returns the report."""
-    ledger, samples = Ledger(), []
+    by_key = given.order == "key"
+    ledger, samples = Ledger(by_key=by_key), []
+    handle = ledger.handle_async if given.handler == "async" else ledger.handle
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(java_options=["-XX:TieredStopAtLevel=4"]))
-        with Client(namesrv=broker.namesrv) as client:
-            client.admin.create_topic(TOPIC, QUEUES)
+        client = stack.enter_context(Client(namesrv=broker.namesrv))
+        client.admin.create_topic(TOPIC, QUEUES)
         for _ in range(given.members):
-            config = ConsumerConfig(consume_from="first")
-            member = OrderlyConsumer(GROUP, ledger.handle, namesrv=broker.namesrv, config=config)
+            config = ConsumerConfig(consume_from="first", order=given.order)
+            member = OrderlyConsumer(GROUP, handle, namesrv=broker.namesrv, config=config)
             stack.enter_context(member.subscribe(TOPIC))
         started = time.monotonic()
         with OrderlyProducer(namesrv=broker.namesrv) as producer:
             sent = send(producer, ledger, given, samples)
-        patience = time.monotonic() + 60
-        while ledger.missing(sent) and time.monotonic() < patience:
-            time.sleep(0.1)
+        wait(lambda: not ledger.behind)
         seconds = time.monotonic() - started
-    return report(ledger, samples, sent, seconds, given)
+        kept = state_records(client, seconds) if by_key else {}
+        ledger.stuck = None
+        wait(lambda: not ledger.missing)
+    return report(ledger, samples, sent, seconds, given) | kept
+
+
+def wait(done):
+    """Wait until it is done; if it never is, the report says so."""
+    patience = time.monotonic() + 60
+    while not done() and time.monotonic() < patience:
+        time.sleep(0.1)
+
+
+def state_records(client, seconds):
+    """How much was put on record: figures of the state topic."""
+    sizes = [
+        len(encode_record(record))
+        for number in range(QUEUES)
+        for _, record in records(client, GROUP, MessageQueue(TOPIC, "broker-a", number))
+    ]
+    return {
+        "state_records": len(sizes),
+        "state_records_a_minute": round(len(sizes) / seconds * 60, 1),
+        "state_bytes_a_minute": round(sum(sizes) / seconds * 60),
+        "state_record_bytes_max": max(sizes),
+    }
 
 
 def report(ledger, samples, sent, seconds, given):
     memory, threads = thirds(samples, 1), thirds(samples, 2)
     flat = memory[1] <= memory[0] * ALLOWED_GROWTH + ALLOWED_MIB and threads[1] <= threads[0]
-    lost = ledger.missing(sent)
+    lost = ledger.missing
     return {
         "ok": flat and not lost and not ledger.disorder,
         "minutes": round(seconds / 60, 1),
+        "order": given.order,
+        "handler": given.handler,
         "members": given.members,
         "sent": sent,
         "delivered": ledger.delivered,
         "lost": lost,
         "repeats": ledger.repeats,
         "disorder": ledger.disorder,
+        "failures": ledger.failures,
         "flat": flat,
         "mib_second_third": round(memory[0], 1),
         "mib_last_third": round(memory[1], 1),
@@ -144,6 +156,8 @@ def main():
     parser.add_argument("--messages", type=int, default=1_000_000, help="at least so many")
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two samples")
+    parser.add_argument("--order", choices=("queue", "key"), default="queue")
+    parser.add_argument("--handler", choices=("sync", "async"), default="sync")
     given = parser.parse_args()
     if given.minutes * 60 / given.every < 9:
         parser.error("too few samples to judge: a longer run (--minutes) or closer ones (--every)")

@@ -204,6 +204,8 @@ class Puller:
         self.reopen(held)  # where bodies are lost the offset moved on
 
     def _refill_failed(self, held: Held, asked: int, error: Exception) -> None:
+        if self._closed:
+            return
         held.log.warning(
             "bodies not pulled again; it is tried again",
             error=str(error),

@@ -125,7 +125,6 @@ def test_force_unlock_after_lets_it_go_beside_its_handler_and_warns(held_up, eve
     assert event["handler_running_seconds"] >= 0.5
     eventually(lambda: queue in newcomer.assignment, within=20)
     handler.release()
-    eventually(lambda: seen.numbers("a")[-1] == 2, within=20)
-    assert seen.numbers("a").count(1) == 2, "it is the new owner's, too"
+    eventually(lambda: sorted(seen.numbers("a")) == [0, 1, 1, 2], within=20)  # 1 is both owners'
     assert seen.by_key()["b"] == [0, 1, 2]
     assert sorted(lost) == [False] * (len(lost) - 1) + [True]

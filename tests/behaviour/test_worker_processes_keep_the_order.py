@@ -1,4 +1,4 @@
-"""executor="process" keeps the order of a key; a process that dies repeats exactly its message."""
+"""executor="process" keeps the order of a key; of a process that dies only its message repeats."""
 
 import os
 import sys
@@ -50,6 +50,22 @@ def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
     assert len(pids) == 3, "two side by side, and one in the place of the dead"
     (died,) = [event for event in events if event["event"] == "worker process died"]
     assert (died["key"], died["exit_code"]) == (FATAL[0], -9)
+
+
+def test_a_close_kills_what_hangs_so_that_the_queue_is_free(
+    producer, topic, group, client, start_member, tmp_path
+):
+    """A thread could not be killed: its queue would stay locked."""
+    diary = Diary(tmp_path / "diary")
+    settings = {"order": "key", "executor": "process", "close_timeout": 0.5}
+    member, _ = start_member(recorder=process_diary.handle, **settings)
+    queue = producer.send(diary.message(topic, "a", 0, hang=True)).queue
+    (call,) = eventually(diary.calls, within=20)
+    member.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(call.pid, 0)
+    assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
+    assert client.brokers.query_offset(group, queue) == 0, "nothing of it counts"
 
 
 def as_delivered(call):

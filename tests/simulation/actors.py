@@ -100,7 +100,9 @@ class Member:
         client = Client(ClientConfig(namesrv=NAMESRV))
         self.client_id = client.client_id
         config = ConsumerConfig(consume_from="first", **dict(self.world.scenario.settings))
-        hooks = ConsumerHooks(assigned=partial(self._told, "taken"), lost=partial(self._told, "lost"))
+        hooks = ConsumerHooks(
+            assigned=partial(self._told, "taken"), lost=partial(self._told, "lost")
+        )
         consumer = OrderlyConsumer(GROUP, self._handle, client=client, config=config, hooks=hooks)
         try:
             consumer.subscribe(TOPIC, WANTED if self.world.scenario.unwanted else "*").start()

@@ -173,4 +173,3 @@ def _shown(record):
     closed = " closed" if record.closed else ""
     ahead = f"{record.low}({record.previous_low})+{list(record.runs)}"
     return f"entry of {record.token}: {ahead}{closed} chunk {record.chunk}/{record.chunks}"
-

@@ -59,7 +59,7 @@ def forget_what_was_inherited(set_):
 
 
 def write_changes_only(set_):
-    """A record of changes is written where all would have to be: the reader has nothing to add to."""
+    """A record of changes is written also where there is nothing to add them to."""
 
     def changes_to(self, content):
         return difference(content.runs, self._last.runs)
@@ -102,7 +102,7 @@ def record_after_the_unlock(set_):
 
 
 def accept_any_record(set_):
-    """A record counts whoever wrote it: also a former owner's, behind the confirmation of its heir."""
+    """A record counts whoever wrote it: also a former owner's, behind its heir's confirmation."""
 
     def counts(self, offset, entry):
         return (yield from self.reach(entry.previous))

@@ -25,7 +25,13 @@ def test_no_seed_breaks_a_promise(start):
 
 @pytest.mark.parametrize(
     "name",
-    ["take_refused_queues", "commit_past_a_failure", "run_twice", "retry_behind_the_successors"],
+    [
+        "take_refused_queues",
+        "commit_past_a_failure",
+        "two_batches_of_a_key",
+        "claim_what_is_in_hand",
+        "retry_behind_the_successors",
+    ],
 )
 def test_a_mutation_is_caught(name):
     assert catch(name, limit=40)[1] is not None
@@ -33,7 +39,7 @@ def test_a_mutation_is_caught(name):
 
 def test_each_mutation_says_what_it_is():
     assert all(mutation.__doc__ for mutation in MUTATIONS.values())
-    assert len(MUTATIONS) > 25
+    assert len(MUTATIONS) > 50
 
 
 def replay(seed, **environment):

@@ -45,7 +45,7 @@ def judge_deliveries(world):
 
 
 def _in_lanes(events, lanes):
-    """The oracle's events, with a lane in a queue's place: within one nothing may be passed over."""
+    """The oracle's events with a lane in a queue's place: within one nothing is passed over."""
     for event in events:
         if isinstance(event, Committed):
             yield from (Committed(lane, event.offset) for lane in lanes[event.queue])
@@ -91,7 +91,12 @@ def _judge_entry(entry, logs, first):
 def _judge_holds(submitted, first):
     """A key whose message failed takes no others for a while, or they would overtake it."""
     for failed in submitted:
-        if failed.error is None or not failed.taken or failed.key is None or failed.number in first[failed.key]:
+        if (
+            failed.error is None
+            or not failed.taken
+            or failed.key is None
+            or failed.number in first[failed.key]
+        ):
             continue
         for later in submitted:
             behind = later.key == failed.key and later.number > failed.number

@@ -9,20 +9,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from orderly import MessageQueue
-from orderly.client.broker import LOCK_TIMEOUT
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
-from orderly.protocol.json_values import load_object
 from orderly.protocol.properties import decode_properties
-from orderly.testing.fake.locks import LEASE
 from orderly.testing.oracle import Committed
+from tests.simulation.grants import Grants, queues_in
 from tests.simulation.ledger import Ledger, record_in, source_queue
 from tests.simulation.scenario import COMMIT, LOCK, QUERY, SEND, SETTLED, UNLOCK
 from tests.simulation.truth import TOPIC, Broken
 
 _CALM = {"kill", "kill at", "close", "grow"}  # after these nothing is lost on the way
-_TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
-_NOTICE = 0.5  # seconds from a refused renewal's arrival until the member acts on it
-_SURE = 28.0  # seconds from a renewal on for which nobody doubts the lock
 _FALSE_ALARMS = (  # unless an operator reset an offset
     "the committed offset was set by somebody else",
     "the queue's state record is damaged",
@@ -62,7 +57,6 @@ class Witness:
         events: Delivery and Committed, in order.
         calls: how often each (queue, offset) was handled.
         latest: by (queue, offset), its last Delivery.
-        excused: how many handler calls were excused.
     """
 
     def __init__(self, world):
@@ -75,28 +69,25 @@ class Witness:
         )
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
-        self._refused_at = {}
-        self._granted = {}
-        self._granted_last = {}
-        self._robbed = set()
-        self._answers = {}
-        self._asked_at = {}
-        self._trusted = Counter()  # by (process, queue), when the newest grant was asked for
-        self._lapsed = set()
-        self._told = Counter()
         self._reset_seen = {}
         self._reached = Counter()
         self._places = {}
         self._by_key = dict(world.scenario.settings)["order"] == "key"
+        self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.latest = {}
         self.events = []
         self.calls = Counter()
-        self.excused = 0
+        self._excused = 0
         world.network.sending = self._leaves
         world.network.watch = self._arrives
         world.network.answered = self._answered
-        world.network.heard = self._heard
+        world.network.heard = self._grants.heard
+
+    @property
+    def excused(self):
+        """How often somebody could not know better: then the order is not judged."""
+        return self._excused + self._grants.robberies
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -110,7 +101,7 @@ class Witness:
             return
         self._spring(member, command, leaving=True)
         if command.code == LOCK:
-            self._asked_at[link.number, command.request_id] = self._kernel.now
+            self._grants.asked(link, command)
         if command.code != COMMIT:
             return
         header, queue = self._commit(link, command)
@@ -128,7 +119,7 @@ class Witness:
         if command.code == COMMIT:
             self._check_commit(member, *self._commit(link, command))
         elif command.code == UNLOCK:
-            self._check_unlock(member, _queues_in(command.body, "mqSet"))
+            self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
             self._note_dead_letter(command)
 
@@ -184,7 +175,7 @@ class Witness:
     def _check_unlock(self, member, queues):
         self._world.note(member, "unlocks", *queues)
         for queue in queues:
-            self._granted.pop((member.process, queue), None)
+            self._grants.unlocked(member.process, queue)
             if self._calm and self._truth.owner(queue) == member.client_id:
                 left = self._finished_by[member.process, queue] - self.ledger.recorded[queue]
                 if left:
@@ -201,50 +192,14 @@ class Witness:
             return
         if command.code == SEND:
             self._check_record(member, link, command, outgoing[-1].command)
-        if command.code != LOCK:
-            return
-        asked = _queues_in(command.body, "mqSet")
-        granted = _queues_in(outgoing[-1].command.body, "lockOKMQSet")
-        self._answers[link.number, command.request_id] = member.process, asked, granted
-        for queue in asked - granted:
-            self._granted.pop((member.process, queue), None)
-        for queue in granted:
-            self._note_grant(member, queue)
+        elif command.code == LOCK:
+            self._grants.answered(member, link, command, outgoing[-1].command)
 
     def _check_record(self, member, link, command, reply):
         record = None if reply.code else record_in(command)
         queue = source_queue(command, self._world.network.servers[link.address])
         if record is not None and not self._ignored(queue):
             self.ledger.stored(member, queue, record, int(reply.ext["queueOffset"]))
-
-    def _heard(self, link, command):
-        """A member gets the answer to its lock request: now it knows."""
-        if not command.is_response or (link.number, command.request_id) not in self._answers:
-            return
-        process, asked, granted = self._answers.pop((link.number, command.request_id))
-        asked_at = self._asked_at.pop((link.number, command.request_id))
-        for queue in asked & granted:
-            self._refused_at.pop((process, queue), None)
-            if self._kernel.now - asked_at > LOCK_TIMEOUT:
-                continue  # nobody waits for it any more
-            if self._kernel.now - self._trusted[process, queue] > _SURE:
-                self._lapsed.add((process, queue))
-            self._trusted[process, queue] = asked_at
-        for queue in asked - granted:
-            self._refused_at[process, queue] = self._told[process, queue] = self._kernel.now
-            self._robbed.discard((process, queue))
-
-    def _note_grant(self, member, queue):
-        """Notice a lock that the broker forgot and gave to another, while both believe in it."""
-        now, process = self._kernel.now, member.process
-        before = self._granted_last.get(queue, process)
-        believes = now - self._granted.get((before, queue), -math.inf) < _TRUST
-        if before is not process and believes and not before.dead:
-            self._world.note(member, "got a lock of", queue, "that", before.name, "believes in")
-            self._robbed.add((before, queue))
-            self.excused += 1
-        self._granted[process, queue] = now
-        self._granted_last[queue] = process
 
     def _note_dead_letter(self, command):
         header = from_ext(SendMessage, command.ext)
@@ -261,35 +216,22 @@ class Witness:
         """A handler is called; returns the record of this call."""
         queue, lane = context.message_queue, self.lane(messages[0])
         owner = self._truth.owner(queue)
-        unaware = self._could_not_know(member, queue)
-        if owner != member.client_id and not unaware:
+        if owner != member.client_id and not self._grants.could_not_know(member, queue):
             text = f"{member} handles {queue}, whose lock belongs to {owner}"
             self._kernel.fail(Broken("handling without the lock", text))
-        self.excused += owner not in (None, member.client_id)
+        self._excused += owner not in (None, member.client_id)
         for other in self._running:
-            if other.lane == lane and not (unaware or self._unawares(member, other, queue)):
+            beside = other.lane == lane
+            if beside and not self._grants.may_overlap(member, other.process, queue):
                 text = f"{member} handles {lane} beside {other.member}"
                 self._kernel.fail(Broken("two handlers", text))
         if any(self.lane(message) != lane for message in messages):
             self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
-        if self._rightful(member, queue):
+        if self._grants.rightful(member, queue):
             self._checked(self.ledger.check_token, member, queue, context.token)
         call = Running(member, queue, lane, member.process)
         self._running.append(call)
         return call
-
-    def _rightful(self, member, queue):
-        """Whether the member owns the queue, and nobody did since it took it."""
-        robbed = (member.process, queue) in self._robbed
-        return self._truth.owner(queue) == member.client_id and not robbed
-
-    def _unawares(self, member, other, queue):
-        """Whether one of two has lost its lock without unlocking: it ran out, or was forgotten."""
-        if (member.process, queue) in self._robbed or (other.process, queue) in self._robbed:
-            return True
-        granted = self._granted.get((other.process, queue), -math.inf)
-        forgotten = self._world.strikes.restarted_at[queue.broker_name] > granted
-        return forgotten or self._kernel.now - granted > LEASE
 
     def lane(self, message):
         """What is in order: all of a queue, or those of one key in it."""
@@ -314,19 +256,15 @@ class Witness:
         """A member begins to own queues."""
         for queue in queues:
             self._finished_by.pop((member.process, queue), None)
-            self._robbed.discard((member.process, queue))
-            self._lapsed.discard((member.process, queue))
+            self._grants.taken(member.process, queue)
             self.ledger.taken(member.process, queue)
 
     def lost(self, member, queues):
         """A member was told that queues are no longer its own: there is a reason."""
         for queue in queues:
-            place = member.process, queue
-            trusted = self._kernel.now - self._trusted[place] < _SURE and place not in self._lapsed
             began = self.ledger.tenures.get((member.process, queue), math.inf)
-            forgotten = self._world.strikes.restarted_at[queue.broker_name] > began
-            mine = self._truth.owner(queue) == member.client_id
-            if mine and trusted and not forgotten and queue not in self._reset_seen:
+            undoubted = self._grants.undoubted(member, queue, began)
+            if undoubted and queue not in self._reset_seen:
                 text = f"{member} takes {queue} for lost, which is its own"
                 self._kernel.fail(Broken("lost for nothing", text))
 
@@ -345,9 +283,9 @@ class Witness:
         place = queue, offset = message.queue, message.queue_offset
         self._world.note(member, "handles", offset, "of", queue)
         self._places[message.message_id] = place
-        self.excused += self._granted_last.get(queue) is not member.process  # it slept in a batch
+        self._excused += not self._grants.is_newest(member.process, queue)  # it slept in a batch
         self.calls[place] += 1
-        if self._rightful(member, queue) and queue not in self._truth.unsure:
+        if self._grants.rightful(member, queue) and queue not in self._truth.unsure:
             self._checked(self.ledger.check_repeat, member, place, calm=self._calm)
         delivery = self.latest[place] = Delivery(message.sharding_key, self.lane(message), place)
         self.events.append(delivery)
@@ -360,16 +298,3 @@ class Witness:
         delivery.success = True
         self._truth.finished[message.queue].add(message.queue_offset)
         call.done.append(message.queue_offset)
-
-    def _could_not_know(self, member, queue):
-        now = self._kernel.now
-        forgotten = now - self._world.strikes.restarted_at[queue.broker_name] < _TRUST
-        refused_at = self._refused_at.get((member.process, queue), math.inf)
-        told = max(refused_at, member.process.paused_until) < now - _NOTICE
-        return forgotten and not told
-
-
-def _queues_in(body, name):
-    """The queues a lock or unlock names."""
-    found = load_object(body).get(name) or ()
-    return {MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in found}

@@ -1,55 +1,68 @@
 """A member in a process of its own, to be killed or stopped: prints a JSON line for each event.
 
 Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
-    [--order queue|key] [--stuck KEY] [--commit S]
+    [--order queue|key] [--handler sync|async] [--concurrency N] [--stuck KEY] [--commit S]
+    [--accounts PORT]
 
 It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
 """
 
 import argparse
-import json
-import os
 import sys
+import threading
 import time
 
-from orderly import Client, ConsumeResult, OrderlyConsumer
+from orderly import Client, OrderlyConsumer
 from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.ordering.calls import AppendRecord, QueryOffset, SaveOffset
+from orderly.protocol.state_record import Entry, decode_record
+from tests.support.accounts import AccountsClient
 from tests.support.leases import client_config, consumer_config
+from tests.support.member_handlers import Handler, tell
 
-
-def tell(**event):
-    """Write one line at once and whole, whatever thread or signal comes."""
-    os.write(1, json.dumps(event).encode() + b"\n")
-
-
-def handler(seconds, stuck):
-    """A handler that takes so long for each message, and says what it did before it succeeds.
-
-    It says nothing of the key `stuck`, which never succeeds.
-    """
-
-    def handle(messages, context):
-        if stuck is not None and messages[0].sharding_key == stuck:
-            return ConsumeResult.SUSPEND
-        started = time.monotonic()
-        time.sleep(seconds)
-        for m in messages:
-            tell(
-                key=m.sharding_key,
-                id=m.message_id,
-                queue=m.queue.queue_id,
-                offset=m.queue_offset,
-                started=started,
-                ended=time.monotonic(),
-            )
-        return ConsumeResult.SUCCESS
-
-    return handle
+LANES = {"suspend": 0.2, "max_suspend": 2.0}  # seconds; who is stuck shall not sleep for long
 
 
 def teller(name):
     return lambda queues: tell(**{name: [queue.queue_id for queue in queues]})
+
+
+def tell_saves(session, topic):
+    """Have each commit by key told that succeeded: what is finished is then on record."""
+
+    here, perform, converse = threading.local(), session.perform, session.converse
+
+    def noting(call):
+        answer = perform(call)
+        getattr(here, "done", []).append(call)
+        return answer
+
+    def telling(dialogue, *more):
+        asked, here.done = time.monotonic(), []
+        result = converse(dialogue, *more)
+        if result is None:  # a refusal, or a take-over, is no commit
+            _tell_saved(session, topic, asked, here.done)
+        return result
+
+    session.perform, session.converse = noting, telling
+
+
+def _tell_saved(session, topic, asked, done):
+    records = [decode_record(call.body) for call in done if isinstance(call, AppendRecord)]
+    entries = [record for record in records if isinstance(record, Entry)]
+    lows = [entry.low for entry in entries]
+    lows += [call.offset for call in done if isinstance(call, SaveOffset)]
+    queues = {call.queue for call in done if isinstance(call, QueryOffset | SaveOffset)}
+    for held in session.held():
+        if lows and held.queue in queues and held.queue.topic == topic and held.memory:
+            tell(
+                saved=held.queue.queue_id,
+                token=held.memory.token,
+                asked=asked,
+                low=max(lows),
+                runs=[run for entry in entries for run in entry.runs],
+            )
 
 
 def shift_wall_clock(seconds):
@@ -58,7 +71,7 @@ def shift_wall_clock(seconds):
     time.time = lambda: true_time() + seconds
 
 
-def main():
+def options():
     parser = argparse.ArgumentParser()
     for name in ("namesrv", "group", "topic"):
         parser.add_argument(name)
@@ -66,19 +79,34 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--clock", type=float, default=0.0)
     parser.add_argument("--order", default="queue")
+    parser.add_argument("--handler", default="sync")
+    parser.add_argument("--concurrency", type=int)
     parser.add_argument("--stuck")
     parser.add_argument("--commit", type=float)
-    given = parser.parse_args()
+    parser.add_argument("--accounts", type=int)
+    return parser.parse_args()
+
+
+def settings(given):
+    """The consumer's, as far as they were given."""
+    chosen = {"commit_interval": given.commit, "concurrency": given.concurrency}
+    named = {name: value for name, value in chosen.items() if value is not None}
+    return named | (LANES if given.order == "key" else {})
+
+
+def main():
+    given = options()
     shift_wall_clock(given.clock)
     hooks = ConsumerHooks(**{name: teller(name) for name in ("assigned", "revoked", "lost")})
+    accounts = given.accounts and AccountsClient(given.accounts)
     with Client(client_config(given.lease, given.namesrv)) as client:
         tell(client_id=client.client_id)
-        settings = {} if given.commit is None else {"commit_interval": given.commit}
-        config = consumer_config(given.lease, order=given.order, **settings)
-        act = handler(given.seconds, given.stuck)
-        with OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks).subscribe(
-            given.topic
-        ):
+        config = consumer_config(given.lease, order=given.order, **settings(given))
+        handler = Handler(given.seconds, given.stuck, accounts, client.client_id)
+        act = handler.coroutine if given.handler == "async" else handler.plain
+        consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
+        tell_saves(consumer._session, given.topic)
+        with consumer.subscribe(given.topic):
             sys.stdin.read()
 
 

@@ -10,8 +10,27 @@ from pathlib import Path
 
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered
+from tests.support.tenures import Saved
 
 ROOT = Path(__file__).parents[2]
+CONCURRENCY = 8
+
+
+def by_key(accounts, handler="sync", commit=0.5):
+    """Options of a member that keeps order by key and writes to `Accounts`.
+
+    Args:
+        accounts: what its handlers write to.
+        handler: "sync" or "async".
+        commit: seconds between its commits.
+    """
+    return [
+        "--order=key",
+        f"--handler={handler}",
+        f"--concurrency={CONCURRENCY}",
+        f"--commit={commit}",
+        f"--accounts={accounts.port}",
+    ]
 
 
 class MemberProcess:
@@ -26,19 +45,24 @@ class MemberProcess:
 
     Attributes:
         events: its deliveries, in the order in which they ended.
+        tokens: of each, the fencing token of its queue; None with order by queue.
+        saves: with order by key, its commits as far as they succeeded (`Saved`), in their order.
         client_id: of its client, once it was told.
         held: ids of the queues it says it holds now.
         lost: ids of the queues whose lock it lost, each as often as that happened.
     """
 
+    program = "tests.support.member"
+
     def __init__(
         self, namesrv, group, topic, *, lease=BROKER_LEASE, seconds=0.0, clock=0.0, more=()
     ):
         options = [f"--lease={lease}", f"--seconds={seconds}", f"--clock={clock}", *more]
-        command = [sys.executable, "-m", "tests.support.member", namesrv, group, topic, *options]
+        command = [sys.executable, "-m", self.program, namesrv, group, topic, *options]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT)
         self.events, self.held, self.lost = [], set(), []
+        self.tokens, self.saves = [], []
         self.client_id = None
         self._reader = threading.Thread(target=self._read, name="member-reader", daemon=True)
         self._reader.start()
@@ -79,10 +103,15 @@ class MemberProcess:
 
     def _read(self):
         for line in self._process.stdout:
+            if not line.endswith(b"\n"):  # killed in the middle of it
+                return
             told = json.loads(line)
             if "offset" in told:
+                self.tokens.append(told.pop("token"))
                 self.events.append(Delivered(**told))
                 continue
+            if "saved" in told:
+                self.saves.append(Saved(queue=told.pop("saved"), **told))
             self.client_id = told.get("client_id", self.client_id)
             self.held |= set(told.get("assigned", ()))
             self.held -= {*told.get("revoked", ()), *told.get("lost", ())}

@@ -8,6 +8,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.protocol.headers import to_ext
+from tests.support.waiting import eventually
 
 
 def set_topic(client, topic, *, read, write, perm=6):
@@ -42,8 +43,12 @@ def unlock_for(client, client_id, group, queue):
 
 def take_lock_from(client, client_id, group, queue):
     """Unlock a queue in the name of the member that holds it, and lock it for `client`."""
-    unlock_for(client, client_id, group, queue)
-    assert queue in client.brokers.lock_queues(group, queue.broker_name, [queue])
+
+    def taken():  # unless the member renewed it in between
+        unlock_for(client, client_id, group, queue)
+        return client.brokers.lock_queues(group, queue.broker_name, [queue])
+
+    eventually(taken)
 
 
 @contextlib.contextmanager

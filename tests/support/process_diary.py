@@ -27,15 +27,16 @@ class Call:
 
 
 class Diary:
-    """The file. A message's body says which one it is, and whether to die at its first attempt."""
+    """The file; a message's body says which one it is."""
 
     def __init__(self, path):
         self._path = Path(path)
         self._path.touch()
 
-    def message(self, topic, key, number, *, die=False):
-        """A message that is noted here."""
-        body = json.dumps({"path": str(self._path), "number": number, "die": die})
+    def message(self, topic, key, number, *, die=False, hang=False):
+        """A message that is noted here; it may kill its process at first, or always hang."""
+        told = {"path": str(self._path), "number": number, "die": die, "hang": hang}
+        body = json.dumps(told)
         return Message(topic, body.encode(), sharding_key=key)
 
     def calls(self):
@@ -63,6 +64,8 @@ def handle(messages, context):
     _note(told["path"], call)
     if told["die"] and context.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    if told["hang"]:
+        time.sleep(60)
     sum(range(COMPUTED))
     _note(told["path"], {"began": started, "at": time.monotonic()})
     return Ack()

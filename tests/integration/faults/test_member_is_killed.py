@@ -7,10 +7,14 @@ import pytest
 
 from orderly import Client, OrderlyProducer
 from orderly.config.consumer import BROKER_LEASE
+from orderly.testing import judge
+from tests.support.accounts import Accounts
 from tests.support.consuming import send_numbers, unique
 from tests.support.leases import SHORT, leasing_broker
-from tests.support.member_process import MemberProcess
+from tests.support.member_process import CONCURRENCY, MemberProcess, by_key
 from tests.support.states import finished_ahead
+from tests.support.tenures import by_lane, judge_tenures
+from tests.support.traffic import KEYS
 from tests.support.waiting import eventually
 
 
@@ -62,3 +66,30 @@ def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderl
     new = {offset for offset in range(200, 220) if offset % len(keys)}
     eventually(lambda: {event.offset for event in heir.events} >= new)
     assert sorted(event.offset for event in heir.events) == sorted(new), "and nothing else"
+
+
+def test_lanes_repeat_at_most_what_was_finished_since_the_last_record(
+    proxied_broker, closing, start_traffic
+):
+    accounts = closing(Accounts(KEYS))
+    accounts.frozen = frozenset(KEYS[::5])
+    traffic = start_traffic(proxied_broker, members=0, pause=0.005)
+    heir, victim = members = [traffic.join_process(more=by_key(accounts)) for _ in range(2)]
+    eventually(lambda: traffic.settled(members), within=30)
+
+    def figures():
+        return judge_tenures(members, CONCURRENCY)
+
+    def of_victim(figure):
+        return sum(getattr(tenure, figure) for tenure in figures().of(victim))
+
+    eventually(lambda: of_victim("ahead") > 200, within=30, every=0.2)
+    victim.kill()
+    eventually(lambda: traffic.settled([heir]), within=SHORT + 10)
+    accounts.frozen = frozenset()
+    traffic.finish()
+    assert not figures().faults
+    assert of_victim("repeats") <= of_victim("fresh") + CONCURRENCY
+    verdict = judge(by_lane(traffic.writer.sent), by_lane(traffic.deliveries()))
+    assert verdict.ok, verdict
+    assert not traffic.wrong_commits(), traffic.wrong_commits()

@@ -2,7 +2,12 @@
 
 import time
 
+import pytest
+
+from tests.support.accounts import REFUSED, WRITTEN, Accounts
 from tests.support.leases import SHORT
+from tests.support.member_process import by_key
+from tests.support.traffic import KEYS
 from tests.support.waiting import eventually
 
 
@@ -28,4 +33,36 @@ def test_it_notices_commits_nothing_and_starts_nothing(proxied_broker, proxy, st
     assert {event.queue for event in in_hand} <= its_queues
     verdict = traffic.judged(without=in_hand)
     assert verdict.ok, verdict
+    assert not traffic.wrong_commits(), traffic.wrong_commits()
+
+
+@pytest.mark.parametrize("handler", ["sync", "async"])
+def test_by_key_what_it_still_writes_is_refused_by_its_token(
+    handler, proxied_broker, proxy, start_traffic, closing
+):
+    """Its handlers go on when they are cancelled; its commits are refused by the fence."""
+    accounts = closing(Accounts(KEYS))
+    traffic = start_traffic(proxied_broker, members=0, pause=0.01)
+    more = by_key(accounts, handler)
+    sleeper, other = [traffic.join_process(seconds=0.1, more=more) for _ in range(2)]
+    eventually(lambda: traffic.settled([sleeper, other]), within=30)
+    traffic.goes_on(200)
+    its_queues = set(sleeper.held)
+    sleeper.stop()
+    proxy.cut(sleeper.client_id)  # or it stays on the broker's list for two minutes
+    former = {(w.queue, w.token) for w in accounts.writes if w.owner == sleeper.client_id}
+    eventually(lambda: traffic.settled([other]), within=SHORT + 10)
+
+    def of_other():
+        return {w.key for w in accounts.answers(WRITTEN) if w.owner == other.client_id}
+
+    eventually(lambda: of_other() == set(KEYS), within=30, every=0.1)
+    resumed = time.monotonic()
+    sleeper.resume()
+    eventually(lambda: set(sleeper.lost) == its_queues)
+    eventually(lambda: traffic.settled([sleeper, other]), within=30)
+    traffic.finish()
+    late = [w for w in accounts.writes if w.at > resumed and (w.queue, w.token) in former]
+    assert {write.answer for write in late} == {REFUSED}
+    assert not accounts.faults()
     assert not traffic.wrong_commits(), traffic.wrong_commits()

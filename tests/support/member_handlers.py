@@ -1,0 +1,75 @@
+"""What the member in a process of its own does with a message; it says what it has done."""
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+import time
+
+from orderly import ConsumeResult
+from tests.support.accounts import FROZEN, REFUSED
+
+_telling = threading.Lock()
+
+
+def tell(**event):
+    """Write one line at once and whole, whatever thread or signal comes."""
+    line = json.dumps(event).encode() + b"\n"
+    with _telling:
+        while line:  # what is longer than a pipe takes at once is written in parts
+            line = line[os.write(1, line) :]
+
+
+class Handler:
+    """Takes so long for each batch, writes to the accounts, and tells what it did.
+
+    Args:
+        seconds: how long it takes.
+        stuck: a key that never succeeds; nothing is told of it.
+        accounts: an `AccountsClient`, or None.
+        owner: who writes there.
+    """
+
+    def __init__(self, seconds, stuck=None, accounts=None, owner=""):
+        self._seconds, self._stuck = seconds, stuck
+        self._accounts, self._owner = accounts, owner
+
+    def plain(self, messages, context):
+        """The handler as a function."""
+        started = time.monotonic()
+        time.sleep(self._seconds)
+        return self._handled(messages, context, started)
+
+    async def coroutine(self, messages, context):
+        """The handler as an `async def`, and a stubborn one: it goes on when it is cancelled."""
+        started = time.monotonic()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(self._seconds)
+        return self._handled(messages, context, started)
+
+    def _handled(self, messages, context, started):
+        if self._stuck is not None and messages[0].sharding_key == self._stuck:
+            return ConsumeResult.SUSPEND
+        for m in messages:
+            if self._write(m, context.token) in (FROZEN, REFUSED):
+                return ConsumeResult.SUSPEND
+            tell(
+                key=m.sharding_key,
+                id=m.message_id,
+                queue=m.queue.queue_id,
+                offset=m.queue_offset,
+                started=started,
+                ended=time.monotonic(),
+                token=context.token,
+            )
+        return ConsumeResult.SUCCESS
+
+    def _write(self, message, token):
+        return self._accounts and self._accounts.write(
+            owner=self._owner,
+            queue=message.queue.queue_id,
+            key=message.sharding_key,
+            number=int(message.body),
+            token=token,
+        )
