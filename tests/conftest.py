@@ -6,9 +6,14 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.support.databases import is_wanted
+
 # Shared, noisy machines: an example that takes long once is no failure.
 settings.register_profile("orderly", deadline=None)
 settings.load_profile("orderly")
+
+
+NEEDS_SERVER = {"test_once_redis.py": "redis-server", "test_once_ledger.py": "postgresql"}
 
 
 def pytest_addoption(parser):
@@ -24,7 +29,10 @@ def pytest_ignore_collect(collection_path, config):
     of_container = collection_path.name == "test_container.py" and "integration" in str(
         collection_path
     )
-    return True if of_container and config.getoption("--broker") != "container" else None
+    server = NEEDS_SERVER.get(collection_path.name)
+    without_server = server is not None and not is_wanted(server)
+    without_container = of_container and config.getoption("--broker") != "container"
+    return True if without_server or without_container else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +45,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_report_header(config):
     where = config.getoption("--broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
+    missing += [f"orderly.once on {s}" for s in ("postgresql", "redis-server") if not is_wanted(s)]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
     return f"not collected here: tests of {', '.join(missing)}" if missing else None
 

@@ -19,6 +19,7 @@ RANK = {
     "ordering": 4,
     "selectors": 4,
     "listener": 5,
+    "once": 5,
     "remoting": 5,
     "client": 6,
     "producer": 7,

@@ -1,0 +1,112 @@
+"""The row in Redis, checked and set by one Lua script that runs the effect as well.
+
+Redis has no transaction that could be open while a handler works: what shall happen once must be
+commands for the script. A row that is set before an effect elsewhere would lose the effect at a
+crash, one that is set after it would repeat it; so there is no call without commands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from orderly.errors import ConfigError
+from orderly.model import ReceivedMessage
+from orderly.once.place import Naming, Owner, Place, arrival
+from orderly.once.refusal import tell
+from orderly.once.rule import RECENT, Arrival, Verdict
+
+Command = Sequence[str | bytes | int | float]
+"""A Redis command and its arguments: ("INCRBY", "balance:7", 5)."""
+
+_SCRIPT = files("orderly.once").joinpath("apply.lua").read_text()
+
+
+class RedisOnce:
+    """Runs commands in Redis once for each message.
+
+        once = RedisOnce()
+        once.apply(redis, message, context, ("INCRBY", "balance:7", 5))
+
+    For one Redis server 6 or newer, and its replicas; in a Cluster row and data would have to be in
+    one slot. Thread-safe. Nothing is rolled back by Redis: if a command fails, those before it have
+    happened, and the message comes again; so put the one that can fail first, or use one.
+
+    Args:
+        prefix: of the rows' keys, each a hash.
+        cluster, generation, redact: as of `Once`.
+
+    Raises:
+        ConfigError: a generation that is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        prefix: str = "orderly:once:",
+        cluster: str = "",
+        generation: int = 0,
+        redact: bool = False,
+    ) -> None:
+        self._prefix = prefix
+        self._naming = Naming(cluster, generation, redact)
+
+    def apply(
+        self, client: Redis, message: ReceivedMessage, context: Owner, *commands: Command
+    ) -> Verdict:
+        """Run the commands and note it, both or neither, unless the effect is there.
+
+        Args:
+            client: redis-py's, not a pipeline.
+            message: of a batch one after another, in their order.
+            context: of the handler's call.
+            commands: at least one.
+
+        Returns:
+            APPLY, or REPEAT, DUPLICATE, each with an event; acknowledge after any of them.
+
+        Raises:
+            LockLost, QueueRecreated: as `Once.apply`; no command was run.
+            ConfigError: no command, an empty one, or a key that cannot be stored.
+            redis.RedisError: Redis' failure, or a command's; the message comes again.
+        """
+        place, came = self._naming.place(message, context), arrival(message, context)
+        script = client.register_script(_SCRIPT)
+        reply = script(keys=[self._row(place)], args=_arguments(came, commands))
+        return _verdict(reply, place, message, came)
+
+    async def apply_async(
+        self, client: AsyncRedis, message: ReceivedMessage, context: Owner, *commands: Command
+    ) -> Verdict:
+        """The same as `apply`, with `redis.asyncio`."""
+        place, came = self._naming.place(message, context), arrival(message, context)
+        script = client.register_script(_SCRIPT)
+        reply = await script(keys=[self._row(place)], args=_arguments(came, commands))
+        return _verdict(reply, place, message, came)
+
+    def _row(self, place: Place) -> str:
+        parts = (place.group, place.cluster, place.topic, place.broker, place.queue_id)
+        return self._prefix + json.dumps([*parts, place.generation, place.key])
+
+
+def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
+    if not commands or not all(commands) or any(isinstance(c, str | bytes) for c in commands):
+        raise ConfigError(
+            'say what to run, each command a sequence of words, as ("INCRBY", "balance:7", 5): an'
+            " effect outside of Redis cannot be had once by a row in Redis"
+        )
+    token = "" if came.token is None else came.token
+    words = [part for command in commands for part in (len(command), *command)]
+    return [came.offset, token, came.stored_at, came.message_id or "", RECENT, *words]
+
+
+def _verdict(reply: Any, place: Place, message: ReceivedMessage, came: Arrival) -> Verdict:
+    name, offset, token = (part.decode() if isinstance(part, bytes) else part for part in reply)
+    verdict = Verdict(name)
+    tell(verdict, place, message, came.token, (int(offset), int(token) if token != "" else None))
+    return verdict

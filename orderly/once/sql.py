@@ -1,0 +1,199 @@
+"""The row in a table of the user's database, by SQLAlchemy, in the user's own transaction.
+
+Two statements a message: read the row and lock it, then write it. The lock makes a second owner
+of the key wait until the first one's transaction has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orderly.errors import ConfigError
+from orderly.model import ReceivedMessage
+from orderly.once.place import MAX_KEY, Naming, Owner, Place, arrival
+from orderly.once.refusal import tell
+from orderly.once.rule import Row, Verdict, decide
+
+_INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+
+
+class Once:
+    """Tells whether a message's effect is still to be had, and notes that it is.
+
+        once = Once()
+        with engine.begin() as db:
+            if once.apply(db, message, context):
+                db.execute(...)
+
+    For PostgreSQL and SQLite. Thread-safe; one for all handlers of a program will do.
+
+    Args:
+        table_name: of the table; make it with `metadata.create_all(engine)` or a migration.
+        metadata: SQLAlchemy's, to have the table among your own ones.
+        cluster: any name, to tell brokers of the same name in two clusters apart.
+        generation: raise it by 1, for all members at once, to have every effect again: after a
+            deliberate reset of offsets, or when the topic was deleted and made anew.
+        redact: store and log hashes of keys, for keys that are personal data.
+
+    Attributes:
+        table: one row for each key of each queue and group.
+        metadata: what the table belongs to.
+
+    Raises:
+        ConfigError: a generation that is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        table_name: str = "orderly_once",
+        metadata: MetaData | None = None,
+        cluster: str = "",
+        generation: int = 0,
+        redact: bool = False,
+    ) -> None:
+        self._naming = Naming(cluster, generation, redact)
+        self.metadata = MetaData() if metadata is None else metadata
+        self.table = _table(table_name, self.metadata)
+
+    def apply(self, connection: Connection, message: ReceivedMessage, context: Owner) -> Verdict:
+        """Note in the connection's transaction that the message is applied, if it is to be.
+
+        Have the effect in the same transaction, if and only if the result is true. A false one
+        means that the effect is there: acknowledge. Both errors roll the transaction back where
+        it is a `with engine.begin()` around the call, and acknowledge nothing.
+
+        Args:
+            connection: in a transaction of any isolation level, not in AUTOCOMMIT. Of a Session:
+                `session.connection()`.
+            message: of a batch one after another, in their order.
+            context: of the handler's call.
+
+        Returns:
+            APPLY; or REPEAT, DUPLICATE, each with an event.
+
+        Raises:
+            LockLost: a later owner has been at work on the key (STALE_OWNER).
+            QueueRecreated: the topic was deleted and made anew (RECREATED).
+            ConfigError: another database, AUTOCOMMIT, or a key that cannot be stored.
+            sqlalchemy.exc.SQLAlchemyError: the database's failure; the message comes again.
+        """
+        _check_dialect(connection)
+        place, came = self._naming.place(message, context), arrival(message, context)
+        while True:
+            row = self._locked(connection, place)
+            _check_transaction(connection)
+            verdict, new = decide(row, came)
+            if new == row or self._written(connection, place, new, fresh=row is None):
+                break
+        found = (new.offset, new.token) if row is None else (row.offset, row.token)
+        tell(verdict, place, message, came.token, found)
+        return verdict
+
+    async def apply_async(
+        self, connection: AsyncConnection, message: ReceivedMessage, context: Owner
+    ) -> Verdict:
+        """The same as `apply`, on an AsyncConnection."""
+        return await connection.run_sync(self.apply, message, context)
+
+    def _locked(self, connection: Connection, place: Place) -> Row | None:
+        """Read the row and keep others from writing it until the transaction ends."""
+        table, at = self.table, self._at(place)
+        if connection.dialect.name == "sqlite":
+            # It has no lock of a row. A write, of no row even, takes the lock of the database: what
+            # is read after it is true until the end, however the transaction was begun.
+            lock = update(table).where(at).values(queue_offset=table.c.queue_offset)
+            connection.execute(lock)
+        columns = (table.c.queue_offset, table.c.token, table.c.stored_at, table.c.recent)
+        found = connection.execute(select(*columns).where(at).with_for_update()).one_or_none()
+        if found is None:
+            return None
+        return Row(found[0], found[1], found[2], tuple(found[3].split()))
+
+    def _written(self, connection: Connection, place: Place, row: Row, *, fresh: bool) -> bool:
+        """Store the row; False if it was to be a new one and somebody else made it meanwhile."""
+        values = {
+            "queue_offset": row.offset,
+            "token": row.token,
+            "stored_at": row.stored_at,
+            "recent": " ".join(row.recent),
+        }
+        if not fresh:
+            connection.execute(update(self.table).where(self._at(place)).values(values))
+            return True
+        insert = _INSERT[connection.dialect.name](self.table).on_conflict_do_nothing()
+        inserted = insert.values(_names(place) | values).returning(self.table.c.queue_id)
+        return connection.execute(inserted).first() is not None  # a row count may be unknown
+
+    def _at(self, place: Place) -> ColumnElement[bool]:
+        return and_(*(self.table.c[name] == value for name, value in _names(place).items()))
+
+
+def _names(place: Place) -> dict[str, str | int]:
+    """The primary key's columns."""
+    return {
+        "consumer_group": place.group,
+        "cluster": place.cluster,
+        "topic": place.topic,
+        "broker": place.broker,
+        "queue_id": place.queue_id,
+        "generation": place.generation,
+        "message_key": place.key,
+    }
+
+
+def _table(name: str, metadata: MetaData) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("consumer_group", String(255), primary_key=True),
+        Column("cluster", String(255), primary_key=True),
+        Column("topic", String(255), primary_key=True),
+        Column("broker", String(255), primary_key=True),
+        Column("queue_id", Integer, primary_key=True, autoincrement=False),
+        Column("generation", Integer, primary_key=True, autoincrement=False),
+        Column("message_key", String(MAX_KEY + 1), primary_key=True),
+        Column("queue_offset", BigInteger, nullable=False),
+        Column("token", BigInteger),
+        Column("stored_at", BigInteger, nullable=False),
+        Column("recent", Text, nullable=False),
+    )
+
+
+def _check_dialect(connection: Connection) -> None:
+    if connection.dialect.name not in _INSERT:
+        raise ConfigError(
+            f"Once is for PostgreSQL and SQLite, not for {connection.dialect.name}: compare offset"
+            " and token in a statement of your own there"
+        )
+
+
+def _check_transaction(connection: Connection) -> None:
+    """Raise unless a transaction is open. SQLite's drivers open it with the first write only."""
+    drivers: Any = connection.connection
+    if connection.dialect.name == "sqlite":
+        is_open = drivers.driver_connection.in_transaction
+    else:
+        is_open = not drivers.dbapi_connection.autocommit
+    if not is_open:
+        raise ConfigError(
+            "the connection is in AUTOCOMMIT: the effect and the note of it must be one"
+            " transaction; use `with engine.begin() as connection`"
+        )

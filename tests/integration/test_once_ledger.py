@@ -1,0 +1,15 @@
+"""Members are killed, and stopped for longer than their lease: each entry is in the ledger once."""
+
+from tests.support.consuming import unique
+from tests.support.databases import postgresql
+from tests.support.ledger_rounds import LedgerRounds
+
+
+def test_balances_equal_the_oracles_whoever_was_killed_or_stopped(orderly_broker):
+    with postgresql() as url, LedgerRounds(url, unique("group"), unique("topic")) as rounds:
+        rounds.strike()
+        rounds.settle()
+        report = rounds.report()
+    assert report["ok"], report
+    assert report["repeat"] > 0, "nothing came again, so nothing was shown"
+    assert report["duplicate"] > 0

@@ -1,0 +1,115 @@
+"""Once each, in order, whatever comes again, twice or too late."""
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from orderly.once.rule import RECENT, Arrival, Row, Verdict, decide
+
+
+def came(offset, token=5, stored_at=None, message_id=None):
+    return Arrival(
+        offset, token, 1000 + offset if stored_at is None else stored_at, message_id or f"m{offset}"
+    )
+
+
+ROW = Row(10, 5, 1010, ("m9", "m10"))
+
+
+def test_the_first_message_of_a_key_is_applied_and_noted():
+    assert decide(None, came(0)) == (Verdict.APPLY, Row(0, 5, 1000, ("m0",)))
+
+
+def test_the_next_one_is_applied_gaps_or_not():
+    assert decide(ROW, came(14)) == (Verdict.APPLY, Row(14, 5, 1014, ("m9", "m10", "m14")))
+
+
+def test_what_was_applied_is_a_repeat():
+    assert decide(ROW, came(10)) == (Verdict.REPEAT, ROW)
+    assert decide(ROW, came(3)) == (Verdict.REPEAT, ROW)
+
+
+def test_a_repeat_by_a_new_owner_keeps_the_former_one_out_at_once():
+    verdict, row = decide(ROW, came(10, token=6))
+    assert (verdict, row) == (Verdict.REPEAT, Row(10, 6, 1010, ROW.recent))
+    assert decide(row, came(11, token=5))[0] is Verdict.STALE_OWNER
+
+
+def test_a_former_owner_is_told_so_whatever_it_brings():
+    for offset in (3, 10, 11):
+        assert decide(ROW, came(offset, token=4)) == (Verdict.STALE_OWNER, ROW)
+
+
+def test_a_producers_retry_is_a_duplicate_and_its_offset_counts():
+    assert decide(ROW, came(11, message_id="m10")) == (
+        Verdict.DUPLICATE,
+        Row(11, 5, 1011, ("m9", "m10")),
+    )
+
+
+def test_messages_without_an_id_are_told_apart_by_offsets():
+    row = decide(None, Arrival(4, 5, 1004, None))[1]
+    assert row.recent == ()
+    assert decide(row, Arrival(4, 5, 1004, None))[0] is Verdict.REPEAT
+    assert decide(row, Arrival(5, 5, 1005, None))[0] is Verdict.APPLY
+
+
+def test_a_later_message_at_a_lower_offset_is_of_a_queue_made_anew():
+    assert decide(ROW, came(2, stored_at=5000, message_id="new")) == (Verdict.RECREATED, ROW)
+    assert decide(ROW, came(2, stored_at=5000, message_id="m9"))[0] is Verdict.REPEAT
+
+
+def test_a_clock_that_was_set_back_is_no_queue_made_anew():
+    row = decide(decide(None, came(1, stored_at=9000))[1], came(2, stored_at=1000))[1]
+    for index in range(3, 3 + RECENT):
+        row = decide(row, came(index, stored_at=1000 + index))[1]
+    assert decide(row, came(1, stored_at=9000))[0] is Verdict.REPEAT
+
+
+def test_a_row_keeps_the_last_ids_only():
+    row = None
+    for offset in range(RECENT + 2):
+        row = decide(row, came(offset))[1]
+    assert row.recent == tuple(f"m{offset}" for offset in range(2, RECENT + 2))
+
+
+def test_without_tokens_offsets_decide_and_the_token_stays():
+    assert decide(ROW, came(10, token=None))[0] is Verdict.REPEAT
+    verdict, row = decide(ROW, came(11, token=None))
+    assert (verdict, row.token) == (Verdict.APPLY, 5)
+    assert decide(Row(10, None, 1010), came(11, token=0))[1].token == 0
+
+
+def test_only_apply_is_true():
+    assert [verdict for verdict in Verdict if verdict] == [Verdict.APPLY]
+
+
+@given(st.data())
+def test_every_message_is_applied_once_and_in_order_by_whichever_owner(data):
+    """A log with retries in it; owners with rising tokens read it, each from where it may."""
+    ids = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=30))
+    numbers = [sum(ids[: n + 1]) for n in range(len(ids))]  # a retry follows its original
+    log = [came(n, message_id=f"n{number}") for n, number in enumerate(numbers)]
+    row, applied, owners = None, [], {0: 0}
+    for _ in range(data.draw(st.integers(0, 80))):
+        owner = data.draw(st.sampled_from(sorted(owners)))
+        if data.draw(st.integers(0, 9)) == 0:  # another one takes over, a little behind
+            owner = max(owners) + 1
+            done = -1 if row is None else row.offset
+            owners[owner] = data.draw(st.integers(0, min(done + 1, len(log) - 1)))
+        place = owners[owner]
+        if place == len(log):
+            continue
+        verdict, new = decide(row, Arrival(place, owner, 1000 + place, log[place].message_id))
+        assert new.offset >= (row.offset if row else -1)
+        if verdict is Verdict.STALE_OWNER:
+            assert owner < row.token
+            assert new == row
+            continue
+        assert verdict is not Verdict.RECREATED
+        assert new.token == owner
+        row, owners[owner] = new, place + 1
+        if verdict:
+            applied.append(numbers[place])
+    assert applied == list(dict.fromkeys(numbers))[: len(applied)]
+    assert len(row.recent if row else ()) <= RECENT
+    assert row is None or set(applied) == set(numbers[: row.offset + 1])
