@@ -90,6 +90,9 @@ class Ledger:
             rows = [{"id": account, "balance": 0} for account in ACCOUNTS]
             db.execute(sa.insert(_accounts), rows)
 
+    def close(self):
+        self._engine.dispose()
+
     def balances(self):
         with self._engine.connect() as db:
             return dict(map(tuple, db.execute(sa.select(_accounts))))

@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-from functools import partial
 
 from orderly import Client
 from orderly.testing.ports import free_port
@@ -39,22 +38,22 @@ class LedgerRounds:
     """
 
     def __init__(self, url, group, topic, seed=1):
-        self.ledger = Ledger(url)
-        self._chance, self._ends = random.Random(seed), contextlib.ExitStack()
-        self._proxy, broker = self._ends.enter_context(proxied_broker())
-        self._namesrv, self._topic = broker.namesrv, topic
-        self.books = Bookkeeper(broker.namesrv, topic, seed)
-        with Client(namesrv=broker.namesrv) as client:
-            client.admin.create_topic(topic, QUEUES)
-        where = (broker.namesrv, group, topic)
-        self._start = partial(LedgerMember, *where, lease=SHORT, more=(f"--ledger={url}",))
-        self._members = []
+        self._url, self._group, self._topic, self._seed = url, group, topic, seed
+        self._chance, self._members = random.Random(seed), []
 
     def __enter__(self):
-        for _ in range(MEMBERS):
-            self._join()
-        self.books.start()
-        self._ends.callback(self.books.finish)
+        with contextlib.ExitStack() as self._ends:
+            self.ledger = self._ends.enter_context(contextlib.closing(Ledger(self._url)))
+            self._proxy, broker = self._ends.enter_context(proxied_broker())
+            self._namesrv = broker.namesrv
+            with Client(namesrv=self._namesrv) as client:
+                client.admin.create_topic(self._topic, QUEUES)
+            for _ in range(MEMBERS):
+                self._join()
+            self.books = Bookkeeper(self._namesrv, self._topic, self._seed)
+            self.books.start()
+            self._ends.callback(self.books.finish)
+            self._ends = self._ends.pop_all()
         return self
 
     def __exit__(self, *_):
@@ -111,7 +110,13 @@ class LedgerRounds:
             return sum(client.brokers.max_offset(queue) for queue in queues)
 
     def _join(self):
-        member = self._start()
+        member = LedgerMember(
+            self._namesrv,
+            self._group,
+            self._topic,
+            lease=SHORT,
+            more=(f"--ledger={self._url}",),
+        )
         self._ends.callback(member.close)
         self._members.append(member)
 
