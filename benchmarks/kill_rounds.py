@@ -50,7 +50,7 @@ class Processes:
     def __init__(self, start, count):
         self._start = start
         self.live = [start() for _ in range(count)]
-        self.dead, self._stops = [], []
+        self.dead, self._resumed = [], []
 
     @property
     def everybody(self):
@@ -83,16 +83,19 @@ class Processes:
         resumed = time.monotonic()
         zombie.resume()
         eventually(lambda: set(zombie.lost[lost:]) >= queues, within=WITHIN)
-        self._stops.append((zombie, stopped, resumed))
+        self._resumed.append((zombie, resumed))
         return seconds
 
     def in_hand(self):
-        """What zombies had in hand while they were stopped, beside the new owners."""
+        """What zombies had in hand while they were stopped, beside the new owners.
+
+        Asked at the end: a zombie tells of it some time after it tells what it lost.
+        """
         return [
             event
-            for zombie, stopped, resumed in self._stops
+            for zombie, resumed in self._resumed
             for event in list(zombie.events)
-            if event.started < stopped and event.ended > resumed
+            if event.started < resumed < event.ended
         ]
 
     def events(self):

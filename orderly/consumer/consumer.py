@@ -14,17 +14,17 @@ from typing import Self
 from orderly.client import Client
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
 from orderly.consumer.aside import aside
-from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.insight import held_queues
 from orderly.consumer.life import Life, State
-from orderly.consumer.local_offsets import LocalOffsets
 from orderly.consumer.loops import Loops
-from orderly.consumer.perform import broadcasting_performer, performer
+from orderly.consumer.owning.local_offsets import LocalOffsets
+from orderly.consumer.owning.perform import broadcasting_performer, performer
+from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.preflight import check_filter, check_readable
 from orderly.consumer.session import Session, now, sharding_key
-from orderly.consumer.state_topics import StateTopics
-from orderly.consumer.statistics import TopicStatistics
+from orderly.consumer.telling.health import Health
+from orderly.consumer.telling.insight import held_queues
+from orderly.consumer.telling.statistics import TopicStatistics
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import wrap

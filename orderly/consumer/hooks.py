@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orderly.consumer.statistics import ReturnType
+from orderly.consumer.telling.statistics import ReturnType
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.context import ConsumeContext

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from orderly.client.peer_requests import GroupAnswers
-from orderly.consumer.local_offsets import LocalOffsets
 from orderly.consumer.loops import Loops
+from orderly.consumer.owning.local_offsets import LocalOffsets
+from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.preflight import check_start
 from orderly.consumer.session import Session, now
-from orderly.consumer.state_topics import StateTopics
 from orderly.errors import LifecycleError
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription

@@ -8,21 +8,21 @@ import threading
 from collections.abc import Callable
 
 from orderly.config import is_async
-from orderly.consumer.calling import Caller
 from orderly.consumer.company import Company
 from orderly.consumer.control import Control
-from orderly.consumer.coroutines import Coroutines
-from orderly.consumer.direct import DirectConsumption
-from orderly.consumer.insight import Insight
-from orderly.consumer.lock_keeper import LockKeeper
-from orderly.consumer.offset_saver import OffsetSaver
+from orderly.consumer.handling.calling import Caller
+from orderly.consumer.handling.coroutines import Coroutines
+from orderly.consumer.handling.direct import DirectConsumption
+from orderly.consumer.handling.worker import Worker
+from orderly.consumer.owning.lock_keeper import LockKeeper
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.owning.rebalancer import Rebalancer
+from orderly.consumer.owning.releasing import Releaser
+from orderly.consumer.owning.state_topics import StateTopics
+from orderly.consumer.owning.taking import Taker
 from orderly.consumer.puller import Puller
-from orderly.consumer.rebalancer import Rebalancer
-from orderly.consumer.releasing import Releaser
 from orderly.consumer.session import Held, Session, now
-from orderly.consumer.state_topics import StateTopics
-from orderly.consumer.taking import Taker
-from orderly.consumer.worker import Worker
+from orderly.consumer.telling.insight import Insight
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.drop import Drop

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Self
 
-from orderly.consumer.health import Health
+from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
 from orderly.log import get_logger
 

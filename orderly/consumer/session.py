@@ -11,14 +11,14 @@ from typing import Any
 from orderly.client import Client
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.statistics import Statistics
+from orderly.consumer.telling.statistics import Statistics
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state_memory import Memory
+from orderly.ordering.state.memory import Memory
 from orderly.protocol.heartbeat import Subscription
 
 # The system's monotonic clock; CLOCK_BOOTTIME also counts the time a machine was suspended, in

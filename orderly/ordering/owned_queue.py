@@ -15,12 +15,12 @@ from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.drop import NOT_OURS, Drop
-from orderly.ordering.fence import Fence
 from orderly.ordering.lane import Batch
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
 from orderly.ordering.results import Disposition
-from orderly.ordering.runs import Runs, above, contains, finished_runs, union
+from orderly.ordering.state.fence import Fence
+from orderly.ordering.state.runs import Runs, above, contains, finished_runs, union
 from orderly.ordering.window import Gate, Window
 
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)

@@ -14,7 +14,7 @@ from orderly.errors import (
     RemotingError,
 )
 from orderly.model import MessageQueue, SendResult
-from orderly.ordering.batch import Batch, Verdict
+from orderly.ordering.sending.batch import Batch, Verdict
 from orderly.producer.pending import PendingSend
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.command import RemotingCommand, request

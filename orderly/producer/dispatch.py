@@ -11,7 +11,7 @@ from orderly.client import Client
 from orderly.config import ProducerConfig, check_seconds
 from orderly.errors import LifecycleError
 from orderly.model import Message, MessageQueue, SendResult
-from orderly.ordering.batch import OutboxRules
+from orderly.ordering.sending.batch import OutboxRules
 from orderly.producer.commands import send_command
 from orderly.producer.completion import in_callback
 from orderly.producer.message_ids import MessageIds

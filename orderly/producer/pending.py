@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage
 from orderly.model import Message, SendResult
-from orderly.ordering.batch import Entry
+from orderly.ordering.sending.batch import Entry
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties

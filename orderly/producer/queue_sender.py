@@ -17,8 +17,8 @@ from orderly.client import Client
 from orderly.client.sending import Stored
 from orderly.errors import LifecycleError, OrderlyError, RequestTimeout
 from orderly.model import MessageQueue
-from orderly.ordering.batch import Batch, OutboxRules
-from orderly.ordering.outbox import Failed, Outbox
+from orderly.ordering.sending.batch import Batch, OutboxRules
+from orderly.ordering.sending.outbox import Failed, Outbox
 from orderly.producer.commands import results_of, send_command, verdict_on
 from orderly.producer.completion import fail, succeed
 from orderly.producer.pending import PendingSend

@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from orderly.consumer.state_topics import StateTopics
+from orderly.consumer.owning.state_topics import StateTopics
 from orderly.errors import ConfigError
-from orderly.ordering.state_topic import state_topic
+from orderly.ordering.state.topic import state_topic
 from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage, to_ext
 from tests.support.operator import broker_setting, set_topic

@@ -1,8 +1,8 @@
 """Defects of starts, pulls, handlers' results and offsets, as `mutations` lists them."""
 
-from orderly.consumer import taking
-from orderly.consumer.dead_letters import DeadLetters
-from orderly.consumer.finishing import Finisher
+from orderly.consumer.handling.dead_letters import DeadLetters
+from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.owning import taking
 from orderly.consumer.puller import Puller
 from orderly.errors import OrderlyError
 from orderly.ordering import handover

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from orderly import MessageQueue
 from orderly.errors import ProtocolError
-from orderly.ordering.state_topic import state_topic
+from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
 from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record
 from tests.simulation.truth import GROUP, TOPIC, Broken

@@ -2,14 +2,14 @@
 
 from unittest import mock
 
-from orderly.consumer import lock_keeper, offset_saver, renewing, taking
-from orderly.consumer.releasing import Releaser
+from orderly.consumer.owning import lock_keeper, offset_saver, renewing, taking
+from orderly.consumer.owning.releasing import Releaser
 from orderly.consumer.session import now
 from orderly.ordering.calls import LockQueues, UnlockQueues
-from orderly.ordering.committing import commit
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.state.committing import commit
 
 
 def trust_a_lock_for_ever(set_):

@@ -46,6 +46,7 @@ def _finished_ahead(cast):
         "messages": 20,
         "keys": rng.choice([3, 8]),
         "handling": rng.choice([0.0, 0.01, 0.5]),
+        "settings": {"order": "key", "commit_interval": rng.choice([5.0, 5.0, 0.3])},
     }
 
 

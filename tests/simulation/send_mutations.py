@@ -1,7 +1,7 @@
 """Defects of the sending side, as `mutations` lists them."""
 
-from orderly.ordering.batch import Verdict
-from orderly.ordering.outbox import Outbox
+from orderly.ordering.sending.batch import Verdict
+from orderly.ordering.sending.outbox import Outbox
 from orderly.producer import queue_sender
 
 

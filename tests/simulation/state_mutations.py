@@ -1,16 +1,16 @@
 """Defects of state records, take-overs and the fence, as `mutations` lists them."""
 
-from orderly.consumer import offset_saver
+from orderly.consumer.owning import offset_saver
 from orderly.errors import LockLost
-from orderly.ordering import committing, inheritance
 from orderly.ordering.calls import QueryOffset, SaveOffset, UnlockQueues
-from orderly.ordering.fence import Fence
-from orderly.ordering.inheritance import Resumed
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.runs import above, difference, finished_runs, union
-from orderly.ordering.state_history import History
-from orderly.ordering.state_memory import Memory
+from orderly.ordering.state import committing, inheritance
+from orderly.ordering.state.fence import Fence
+from orderly.ordering.state.history import History
+from orderly.ordering.state.inheritance import Resumed
+from orderly.ordering.state.memory import Memory
+from orderly.ordering.state.runs import above, difference, finished_runs, union
 from orderly.protocol.state_record import Confirm
 
 
@@ -70,7 +70,7 @@ def write_changes_only(set_):
 def commit_before_the_record(set_):
     """The offset is committed first, then what is finished ahead of it is written down."""
 
-    def commit(queue, progress, fence, memory, *, closing=False):
+    def commit(queue, progress, fence, memory, *, closing=False, refresh=False):
         stored = yield QueryOffset(queue)
         if not fence.explains(stored):
             raise LockLost("somebody else's progress")
@@ -80,7 +80,8 @@ def commit_before_the_record(set_):
             yield SaveOffset(queue, progress.offset)
             fence.note(progress.offset)
         if memory is not None:
-            yield from memory.remember(progress.offset, before, progress.finished, closed=closing)
+            options = {"closed": closing, "refresh": refresh}
+            yield from memory.remember(progress.offset, before, progress.finished, **options)
 
     set_(offset_saver, "commit", commit)
     set_(committing, "commit", commit)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import orderly.client.client as client_module
 from orderly import log
-from orderly.consumer import rebalancer
+from orderly.consumer.owning import rebalancer
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender

@@ -42,9 +42,10 @@ class LedgerRounds:
         self._chance, self._members = random.Random(seed), []
 
     def __enter__(self):
-        with contextlib.ExitStack() as self._ends:
-            self.ledger = self._ends.enter_context(contextlib.closing(Ledger(self._url)))
-            self._proxy, broker = self._ends.enter_context(proxied_broker())
+        with contextlib.ExitStack() as ends:
+            self._ends = ends  # what is started is ended, also if the start fails
+            self.ledger = ends.enter_context(contextlib.closing(Ledger(self._url)))
+            self._proxy, broker = ends.enter_context(proxied_broker())
             self._namesrv = broker.namesrv
             with Client(namesrv=self._namesrv) as client:
                 client.admin.create_topic(self._topic, QUEUES)
@@ -52,8 +53,8 @@ class LedgerRounds:
                 self._join()
             self.books = Bookkeeper(self._namesrv, self._topic, self._seed)
             self.books.start()
-            self._ends.callback(self.books.finish)
-            self._ends = self._ends.pop_all()
+            ends.callback(self.books.finish)
+            self._ends = ends.pop_all()
         return self
 
     def __exit__(self, *_):

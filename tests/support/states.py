@@ -2,7 +2,7 @@
 
 from orderly.client.pulling import PullQuery, PullStatus
 from orderly.model import MessageQueue
-from orderly.ordering.state_topic import state_topic
+from orderly.ordering.state.topic import state_topic
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.state_record import Entry, decode_record
 

@@ -6,13 +6,13 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.offset_saver import OffsetSaver
-from orderly.consumer.perform import performer
-from orderly.consumer.rebalancer import Rebalancer
-from orderly.consumer.releasing import Releaser
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.owning.perform import performer
+from orderly.consumer.owning.rebalancer import Rebalancer
+from orderly.consumer.owning.releasing import Releaser
+from orderly.consumer.owning.taking import Taker
+from orderly.consumer.owning.tenure import QueueTenure
 from orderly.consumer.session import Session, now
-from orderly.consumer.taking import Taker
-from orderly.consumer.tenure import QueueTenure
 from orderly.errors import OrderlyError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.ordering.allocation import averagely

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.calling import Caller
 from orderly.consumer.control import Control
-from orderly.consumer.dead_letters import DeadLetters
-from orderly.consumer.direct_call import DirectCall
-from orderly.consumer.offset_saver import OffsetSaver
-from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.handling.calling import Caller
+from orderly.consumer.handling.dead_letters import DeadLetters
+from orderly.consumer.handling.direct_call import DirectCall
+from orderly.consumer.handling.worker import Worker
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.owning.rebalancer import Rebalancer
+from orderly.consumer.owning.taking import Taker
 from orderly.consumer.session import now
-from orderly.consumer.taking import Taker
-from orderly.consumer.worker import Worker
 from orderly.errors import RequestTimeout
 from orderly.ordering.allocation import averagely
 from orderly.ordering.context import ConsumeContext

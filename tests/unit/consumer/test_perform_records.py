@@ -7,7 +7,7 @@ import pytest
 
 from orderly import Client
 from orderly.client.pulling import PullQuery
-from orderly.consumer.perform import performer
+from orderly.consumer.owning.perform import performer
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead

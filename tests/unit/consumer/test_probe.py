@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.consumer import probe as module
-from orderly.consumer.health import Health
 from orderly.consumer.probe import Probe
+from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
 from tests.support.waiting import eventually
 

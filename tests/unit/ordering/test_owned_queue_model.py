@@ -20,7 +20,7 @@ from orderly.ordering.drop import NOT_OURS, Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
-from orderly.ordering.runs import finished_runs
+from orderly.ordering.state.runs import finished_runs
 from orderly.ordering.window import Gate
 from tests.support.messages import QUEUE, message
 

@@ -20,10 +20,10 @@ from hypothesis.stateful import (
 )
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
-from orderly.ordering import state_memory
 from orderly.ordering.calls import AppendRecord, LockQueues, QueryOffset, SaveOffset, UnlockQueues
-from orderly.ordering.inheritance import take_over
-from orderly.ordering.runs import finished_runs
+from orderly.ordering.state import memory as state_memory
+from orderly.ordering.state.inheritance import take_over
+from orderly.ordering.state.runs import finished_runs
 from orderly.protocol.state_record import Confirm, decode_record
 from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
 

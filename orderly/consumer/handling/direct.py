@@ -1,0 +1,91 @@
+"""Consuming one message by hand, as an administrator asks for it.
+
+`mqadmin queryMsgByUniqueKey` and `queryMsgById` ask so, given a group (-g) and a member (-d).
+Refused unless the configuration allows it: the message is consumed out of its turn. It runs in the
+lane of its queue, or its key, so never beside the handler, and changes neither cache nor offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from orderly.consumer.handling.calling import Called
+from orderly.consumer.handling.direct_call import DirectCall
+from orderly.consumer.hooks import Consumed
+from orderly.consumer.session import Held, Session
+from orderly.consumer.telling.statistics import ReturnType
+from orderly.errors import LifecycleError
+from orderly.model import ReceivedMessage
+from orderly.ordering.results import ConsumeResult
+from orderly.protocol.direct_result import DirectOutcome, DirectResult
+
+_PATIENCE = 9.0  # seconds; the broker itself waits for 10
+
+_OUTCOMES = {
+    ConsumeResult.SUCCESS: DirectOutcome.SUCCESS,
+    ConsumeResult.SUSPEND: DirectOutcome.LATER,
+    ConsumeResult.COMMIT: DirectOutcome.COMMIT,
+    ConsumeResult.ROLLBACK: DirectOutcome.ROLLBACK,
+}
+
+
+class DirectConsumption:
+    """Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        ready: called when a queue has something to run.
+    """
+
+    def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
+        self._session = session
+        self._ready = ready
+
+    def consume(self, message: ReceivedMessage) -> DirectResult | None:
+        """Run the handler on `message` and wait for it; None: not allowed here.
+
+        Raises:
+            LifecycleError: the message's queue is not held by this member.
+            TimeoutError: its lane did not get to it in time.
+        """
+        if not self._session.config.allow_direct_consume:
+            return None
+        held = self._session.find(message.queue)
+        if held is None:
+            raise LifecycleError(
+                f"{message.queue} is not held by this member; ask the member that holds it"
+            )
+        held.log.warning("a message is consumed by hand", offset=message.queue_offset)
+        named = replace(message, namespace=self._session.client.config.namespace)
+        call = DirectCall(named)
+        key = self._session.key(named) if held.owned.by_key else None
+        with held.lock:
+            held.owned.send_errand(key, call)
+        self._ready(held)
+        try:
+            return _result(call.wait(_PATIENCE))
+        except TimeoutError as error:
+            if held.owned.dropped is None:
+                raise
+            raise LifecycleError(f"{held.queue} was given up meanwhile") from error
+
+
+def _result(called: Called) -> DirectResult:
+    consumed = called.consumed
+    return DirectResult(
+        _outcome(called), called.context.auto_commit, _remark(consumed), consumed.seconds
+    )
+
+
+def _outcome(called: Called) -> DirectOutcome:
+    consumed = called.consumed
+    if consumed.kind is ReturnType.EXCEPTION:
+        return DirectOutcome.THROW_EXCEPTION
+    if called.result is not None:
+        return _OUTCOMES[called.result]
+    return DirectOutcome.RETURN_NULL if consumed.answer is None else DirectOutcome.LATER
+
+
+def _remark(consumed: Consumed) -> str:
+    return repr(consumed.answer)[:200] if consumed.kind is ReturnType.EXCEPTION else ""

@@ -1,0 +1,79 @@
+"""What becomes of a batch once its handler has answered: dead letters, the offset, a suspension."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+from orderly.consumer.handling.calling import Called
+from orderly.consumer.handling.dead_letters import DeadLetters
+from orderly.consumer.session import Held, Session, now
+from orderly.log import where
+from orderly.ordering.backoff import backoff
+from orderly.ordering.lane import Batch
+from orderly.ordering.results import ALL_FINISHED, Disposition
+
+_EARLY = 0.005  # seconds: a timer on another clock may ring that early, and it rings once
+
+
+class Finisher:
+    """Applies results. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        ready: called when a queue has something to hand out again.
+    """
+
+    def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
+        self._session = session
+        self._ready = ready
+        self._dead_letters = DeadLetters(session)
+
+    def blocks(self, batch: Batch, called: Called) -> bool:
+        """Whether `finish` will ask a broker, and so take a while."""
+        failed = called.effect.disposition is Disposition.PUT_BACK
+        return failed and self._dead_letters.has_work(batch.messages, called.context)
+
+    def finish(self, held: Held, batch: Batch, called: Called) -> None:
+        """Apply the answer; a suspended lane is woken later, without a thread meanwhile."""
+        effect, context = called.effect, called.context
+        finished: frozenset[int] = frozenset()
+        if effect.disposition is Disposition.PUT_BACK:
+            finished = self._dead_letters.bury(held, batch.messages, context)
+            left = {message.queue_offset for message in batch.messages} - finished
+            if finished and left <= context.untried:
+                effect = ALL_FINISHED
+        wait = self._wait(held, batch, called) if effect.suspend else None
+        with held.lock:
+            held.owned.finish(
+                batch,
+                effect.disposition,
+                now(),
+                finished=finished,
+                untried=context.untried,
+                wait=wait,
+            )
+            going_on = held.owned.dropped is None
+        if wait is None:
+            return
+        if going_on:
+            self._session.client.schedule.after(wait, partial(self._wake, held))
+        at = where(self._session.group, held.queue, batch.messages[0])
+        event = "key suspended" if held.owned.by_key else "queue suspended"
+        held.log.info(event, **at, seconds=round(wait, 3))
+
+    def _wake(self, held: Held) -> None:
+        with held.lock:
+            held.owned.wake(now() + _EARLY)
+        self._ready(held)
+
+    def _wait(self, held: Held, batch: Batch, called: Called) -> float:
+        """Seconds: as the answer asks; else by key longer each time, by queue always the same."""
+        config = self._session.config
+        if called.wait is not None:
+            return called.wait
+        if not held.owned.by_key:
+            return config.suspend
+        failures = batch.messages[0].reconsume_times + 1
+        return backoff(failures, config.suspend, config.max_suspend, random.random())  # noqa: S311

@@ -1,0 +1,110 @@
+"""Runs the messages of held queues through the handler, on threads.
+
+A run belongs to one queue and takes one batch after another, each from the lane that has waited
+longest. With order by queue there is one run of a queue at a time, with order by key as many as
+have something to do; no thread ever waits for a queue or a key. Java:
+ConsumeMessageOrderlyService.ConsumeRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from orderly.consumer.handling.calling import Caller
+from orderly.consumer.handling.direct_call import DirectCall
+from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.handling.pool import WorkerPool
+from orderly.consumer.session import Held, Session, now
+from orderly.ordering.lane import Batch
+
+MAX_RUN = 60.0  # seconds a run may go on while nobody waits for its thread (as Java)
+FAIR_RUN = 0.1  # seconds it may go on once another queue waits for a thread
+YIELD = 0.01  # seconds until a run that yielded is resumed (as Java)
+
+
+class Worker:
+    """Feeds a handler that blocks. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        caller: calls the user's handler.
+        reopened: called after a batch, when there is something to pull again.
+    """
+
+    def __init__(self, session: Session, caller: Caller, reopened: Callable[[Held], None]) -> None:
+        config = session.config
+        self._session = session
+        self._caller = caller
+        self._reopened = reopened
+        self._finisher = Finisher(session, self.ready)
+        self.pool = WorkerPool(session.group, config.min_workers, config.concurrency)
+
+    def ready(self, held: Held) -> None:
+        """Start a run of a queue that has something to hand out, unless enough are under way."""
+        with held.lock:
+            claimed = held.owned.request_run()
+        if claimed:
+            self._submit(held)
+
+    def interrupt(self, held: Held) -> None:
+        """The queue is lost: a thread cannot be stopped, its handler may look at `context.lost`."""
+
+    def close(self) -> None:
+        """Let running handlers end; start no more. Does not wait."""
+        self.pool.close()
+
+    @property
+    def inside(self) -> bool:
+        """True on a thread that runs handlers."""
+        return self.pool.inside
+
+    def _submit(self, held: Held) -> None:
+        self.pool.submit(partial(self._run, held))
+
+    def _run(self, held: Held) -> None:
+        with held.lock:
+            held.owned.begin_run()
+        started, batch = now(), None
+        try:
+            while (batch := self._take(held)) is not None:
+                self._work(held, batch)
+                if held.owned.wants_bodies:
+                    self._reopened(held)
+                if self._must_yield(started) and held.owned.dropped is None:
+                    self._session.client.schedule.after(YIELD, partial(self._submit, held))
+                    return
+        except BaseException:
+            # Not the handler's failure but ours, or the logging's: the lane must not stand still.
+            with held.lock:
+                held.owned.abort(batch)
+            again = partial(self.ready, held)
+            self._session.client.schedule.after(self._session.config.suspend, again)
+            raise
+        if held.owned.dropped is not None:
+            self._session.attention()
+        elif held.owned.stuck_full:
+            held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
+
+    def _take(self, held: Held) -> Batch | None:
+        with held.lock:
+            batch = held.owned.take(self._session.config.batch_size, now())
+            another = batch is not None and held.owned.request_run()
+        if another:
+            self._submit(held)
+        return batch
+
+    def _work(self, held: Held, batch: Batch) -> None:
+        errand = batch.errand
+        if isinstance(errand, DirectCall):
+            if errand.wanted:
+                errand.answer(self._caller.call(held, (errand.message,), batch.key))
+            with held.lock:
+                held.owned.give_back(batch)
+        else:
+            called = self._caller.call(held, batch.messages, batch.key)
+            self._finisher.finish(held, batch, called)
+
+    def _must_yield(self, started: float) -> bool:
+        ran = now() - started
+        return ran >= MAX_RUN or (ran >= FAIR_RUN and self.pool.crowded)

@@ -1,0 +1,167 @@
+"""Commits the offsets of held queues to the broker, every 5 s and when a queue is handed on.
+
+Only offsets go through here that the lease still covers, right after a renewal, and after the
+broker's offset was compared with what we wrote: the broker itself would accept a commit from
+anybody, so the fence is ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+
+from orderly.consumer.owning.renewing import announce_loss, renew
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import LockLost, OrderlyError, RemotingError
+from orderly.model import MessageQueue
+from orderly.ordering.drop import Drop
+from orderly.ordering.state.committing import Progress, commit, hand_on
+
+REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+_TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
+
+
+class OffsetSaver:
+    """Saves offsets. Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def save_all(self, deadline: float = math.inf) -> None:
+        """Save what is unsaved; a failure is logged and tried again in the next round.
+
+        A broker that does not answer is asked once a round, so that it does not hold up the others.
+
+        Args:
+            deadline: after it no further queue is begun (seconds, `session.now`).
+        """
+        if self._session.store_together is not None:
+            self._save_together(self._session.store_together)
+            return
+        unsaved: dict[str, list[Held]] = {}
+        for held in self._session.held():
+            if self._progress(held) is not None:
+                unsaved.setdefault(held.queue.broker_name, []).append(held)
+        for holds in unsaved.values():
+            self._save_of_broker(holds, deadline)
+
+    def save(self, held: Held) -> None:
+        """Save one queue's offset; a failure is logged, and tried again in the next round."""
+        if self._session.store_together is None and self._progress(held) is not None:
+            self._save_of_broker([held], math.inf)
+
+    def _save_of_broker(self, holds: Sequence[Held], deadline: float) -> None:
+        if now() >= deadline:
+            return
+        try:
+            with self._session.locking:
+                renew(self._session, holds)
+        except OrderlyError as error:
+            log, broker = self._session.log, holds[0].queue.broker_name
+            log.warning("offsets not saved; it is tried again", broker=broker, error=str(error))
+            return
+        for held in holds:
+            if now() >= deadline or not self._saved(held):
+                return
+
+    def _saved(self, held: Held) -> bool:
+        """Save one queue's offset; returns whether its broker answers."""
+        try:
+            with held.saving:
+                progress = self._progress(held)
+                if progress is not None:
+                    self._commit(held, progress)
+        except LockLost as error:
+            self._fenced(held, error)
+        except OrderlyError as error:
+            held.log.warning("offset not saved; it is tried again", error=str(error))
+            return not isinstance(error, RemotingError)
+        return True
+
+    def _commit(self, held: Held, progress: Progress) -> None:
+        stale = self._stale(held)
+        dialogue = commit(held.queue, progress, held.owned.fence, held.memory, refresh=stale)
+        self._session.converse(dialogue, self._in_time(held))
+        if stale:
+            held.refreshed_at = now()
+
+    def _in_time(self, held: Held) -> Callable[[], None]:
+        """The check before each write: the process may have slept since the lock was renewed."""
+        begun = now()
+
+        def check() -> None:
+            with held.lock:
+                ours = held.owned.may_save(now())
+            if not ours:
+                raise LockLost(f"{held.queue} was lost while its offset was about to be saved")
+            if now() - begun > _TIMELY:
+                raise OrderlyError("the broker's answers came too late to go by them")
+
+        return check
+
+    def _stale(self, held: Held) -> bool:
+        return held.memory is not None and now() - held.refreshed_at >= REFRESH
+
+    def _save_together(self, store: Callable[[dict[MessageQueue, int]], None]) -> None:
+        """Save all offsets with one write, where the write is what costs."""
+        with contextlib.ExitStack() as saving:
+            unsaved: dict[Held, int] = {}
+            for held in self._session.held():
+                saving.enter_context(held.saving)
+                progress = self._progress(held)
+                if progress is not None:
+                    unsaved[held] = progress.offset
+            if not unsaved:
+                return
+            try:
+                store({held.queue: offset for held, offset in unsaved.items()})
+            except OrderlyError as error:
+                self._session.log.warning("offsets not saved; tried again", error=str(error))
+                return
+            for held, offset in unsaved.items():
+                held.owned.fence.note(offset)
+
+    def hand_on(self, held: Held) -> None:
+        """Save the offset of an idle, dropped queue, then give its lock back.
+
+        The caller holds `session.locking`.
+
+        Raises:
+            OrderlyError: a failure that may pass; the queue may still be locked.
+        """
+        with held.saving:
+            progress = self._progress(held, closing=True)
+            if progress is not None:
+                renew(self._session, (held,))
+                progress = self._progress(held, closing=True)
+            with held.lock:
+                ours = held.owned.keeps_lock(now())
+            if ours:
+                dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
+                refusal = self._session.converse(dialogue, self._in_time(held))
+                if refusal is not None:
+                    held.log.error("the offset cannot be saved", error=str(refusal))
+            with held.lock:
+                held.released = ours
+                held.owned.drop(Drop.LOST)  # unlocked: whoever waited for `saving` saves no more
+
+    def _progress(self, held: Held, *, closing: bool = False) -> Progress | None:
+        """What is to be saved, or None: nothing new, or not ours to save."""
+        with held.lock:
+            owned = held.owned
+            if not owned.may_save(now()):
+                return None
+            progress = Progress(owned.offset, owned.finished_ahead)
+        written = owned.fence.written
+        if progress.offset != written:
+            return progress
+        if held.memory is None:
+            return None
+        due = held.memory.due(progress.offset, written, progress.finished)
+        return progress if closing or due or self._stale(held) else None
+
+    def _fenced(self, held: Held, error: LockLost) -> None:
+        with held.lock:
+            held.owned.drop(Drop.FENCED)
+        announce_loss(self._session, held, str(error))

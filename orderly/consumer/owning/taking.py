@@ -1,0 +1,202 @@
+"""Takes queues over: lock at the broker, find the start, begin to pull. Java: RebalanceImpl.
+
+A queue that another member has locked is left out and tried again in the next round; so is one
+whose start is not certain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from orderly.consumer.owning.state_topics import StateTopics
+from orderly.consumer.owning.tenure import QueueTenure
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import NotAvailableYet, OrderlyError
+from orderly.model import MessageQueue
+from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.flow import queue_limits
+from orderly.ordering.handover import find_start
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.rebalance import by_broker
+from orderly.ordering.start import for_later_queue
+from orderly.ordering.state.inheritance import Inheritance, take_over
+from orderly.protocol.heartbeat import Subscription
+
+_NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this release cannot read
+
+
+class Taker:
+    """Takes queues on the rebalancer's thread.
+
+    Args:
+        session: the consumer's shared state.
+        start_pulling: called for each queue taken.
+        drop_outdated: gives up what is held otherwise than it is subscribed.
+        state_topics: where what is finished ahead is remembered; None: order by queue.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        start_pulling: Callable[[Held], None],
+        drop_outdated: Callable[[], None],
+        state_topics: StateTopics | None = None,
+    ) -> None:
+        self._session = session
+        self._start_pulling = start_pulling
+        self._drop_outdated = drop_outdated
+        self._state_topics = state_topics
+        self._known: dict[str, frozenset[MessageQueue]] = {}
+        self._not_before: dict[MessageQueue, float] = {}
+
+    def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
+        """Note the queues a topic had when it was first looked at; others are later ones."""
+        self._known.setdefault(topic, frozenset(queues))
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Forget what was noted of topics that are no longer subscribed."""
+        for topic in topics:
+            self._known.pop(topic, None)
+
+    def with_state(self, topic: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those of `queues` that may be taken: by key, only where the state can be kept.
+
+        Looked at in every round, so that a state topic that was deleted is made again.
+        """
+        if self._state_topics is None or not self._session.by_key(topic):
+            return frozenset(queues)
+        ready = self._state_topics.ready(queues)
+        return frozenset(q for q in ready if self._not_before.get(q, 0.0) <= now())
+
+    def take(
+        self, queues: tuple[MessageQueue, ...], subscription: Subscription
+    ) -> list[MessageQueue]:
+        """Lock and start `queues`, with one lock request a broker; returns those taken."""
+        taken: list[Held] = []
+        for broker_name, of_broker in by_broker(queues).items():
+            try:
+                taken += self._take(LockQueues(broker_name, of_broker), subscription)
+            except OrderlyError as error:
+                self._session.log.warning("queues not locked", broker=broker_name, error=str(error))
+        if taken:
+            self.split_limits(subscription.topic)
+            self._announce(taken)
+        return [held.queue for held in taken]
+
+    def split_limits(self, topic: str) -> None:
+        """Give the queues held of a topic their share of its limits; a larger one may reopen."""
+        of_topic = [
+            held
+            for held in self._session.held()
+            if held.queue.topic == topic and held.owned.dropped is None
+        ]
+        messages, size = queue_limits(self._session.config, len(of_topic))
+        for held in of_topic:
+            with held.lock:
+                held.owned.limit(messages, size)
+                reopened = held.owned.wants_pull
+            if reopened:
+                self._start_pulling(held)
+
+    def _announce(self, taken: list[Held]) -> None:
+        """Tell the program first: what its hook prepares must be there before a message is."""
+        self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
+        self._drop_outdated()  # what was subscribed otherwise meanwhile
+        for held in taken:
+            self._start_pulling(held)
+
+    def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
+        asked_at = now()
+        granted = self._session.perform(call)
+        refused = [queue.queue_id for queue in call.queues if queue not in granted]
+        if refused:
+            self._session.log.info(
+                "queues still locked by another member",
+                broker=call.broker_name,
+                queue_ids=refused,
+            )
+        if self._session.closing:
+            self._give_back(*granted)
+            return []
+        begun = [
+            self._begin(queue, asked_at, subscription) for queue in call.queues if queue in granted
+        ]
+        return [held for held in begun if held is not None]
+
+    def _begin(
+        self, queue: MessageQueue, asked_at: float, subscription: Subscription
+    ) -> Held | None:
+        try:
+            inherited = self._inherit(queue, asked_at)
+        except OrderlyError as error:
+            # Without a certain start there is no pull; the next round begins anew.
+            self._session.log.warning("start unknown", queue=str(queue), error=str(error))
+            if isinstance(error, NotAvailableYet):
+                self._not_before[queue] = now() + _NEWER_RELEASE
+            inherited = None
+        if inherited is None:
+            self._give_back(queue)
+            return None
+        config, by_key = self._session.config, self._session.by_key(queue.topic)
+        owned = OwnedQueue(
+            queue,
+            inherited.start,
+            Lease(asked_at, math.inf if config.broadcasting else config.lock_trust),
+            max_messages=config.pull_threshold,
+            max_bytes=config.pull_threshold_bytes,
+            by_key=by_key,
+            max_runs=config.concurrency if by_key else 1,
+            max_span=config.max_span,
+            finished=inherited.finished,
+            stored=inherited.stored,
+        )
+        held = self._session.add(owned, subscription, inherited.memory)
+        held.tenure = QueueTenure(self._session, held)
+        self._report(held, inherited)
+        return held
+
+    def _inherit(self, queue: MessageQueue, asked_at: float) -> Inheritance | None:
+        """Where the queue goes on, and what is finished ahead of that; None: it is not ours."""
+        session, position = self._session, self._position(queue)
+
+        def in_time() -> None:
+            if now() - asked_at >= session.config.lock_trust:
+                raise OrderlyError("the queue's lock may have run out by now")
+
+        if self._state_topics is None or not session.by_key(queue.topic):
+            start = session.converse(find_start(queue, position), in_time)
+            return Inheritance(start=start, stored=start)
+        state_queue = self._state_topics.queue_of(queue)
+        dialogue = take_over(queue, state_queue, session.client.client_id, position)
+        return session.converse(dialogue, in_time)
+
+    def _report(self, held: Held, inherited: Inheritance) -> None:
+        token = None if inherited.memory is None else inherited.memory.token
+        ahead = sum(end - start for start, end in inherited.finished)
+        details = {} if token is None else {"token": token, "finished_ahead": ahead}
+        held.log.info("queue assigned", start=inherited.start, **details)
+        if inherited.reset:
+            held.log.warning(
+                "the committed offset was set by somebody else; what was finished ahead of it is"
+                " delivered again",
+                start=inherited.start,
+            )
+        if inherited.damaged:
+            held.log.error(
+                "the queue's state record is damaged; what was finished ahead is delivered again",
+                start=inherited.start,
+            )
+
+    def _position(self, queue: MessageQueue) -> str | datetime:
+        position = self._session.consume_from
+        known = queue in self._known.get(queue.topic, (queue,))
+        return position if known else for_later_queue(position)
+
+    def _give_back(self, *queues: MessageQueue) -> None:
+        with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s
+            for broker_name, of_broker in by_broker(sorted(queues)).items():
+                self._session.perform(UnlockQueues(broker_name, of_broker))

@@ -1,0 +1,56 @@
+"""How long a queue is surely ours, as a handler may ask while it runs."""
+
+from __future__ import annotations
+
+import threading
+
+from orderly.consumer.owning.renewing import renew
+from orderly.consumer.session import Held, Session, now
+from orderly.errors import LockLost
+
+
+class QueueTenure:
+    """The `Tenure` of the handlers of one held queue. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        held: the queue.
+    """
+
+    def __init__(self, session: Session, held: Held) -> None:
+        self._session = session
+        self._held = held
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of this take-over; None with order by queue."""
+        return None if self._held.memory is None else self._held.memory.token
+
+    @property
+    def deadline(self) -> float:
+        """Until when nobody else can own the queue (seconds, CLOCK_BOOTTIME)."""
+        return self._held.owned.lease.ends_at
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set once the queue is no longer ours."""
+        return self._held.lost
+
+    def extend(self) -> float:
+        """Renew the broker's lock now; returns the new deadline.
+
+        Raises:
+            LockLost: the queue is no longer ours.
+            OrderlyError: the broker did not answer; `deadline` is what it was.
+        """
+        if not self._held.lost.is_set():
+            with self._session.locking:
+                renew(self._session, (self._held,))
+        with self._held.lock:
+            ours = self._held.owned.keeps_lock(now())
+        if not ours or self._held.lost.is_set():
+            raise LockLost(
+                f"{self._held.queue} is no longer ours: stop, another member may be working on"
+                " the same key"
+            )
+        return self.deadline

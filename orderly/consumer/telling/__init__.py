@@ -1,0 +1,1 @@
+"""SHELL: what a consumer says of itself: explanations, health, statistics, a probe."""

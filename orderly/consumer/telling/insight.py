@@ -1,0 +1,205 @@
+"""What a consumer says of itself: why each queue is where it is, its health, its running info."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from importlib.metadata import version
+
+from orderly.consumer.company import Company
+from orderly.consumer.session import Held, Session, now
+from orderly.consumer.telling.health import Health, QueueHealth
+from orderly.model import MessageQueue
+from orderly.namespace import is_retry_topic
+from orderly.ordering.explain import Explanation, Why, explain
+from orderly.ordering.explain_keys import KeyExplanation, explain_keys
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.protocol.heartbeat import ConsumeType
+from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
+
+_MIB = 1024 * 1024
+
+
+class Insight:
+    """Answers questions about one consumer. Thread-safe; asks no broker.
+
+    Args:
+        session: the consumer's shared state.
+        company: the other members, if it matters how they keep order.
+    """
+
+    def __init__(self, session: Session, company: Company | None = None) -> None:
+        self._session = session
+        self._company = company
+        self._started_at = time.time()
+
+    def explain(self) -> tuple[Explanation, ...]:
+        """One explanation a queue of the subscribed topics, sorted by queue."""
+        found = {held.queue: self._explain(held) for held in self._session.held()}
+        for topic, outlook in self._session.outlook.items():
+            if is_retry_topic(topic):
+                continue
+            for queue in outlook.queues:
+                missing = Why.NOT_LOCKED if queue in outlook.share else Why.NOT_OWNED
+                found.setdefault(queue, Explanation(queue, missing))
+        return tuple(found[queue] for queue in sorted(found) if not is_retry_topic(queue.topic))
+
+    def _explain(self, held: Held) -> Explanation:
+        with held.lock:
+            return explain(held.owned, now())
+
+    def explain_keys(self, limit: int) -> tuple[KeyExplanation, ...]:
+        """The keys held back longest, by offset within each queue; at most `limit` of a queue."""
+        found: list[KeyExplanation] = []
+        for held in self._session.held():
+            if held.owned.by_key:
+                with held.lock:
+                    keys = explain_keys(held.owned, now())
+                found += sorted(keys, key=lambda e: e.offset)[:limit]
+        return tuple(found)
+
+    # --- health --------------------------------------------------------------------------------
+
+    def health(self, state: str) -> Health:
+        """Live unless failed or a handler hangs; ready once all that is ours is held.
+
+        Args:
+            state: of the consumer.
+        """
+        explanations = self.explain() if state == "running" else ()
+        hung = [text for e in explanations for text in self._hung(e)]
+        missing = self._missing(state, explanations)
+        return Health(
+            live=state in ("created", "running") and not hung,
+            ready=state == "running" and not missing,
+            state=state,
+            queues=self._queue_healths(explanations),
+            reasons=(*hung, *missing),
+        )
+
+    def _hung(self, explanation: Explanation) -> list[str]:
+        limit = self._session.config.consume_timeout
+        busy = explanation.why in (Why.HANDLING, Why.LEAVING)
+        if not busy or (explanation.seconds or 0.0) < limit:
+            return []
+        running = f"a handler has been running for {explanation.seconds:.0f} s"
+        return [f"{explanation.queue}: {running} (consume_timeout is {limit:g} s)"]
+
+    def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
+        if state != "running":
+            return [f"the consumer is {state}"]
+        topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
+        unseen = [t for t in topics if t not in self._session.outlook]
+        mixed = () if self._company is None else self._company.mixed
+        return [
+            *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
+            *(str(e) for e in explanations if e.why in (Why.NOT_LOCKED, Why.LOCK_LOST)),
+            *(f"the group mixes order by key and by queue: {member}" for member in mixed),
+        ]
+
+    def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
+        owned = {held.queue: held.owned for held in self._session.held()}
+        return tuple(
+            _queue_health(e, owned.get(e.queue)) for e in explanations if e.offset is not None
+        )
+
+    # --- running info --------------------------------------------------------------------------
+
+    def running_info(self, stack: bool) -> RunningInfo:
+        """What `mqadmin consumerStatus` asks for (Java: ConsumerRunningInfo).
+
+        Args:
+            stack: with the stacks of all threads, if the configuration allows that.
+        """
+        session = self._session
+        allowed = stack and session.config.allow_thread_dump
+        return RunningInfo(
+            self._properties(),
+            session.announced(),
+            {held.queue: _queue_info(held) for held in session.held()},
+            {topic: self._status(topic) for topic in session.subscriptions},
+            thread_dump() if allowed else "",
+        )
+
+    def _properties(self) -> dict[str, str]:
+        config = self._session.config
+        known = {
+            RunningProperty.NAME_SERVERS: self._session.client.config.namesrv,
+            RunningProperty.ORDERLY: "true",
+            RunningProperty.THREADS: str(config.concurrency),
+            RunningProperty.START_TIMESTAMP: str(int(self._started_at * 1000)),
+            RunningProperty.CONSUME_TYPE: ConsumeType.PASSIVELY.value,
+            RunningProperty.CLIENT_VERSION: f"orderly {version('rocketmq-orderly')} (Python)",
+        }
+        settings = {name: str(getattr(config, name)) for name in config.__dataclass_fields__}
+        return settings | {name.value: text for name, text in known.items()}
+
+    def _status(self, topic: str) -> TopicStatus:
+        figures = self._session.statistics.of(topic, now())
+        return TopicStatus(
+            pull_rt=figures.pull_seconds * 1000,
+            pull_tps=figures.pulled_per_second,
+            consume_rt=figures.consume_seconds * 1000,
+            consume_ok_tps=figures.consumed_per_second,
+            consume_failed_tps=figures.failed_per_second,
+            consume_failed_messages=figures.failed_last_hour,
+        )
+
+
+def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
+    return QueueHealth(
+        explanation.queue,
+        explanation.why.name,
+        explanation.seconds,
+        explanation.offset,
+        None if owned is None else owned.next_pull,
+        explanation.cached,
+        0 if owned is None else owned.messages.size,
+    )
+
+
+def _queue_info(held: Held) -> QueueInfo:
+    with held.lock:
+        owned = held.owned
+        cached, in_hand = owned.messages.spans
+        return QueueInfo(
+            commit_offset=owned.offset,
+            cached_min=cached[0] if cached else 0,
+            cached_max=cached[1] if cached else 0,
+            cached_count=owned.messages.pending,
+            cached_mib=owned.messages.size // _MIB,
+            in_hand_min=in_hand[0] if in_hand else 0,
+            in_hand_max=in_hand[1] if in_hand else 0,
+            in_hand_count=owned.messages.in_hand,
+            locked=owned.lease.valid(now()),
+            try_unlock_times=held.failed_releases,
+            last_lock_time=_wall(owned.lease.renewed_at),
+            dropped=owned.dropped is not None,
+            last_pull_time=_wall(owned.pulled_at),
+            last_consume_time=_wall(owned.handled_at),
+        )
+
+
+def _wall(moment: float | None) -> float:
+    """Seconds since the epoch of a moment on our clock; 0 for never."""
+    return 0.0 if moment is None else time.time() - (now() - moment)
+
+
+def thread_dump() -> str:
+    """The stacks of all threads of this process, as text."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, '?')} ({ident})\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()  # noqa: SLF001 - the only way to them
+    )
+
+
+def held_queues(session: Session) -> tuple[MessageQueue, ...]:
+    """The subscribed topics' queues held and not being given up, sorted."""
+    return tuple(
+        held.queue
+        for held in session.held()
+        if held.owned.dropped is None and not is_retry_topic(held.queue.topic)
+    )

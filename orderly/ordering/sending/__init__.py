@@ -1,0 +1,1 @@
+"""PURE: what keeps the order on the way to the broker."""

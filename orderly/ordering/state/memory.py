@@ -1,0 +1,181 @@
+"""What the owner of a queue puts on record, and when: as little and as small as recovery allows.
+
+An entry holds what changed since the last one, or everything. Before it counts as written the owner
+makes sure of what a reader will ask: whether anybody was confirmed between its last two entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orderly.errors import LockLost
+from orderly.model import MessageQueue
+from orderly.ordering.calls import AppendRecord, Dialogue
+from orderly.ordering.state.history import History
+from orderly.ordering.state.runs import Runs, above, difference, union
+from orderly.protocol.state_record import MAX_RUNS, RUNS_A_RECORD, Entry, encode_record
+
+MAX_CHANGES = 16  # since everything was written: with a take-over's own they fit into one block
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The content of the newest entry."""
+
+    low: int = 0
+    previous_low: int = 0
+    runs: Runs = ()
+
+
+class Memory:
+    """The records of one owner. Not thread-safe: one dialogue at a time.
+
+    Args:
+        queue: of the state topic.
+        owner: client id.
+        token: queue offset of its acquire record.
+        confirm: queue offset of its confirm record.
+        epoch: how many times the queue was taken over.
+        found: what the newest entry says.
+        stale: whether the newest entry must be replaced at the first occasion.
+
+    Attributes:
+        token: rises with each owner of the queue.
+        epoch: how many times the queue was taken over.
+        closed: whether the mark of a clean end is written.
+    """
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        owner: str,
+        token: int,
+        *,
+        confirm: int,
+        epoch: int,
+        found: Remembered,
+        stale: bool = False,
+    ) -> None:
+        self.token = token
+        self.epoch = epoch
+        self.closed = False
+        self._queue = queue
+        self._owner = owner
+        self._previous = confirm  # of the newest entry known to be stored and to count
+        self._last = found
+        self._stale = stale
+        self._number = 0
+        self._changes: int | None = None  # since everything was written; None: never yet
+
+    def due(self, low: int, previous_low: int, runs: Runs) -> bool:
+        """Whether this is to be written before `low` is committed; arguments as `remember`.
+
+        True while something is finished ahead and it changed, and once more when nothing is. Then
+        once more when the broker has stored the last entry's `low`: from that on a reset to an
+        earlier offset cannot be mistaken for a crash. Ask also when there is nothing to commit.
+        """
+        return self._stale or self._content(low, previous_low, runs) != self._last
+
+    def remember(
+        self,
+        low: int,
+        previous_low: int,
+        runs: Runs,
+        *,
+        closed: bool = False,
+        refresh: bool = False,
+    ) -> Dialogue[None]:
+        """Write what is finished, if it is due.
+
+        Call it after the lock was renewed, and commit `low` only if it returned.
+
+        Args:
+            low: the lowest unfinished offset, about to be committed.
+            previous_low: the offset that the broker has stored.
+            runs: what is finished above `low`, including what was inherited and not pulled yet
+                (`runs.union`). Over MAX_RUNS the highest are left out: they would be repeated.
+            closed: the queue is given back: write in any case, once `low` is committed (so that
+                both offsets are the same) and before the unlock.
+            refresh: write everything in any case: the broker deletes old records by their age.
+
+        Raises:
+            LockLost: another owner was confirmed, or the broker lost records. Commit nothing; the
+                queue must be taken anew.
+            OrderlyError: it may or may not be written. Calling it again, with newer values or the
+                same, is right.
+        """
+        if not (closed or refresh or self.due(low, previous_low, runs)):
+            return
+        content = self._content(low, previous_low, runs, forced=closed or refresh)
+        changes = None if refresh else self._changes_to(content)
+        self._stale = True  # until it is known to be stored
+        self._previous = yield from self._write(content, changes, closed=closed)
+        self._changes = 0 if changes is None else (self._changes or 0) + 1
+        self._last, self._stale, self.closed = content, False, closed
+
+    def _content(
+        self, low: int, previous_low: int, runs: Runs, *, forced: bool = False
+    ) -> Remembered:
+        """What the newest entry should say."""
+        last = self._last
+        if runs or last.runs or forced or self._stale or low < previous_low:
+            return Remembered(low, previous_low, runs[:MAX_RUNS])
+        if last.low == last.previous_low:
+            return last  # with nothing ahead no entry is needed, and this one misleads nobody
+        return Remembered(previous_low, previous_low)
+
+    def _changes_to(self, content: Remembered) -> Runs | None:
+        """What is new in `content`; None: everything is to be written."""
+        last = self._last
+        if self._changes is None or self._changes >= MAX_CHANGES or content.low < last.low:
+            return None
+        new = difference(content.runs, last.runs)
+        if len(new) > RUNS_A_RECORD or len(new) >= len(content.runs):
+            return None
+        grown = union(above(last.runs, content.low), new) == content.runs
+        return new if grown else None
+
+    def _write(self, content: Remembered, changes: Runs | None, *, closed: bool) -> Dialogue[int]:
+        """Write the changes, or everything; returns the queue offset of the last entry."""
+        parts = list(_parts(content.runs)) if changes is None else [changes]
+        previous = self._previous
+        for chunk, runs in enumerate(parts):
+            self._number += 1
+            entry = Entry(
+                owner=self._owner,
+                token=self.token,
+                number=self._number,
+                previous=previous,
+                epoch=self.epoch,
+                low=content.low,
+                previous_low=content.previous_low,
+                runs=runs,
+                closed=closed,
+                chunk=chunk,
+                chunks=len(parts) if changes is None else 0,
+            )
+            previous = yield from self._store(entry)
+        return previous
+
+    def _store(self, entry: Entry) -> Dialogue[int]:
+        """Write one entry; returns its queue offset once it is sure to count."""
+        offset: int = yield AppendRecord(self._queue, encode_record(entry))
+        if offset != entry.previous + 1:
+            yield from self._check_gap(offset, entry)
+        return offset
+
+    def _check_gap(self, offset: int, entry: Entry) -> Dialogue[None]:
+        history = History(self._queue, offset + 1)
+        yield from history.read_from(entry.previous)
+        if not (yield from history.counts(offset, entry)):
+            raise LockLost(
+                f"the record at {offset} of {self._queue} does not count: since the one at"
+                f" {entry.previous} another owner was confirmed, or records were lost or damaged"
+            )
+
+
+def _parts(runs: Runs) -> Iterator[Runs]:
+    """Cut runs into what one record takes; no runs are one part, too."""
+    for at in range(0, max(len(runs), 1), RUNS_A_RECORD):
+        yield runs[at : at + RUNS_A_RECORD]

@@ -1,0 +1,180 @@
+"""What becomes of a batch once its handler has answered: how long its lane waits, who wakes it."""
+
+import pytest
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.handling import finishing
+from orderly.consumer.handling.calling import Caller
+from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.session import now
+from orderly.ordering.drop import Drop
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
+from orderly.ordering.results import ConsumeResult
+from tests.support.messages import message
+
+WAIT, LONGEST = 2.0, 16.0
+
+
+class Setting:
+    """One queue; `handle(answer)` has its next batch answered so and finished."""
+
+    def __init__(self, session, hold, order):
+        session.config = ConsumerConfig(
+            order=order, suspend=WAIT, max_suspend=LONGEST, batch_size=2, max_reconsume_times=None
+        )
+        self.session, self.timers, self.ready = session, session.client.schedule, []
+        self.finisher = Finisher(session, self.ready.append)
+        by_key = order == "key"
+        self.held = hold(by_key=by_key, max_runs=3)
+        keys = list("aab") if by_key else None
+        self.held.owned.pulled([message(n, k) for n, k in enumerate("aab")], 3, None, keys)
+
+    def take(self):
+        return self.held.owned.take(self.session.config.batch_size, now())
+
+    def handle(self, answer):
+        batch = self.take()
+
+        def respond(messages, context):
+            return answer(messages, context) if callable(answer) else answer
+
+        called = Caller(self.session, respond).call(self.held, batch.messages, batch.key)
+        blocks = self.finisher.blocks(batch, called)
+        self.finisher.finish(self.held, batch, called)
+        return blocks
+
+    def wake(self):
+        self.held.owned.wake(now() + 10_000)
+
+
+@pytest.fixture
+def setting(session, hold):
+    return Setting(session, hold, "key")
+
+
+@pytest.fixture
+def highest(monkeypatch):
+    """Jitter at its upper end."""
+    monkeypatch.setattr(finishing.random, "random", lambda: 1.0)
+
+
+def test_a_success_goes_on_at_once(setting):
+    setting.handle(Ack())
+    assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
+
+
+def test_a_failing_key_waits_longer_each_time_up_to_the_longest(setting, highest):
+    setting.take()  # the other key is busy all the time
+    for _ in range(5):
+        setting.handle(Fail("no"))
+        setting.wake()
+    assert setting.timers.seconds == [WAIT, 2 * WAIT, 4 * WAIT, LONGEST, LONGEST]
+
+
+def test_keys_that_failed_together_do_not_come_again_together(setting):
+    setting.handle(Fail("no"))
+    setting.handle(Fail("no"))
+    first, second = setting.timers.seconds
+    assert WAIT / 2 <= min(first, second) < max(first, second) <= WAIT
+
+
+def test_by_queue_the_wait_is_always_the_same(session, hold):
+    setting = Setting(session, hold, "queue")
+    for _ in range(4):
+        setting.handle(Fail("no"))
+        setting.wake()
+    assert setting.timers.seconds == [WAIT] * 4
+
+
+def test_the_retry_topic_waits_like_a_queue_also_with_order_by_key(setting, hold):
+    """One lane holds all of it: a wait that grows would stop the whole topic."""
+    setting.held = hold(by_key=False)
+    setting.held.owned.pulled([message(0)], 1)
+    for _ in range(4):
+        setting.handle(Fail("no"))
+        setting.wake()
+    assert setting.timers.seconds == [WAIT] * 4
+
+
+@pytest.mark.parametrize("answer", [Suspend(7.5), lambda _, context: context.suspend(7.5)])
+def test_what_the_handler_chose_is_waited_exactly(setting, answer):
+    setting.handle(answer)
+    assert setting.timers.seconds == [7.5]
+    assert setting.held.owned.messages.wake_at == pytest.approx(now() + 7.5, abs=1)
+
+
+def test_the_timer_wakes_the_lane_and_starts_a_run(setting, monkeypatch):
+    setting.handle(Suspend(0.01))
+    later = now() + 0.02
+    monkeypatch.setattr(finishing, "now", lambda: later)
+    assert setting.held.owned.messages.suspended == 1
+    setting.timers.ring()
+    assert setting.held.owned.messages.suspended == 0
+    assert setting.ready == [setting.held]
+
+
+def test_a_queue_that_is_leaving_is_not_woken_again(setting):
+    batch = setting.take()
+    setting.held.owned.drop(Drop.REVOKED)
+    called = Caller(setting.session, lambda *_: Fail("no")).call(setting.held, batch.messages)
+    setting.finisher.finish(setting.held, batch, called)
+    assert setting.timers.waiting == []
+
+
+def test_a_log_that_raises_does_not_leave_a_lane_asleep_for_ever(setting):
+    class Broken:
+        def info(self, *args, **fields):
+            raise OSError("the disk is full")
+
+        warning = info
+
+    batch = setting.take()
+    called = Caller(setting.session, lambda *_: ConsumeResult.SUSPEND).call(
+        setting.held, batch.messages
+    )
+    setting.held.log = Broken()
+    with pytest.raises(OSError, match="full"):
+        setting.finisher.finish(setting.held, batch, called)
+    assert len(setting.timers.waiting) == 1
+
+
+def test_only_what_asks_a_broker_blocks(setting, cluster):
+    cluster.send_now = lambda queue, command: None
+    assert not setting.handle(Fail("no"))
+    setting.wake()
+    assert setting.handle(DeadLetter("bad")) is True
+
+
+def test_a_dead_letter_is_done_and_its_key_goes_on(setting, cluster):
+    cluster.send_now = lambda queue, command: None
+    setting.handle(DeadLetter("bad"))
+    assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
+
+
+def test_a_dead_letter_that_was_not_stored_is_tried_again_later(setting, cluster, failure):
+    def send_now(queue, command):
+        raise failure
+
+    cluster.send_now = send_now
+    setting.handle(DeadLetter("bad"))
+    assert setting.held.owned.offset == 0
+    assert len(setting.timers.waiting) == 1
+
+
+def test_what_is_left_untried_behind_a_dead_letter_does_not_wait(setting, cluster):
+    cluster.send_now = lambda queue, command: None
+
+    def rejects_the_first(messages, context):
+        context.not_tried(messages[1])
+        return context.dead_letter(messages[0], "bad")
+
+    setting.handle(rejects_the_first)
+    assert (setting.held.owned.offset, setting.timers.waiting) == (1, [])
+
+
+def test_a_result_after_the_loss_moves_nothing(setting):
+    batch = setting.take()
+    called = Caller(setting.session, lambda *_: Ack()).call(setting.held, batch.messages)
+    setting.held.owned.drop(Drop.LOST)
+    setting.finisher.finish(setting.held, batch, called)
+    assert (setting.held.owned.offset, setting.held.owned.idle) == (0, True)

@@ -1,0 +1,266 @@
+"""Saving offsets: renewed first, compared, asked once a broker, and never over somebody else's."""
+
+from dataclasses import replace
+
+import pytest
+
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.session import now
+from orderly.errors import BrokerBusy, LockLost, RequestTimeout
+from orderly.ordering.calls import AppendRecord
+from orderly.ordering.drop import Drop
+from orderly.ordering.results import Disposition
+from tests.support.messages import QUEUE, message
+
+LOCK = ("lock", "broker-a")
+
+
+class Memory:
+    """Remembers what is finished ahead in a list; `lost`: another owner was confirmed."""
+
+    def __init__(self):
+        self.noted, self.lost, self.closed, self.token = [], False, False, 1
+
+    def due(self, low, previous_low, runs):
+        return (low, runs) not in self.noted[-1:]
+
+    def remember(self, low, previous_low, runs, *, closed=False, refresh=False):
+        if not (closed or refresh or self.due(low, previous_low, runs)):
+            return
+        if self.lost:
+            raise LockLost("another owner was confirmed")
+        yield AppendRecord(QUEUE, b"")
+        self.noted.append((low, runs))
+        self.closed = closed
+
+
+@pytest.fixture
+def queues(cluster):
+    return cluster.route("orders").read_queues()
+
+
+@pytest.fixture
+def saver(session):
+    return OffsetSaver(session)
+
+
+@pytest.fixture
+def records(session):
+    """State records are stored, whatever they say."""
+    perform, found = session.perform, []
+
+    def performing(call):
+        return found.append(call) if isinstance(call, AppendRecord) else perform(call)
+
+    session.perform = performing
+    return found
+
+
+def progressed(held, offset=1):
+    held.owned.pulled([message(n, queue=held.queue) for n in range(offset)], offset)
+    while (batch := held.owned.take(9, now())) is not None:
+        held.owned.finish(batch, Disposition.COMMIT, now())
+    return held
+
+
+def kinds(cluster):
+    return [call[0] for call in cluster.calls]
+
+
+@pytest.fixture
+def by_key(hold, records, cluster):
+    """A queue by key: 0 is in work, 1 and 2 are finished ahead of it."""
+    cluster.offsets[QUEUE] = 0
+    held = hold(by_key=True, max_runs=9, memory=Memory())
+    held.owned.pulled([message(n) for n in range(3)], 3, None, ["a", "b", "c"])
+    batches = [held.owned.take(1, now()) for _ in range(3)]
+    for batch in batches[1:]:
+        held.owned.finish(batch, Disposition.COMMIT, now())
+    return held, batches[0]
+
+
+def test_all_queues_of_a_broker_are_saved_after_one_renewal(saver, hold, queues, cluster):
+    for place, queue in enumerate(queues):
+        progressed(hold(queue), place + 1)
+    saver.save_all()
+    assert kinds(cluster).count("lock") == 1
+    assert kinds(cluster)[:3] == ["route", "lock", "query"]
+    assert cluster.offsets == {queue: place + 1 for place, queue in enumerate(queues)}
+
+
+def test_what_is_saved_is_not_asked_about_again(saver, hold, cluster):
+    progressed(hold())
+    saver.save_all()
+    cluster.calls.clear()
+    saver.save_all()
+    assert cluster.calls == []
+
+
+def test_a_queue_whose_lock_is_refused_is_not_saved_and_the_others_are(
+    saver, hold, queues, cluster
+):
+    first, second = progressed(hold(queues[0])), progressed(hold(queues[1]))
+    cluster.locks[first.queue] = "other@2"
+    saver.save_all()
+    assert cluster.offsets == {second.queue: 1}
+    assert first.lost.is_set()
+
+
+def test_without_a_renewal_nothing_is_saved(saver, hold, cluster):
+    held = progressed(hold())
+    cluster.fail["lock"] = RequestTimeout("late")
+    saver.save_all()
+    assert kinds(cluster) == ["lock"]
+    assert held.owned.dropped is None, "it may be ours still"
+
+
+def test_somebody_elses_progress_gives_the_queue_up_and_is_not_overwritten(
+    saver, hold, cluster, attention, caplog
+):
+    held = progressed(hold())
+    cluster.offsets[QUEUE] = 50
+    saver.save_all()
+    assert (cluster.offsets[QUEUE], held.owned.dropped) == (50, Drop.FENCED)
+    assert (held.lost.is_set(), attention) == (True, [1])
+    assert "never wrote" in caplog.text
+    saver.hand_on(held)
+    assert cluster.offsets[QUEUE] == 50
+    assert QUEUE not in cluster.locks, "the lock was ours, and is given back"
+
+
+def test_an_answer_that_was_lost_is_not_taken_for_somebody_elses_progress(saver, hold, cluster):
+    held = progressed(hold())
+
+    def stores_it_and_fails():
+        cluster.offsets[QUEUE] = 1
+        cluster.during.clear()
+        raise RequestTimeout("its answer was lost")
+
+    cluster.during["save"] = stores_it_and_fails
+    saver.save_all()
+    saver.save_all()
+    assert (held.owned.dropped, held.owned.unsaved(now())) == (None, None)
+
+
+def test_a_broker_that_is_busy_is_asked_for_the_next_queue(saver, hold, queues, cluster):
+    for queue in queues[:2]:
+        progressed(hold(queue))
+    cluster.fail["save", queues[0]] = BrokerBusy("busy", code=2)
+    saver.save_all()
+    assert cluster.offsets == {queues[1]: 1}
+
+
+def test_a_broker_that_hangs_holds_up_no_other(saver, hold, queues, cluster):
+    elsewhere = replace(QUEUE, broker_name="broker-b")
+    for queue in (*queues, elsewhere):
+        progressed(hold(queue))
+    cluster.fail["lock", "broker-a"] = RequestTimeout("it hangs")
+    saver.save_all()
+    assert cluster.offsets == {elsewhere: 1}
+    assert kinds(cluster).count("lock") == 2
+
+
+def test_after_the_deadline_no_further_queue_is_begun(saver, hold, cluster):
+    progressed(hold())
+    saver.save_all(deadline=now())
+    assert cluster.calls == []
+
+
+def test_a_queue_that_is_lost_during_the_renewal_is_not_saved(saver, hold, cluster):
+    held = progressed(hold())
+    cluster.during["lock"] = lambda: held.owned.drop(Drop.LOST)
+    saver.save_all()
+    assert kinds(cluster) == ["lock"]
+
+
+def test_queues_released_by_another_thread_meanwhile_are_left_alone(saver, hold, session, cluster):
+    """Not even their lock is asked for."""
+    held = progressed(hold())
+    held.owned.drop(Drop.REVOKED)
+    saver.hand_on(held)
+    session.remove(held)
+    cluster.calls.clear()
+    saver._save_of_broker([held], float("inf"))
+    assert cluster.calls == []
+
+
+# --- by key ------------------------------------------------------------------------------------
+
+
+def test_what_is_finished_ahead_is_remembered_while_the_offset_stands(saver, by_key, cluster):
+    held, _ = by_key
+    saver.save_all()
+    assert held.memory.noted == [(0, ((1, 3),))]
+    assert "save" not in kinds(cluster)
+    cluster.calls.clear()
+    saver.save_all()
+    assert cluster.calls == [], "nothing is new"
+
+
+def test_it_is_remembered_before_the_offset_is_saved(saver, by_key, cluster, records):
+    held, slow = by_key
+    held.owned.pulled([message(3), message(4)], 5, None, ["a", "b"])
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    a = held.owned.take(1, now())
+    assert a.key in {"a", "b"}
+    order = []
+    cluster.during["save"] = lambda: order.append(len(records))
+    saver.save_all()
+    assert (cluster.offsets[QUEUE], order) == (3, [1])
+
+
+def test_another_owner_on_record_gives_the_queue_up(saver, by_key, cluster):
+    held, slow = by_key
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.memory.lost = True
+    saver.save_all()
+    assert held.owned.dropped is Drop.FENCED
+    assert "save" not in kinds(cluster)
+
+
+def test_a_clean_end_is_noted_also_if_nothing_is_new(saver, hold, records, cluster):
+    held = hold(by_key=True, memory=Memory())
+    held.owned.drop(Drop.REVOKED)
+    saver.hand_on(held)
+    assert held.memory.closed
+    assert kinds(cluster)[-1] == "unlock"
+
+
+def test_a_queue_whose_lock_is_refused_at_the_end_is_neither_saved_nor_unlocked(
+    saver, by_key, cluster
+):
+    held, slow = by_key
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.owned.drop(Drop.REVOKED)
+    cluster.locks[QUEUE] = "other@2"
+    saver.hand_on(held)
+    assert kinds(cluster) == ["lock"]
+    assert (held.memory.noted, cluster.offsets[QUEUE]) == ([], 0)
+
+
+# --- together, when broadcasting -----------------------------------------------------------------
+
+
+def test_all_offsets_are_saved_by_one_write(session, hold, queues):
+    writes = []
+    session.store_together = writes.append
+    for queue in queues[:2]:
+        progressed(hold(queue))
+    saver = OffsetSaver(session)
+    saver.save_all()
+    saver.save_all()
+    assert writes == [dict.fromkeys(queues[:2], 1)]
+
+
+def test_a_write_that_failed_is_done_again(session, hold, failure):
+    def fails(offsets):
+        raise failure
+
+    session.store_together = fails
+    held = progressed(hold())
+    saver = OffsetSaver(session)
+    saver.save_all()
+    writes = []
+    session.store_together = writes.append
+    saver.save_all()
+    assert writes == [{held.queue: 1}]

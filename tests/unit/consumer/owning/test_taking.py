@@ -1,0 +1,121 @@
+"""Taking queues over: locked, then a certain start, then announced, then pulled."""
+
+import pytest
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.owning.taking import Taker
+from orderly.consumer.session import now
+from orderly.model import MessageQueue
+from orderly.protocol.heartbeat import Subscription
+
+ORDERS = Subscription("orders")
+QUEUES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3))
+MIN, MAX, STORED = 0, 10, 5
+
+
+def ignore(*_):
+    """Stands for what is of no interest here."""
+
+
+@pytest.fixture
+def order():
+    """What happened, in order."""
+    return []
+
+
+@pytest.fixture
+def taker(session, order):
+    session.hooks = ConsumerHooks(assigned=lambda queues: order.append(("assigned", queues)))
+    return Taker(session, lambda held: order.append(("pull", held.queue)), ignore)
+
+
+def starts(session):
+    return {held.queue.queue_id: held.owned.next_pull for held in session.held()}
+
+
+def test_the_program_hears_of_its_queues_before_any_is_pulled(taker, order):
+    assert taker.take(QUEUES, ORDERS) == list(QUEUES)
+    assert order == [("assigned", QUEUES), *(("pull", queue) for queue in QUEUES)]
+
+
+def test_each_queue_is_locked_before_its_offset_is_read(taker, cluster):
+    taker.take(QUEUES, ORDERS)
+    assert cluster.calls[0] == ("lock", "broker-a")
+    assert [call for call in cluster.calls if call[0] == "lock"] == [("lock", "broker-a")]
+
+
+def test_nothing_taken_is_not_announced(taker, cluster, order):
+    cluster.locks = dict.fromkeys(QUEUES, "other@2")
+    assert taker.take(QUEUES, ORDERS) == []
+    assert order == []
+
+
+def test_one_brokers_failure_leaves_the_others(taker, cluster, failure):
+    elsewhere = MessageQueue("orders", "broker-b", 0)
+    cluster.fail["lock", "broker-a"] = failure
+    assert taker.take((*QUEUES, elsewhere), ORDERS) == [elsewhere]
+
+
+def test_a_hook_that_raises_does_not_keep_the_queues_from_being_pulled(session, order):
+    def assigned(queues):
+        raise ValueError("no")
+
+    session.hooks = ConsumerHooks(assigned=assigned)
+    Taker(session, order.append, ignore).take(QUEUES, ORDERS)
+    assert len(order) == 3
+
+
+@pytest.mark.parametrize(
+    ("consume_from", "known", "later"), [("last", MAX, MIN), ("first", MIN, MIN)]
+)
+def test_a_queue_that_came_later_begins_with_its_first_message(
+    consume_from, known, later, session, cluster
+):
+    session.consume_from = consume_from
+    taker = Taker(session, ignore, ignore)
+    taker.know("orders", QUEUES[:1])
+    taker.know("orders", QUEUES)  # what was there first counts
+    taker.take(QUEUES, ORDERS)
+    assert starts(session) == {0: known, 1: later, 2: later}
+
+
+def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
+    session.consume_from = "last"
+    cluster.offsets[QUEUES[2]] = STORED
+    taker = Taker(session, ignore, ignore)
+    taker.know("orders", QUEUES[:1])
+    taker.take(QUEUES[2:], ORDERS)
+    assert starts(session) == {2: STORED}
+
+
+def test_a_topic_subscribed_again_is_seen_for_the_first_time(session):
+    session.consume_from = "last"
+    taker = Taker(session, ignore, ignore)
+    taker.know("orders", QUEUES[:1])
+    taker.forget(["orders", "never seen"])
+    taker.know("orders", QUEUES)
+    taker.take(QUEUES, ORDERS)
+    assert set(starts(session).values()) == {MAX}
+
+
+def test_the_lease_counts_from_the_question_and_never_ends_when_broadcasting(
+    session, taker, cluster
+):
+    asked, before = [], now()
+    cluster.during["lock"] = lambda: asked.append(now())
+    taker.take(QUEUES[:1], ORDERS)
+    (held,) = session.held()
+    assert before <= held.owned.lease.renewed_at <= asked[0]
+    assert not held.owned.lease.valid(held.owned.lease.renewed_at + session.config.lock_trust)
+    session.remove(held)
+    session.config = ConsumerConfig(model="broadcasting", instance="i")
+    taker.take(QUEUES[:1], ORDERS)
+    (held,) = session.held()
+    assert held.owned.lease.valid(now() + 1e9)
+
+
+def test_a_paused_queue_is_taken_paused(session, taker):
+    session.paused = frozenset(QUEUES[:1])
+    taker.take(QUEUES, ORDERS)
+    assert [held.owned.paused for held in session.held()] == [True, False, False]

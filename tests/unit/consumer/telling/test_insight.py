@@ -1,0 +1,144 @@
+"""What a consumer says of itself: each queue's reason, its health, its running info."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from orderly.config import ClientConfig, ConsumerConfig
+from orderly.consumer.session import Outlook, now
+from orderly.consumer.telling.insight import Insight, held_queues
+from orderly.ordering.drop import Drop
+from orderly.ordering.explain import Why
+from orderly.protocol.heartbeat import Subscription
+from tests.support.messages import message
+
+OTHER = "other@2"
+
+
+@pytest.fixture
+def insight(session):
+    return Insight(session)
+
+
+@pytest.fixture
+def queues(cluster):
+    return cluster.route("orders").read_queues()
+
+
+def start_handler(session):
+    held = session.held()[0]
+    held.owned.pull_gate(now())
+    held.owned.pulled([message(0, queue=held.queue)], 1)
+    held.owned.take(1, now())
+    return held
+
+
+def reasons(insight):
+    return [explanation.why for explanation in insight.explain()]
+
+
+def test_before_the_first_round_nothing_is_known(insight):
+    assert insight.explain() == ()
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons == ("topic orders: no rebalance round has succeeded yet",)
+
+
+def test_every_queue_of_the_topic_has_its_line(insight, rebalancer, cluster, queues):
+    cluster.members = ["me@1", OTHER]
+    cluster.locks[queues[1]] = OTHER
+    rebalancer.round()
+    assert [e.queue for e in insight.explain()] == list(queues)
+    assert reasons(insight) == [Why.NOT_PULLING, Why.NOT_LOCKED, Why.NOT_OWNED, Why.NOT_OWNED]
+    health = insight.health("running")
+    assert not health.ready
+    assert [q.queue for q in health.queues] == [queues[0]]
+    assert health.reasons == (f"{queues[1]}: {Why.NOT_LOCKED}",)
+
+
+def test_a_member_without_a_share_is_ready(insight, rebalancer, cluster):
+    cluster.members = ["a@1", "b@1", "c@1", "d@1", "me@1"]
+    rebalancer.round()
+    assert insight.health("running").ready
+
+
+def test_the_retry_topic_is_nobodys_business(insight, rebalancer, session):
+    session.subscriptions |= {"%RETRY%group": Subscription("%RETRY%group")}
+    rebalancer.round()
+    assert {e.queue.topic for e in insight.explain()} == {"orders"}
+    assert {queue.topic for queue in held_queues(session)} == {"orders"}
+    assert {held.queue.topic for held in session.held()} == {"orders", "%RETRY%group"}
+    del session.outlook["%RETRY%group"]
+    assert insight.health("running").ready
+
+
+def test_what_is_being_given_up_is_explained_but_not_assigned(insight, rebalancer, session):
+    rebalancer.round()
+    session.held()[0].owned.drop(Drop.REVOKED)
+    assert reasons(insight)[0] is Why.RELEASING
+    assert len(held_queues(session)) == 3
+    assert insight.health("running").ready
+    session.held()[1].owned.drop(Drop.LOST)
+    assert not insight.health("running").ready
+
+
+@pytest.mark.parametrize("reason", [None, Drop.REVOKED])
+def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, session):
+    rebalancer.round()
+    held = start_handler(session)
+    assert insight.health("running").live
+    held.owned.messages.lowest_lane.since -= session.config.consume_timeout
+    if reason:
+        held.owned.drop(reason)
+    health = insight.health("running")
+    assert not health.live
+    assert health.reasons[0].startswith(f"{held.queue}: a handler has been running for 900 s")
+
+
+@pytest.mark.parametrize(
+    ("state", "live"), [("created", True), ("failed", False), ("closed", False)]
+)
+def test_who_does_not_run_is_not_ready(state, live, insight, rebalancer):
+    rebalancer.round()
+    health = insight.health(state)
+    assert (health.live, health.ready) == (live, False)
+    assert health.reasons == (f"the consumer is {state}",)
+    assert health.queues == ()
+
+
+def test_an_outlook_of_a_queue_that_is_held_says_what_it_does(insight, rebalancer, session, queues):
+    rebalancer.round()
+    session.outlook = {"orders": Outlook(queues, frozenset())}
+    assert Why.NOT_OWNED not in reasons(insight)
+
+
+def test_members_that_keep_order_in_another_way_are_a_reason_not_to_be_ready(session, rebalancer):
+    company = SimpleNamespace(mixed=())
+    insight = Insight(session, company)
+    rebalancer.round()
+    assert insight.health("running").ready
+    company.mixed = ("java@2 (JAVA)",)
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons == ("the group mixes order by key and by queue: java@2 (JAVA)",)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_running_info_tells_each_queue(allowed, insight, rebalancer, session, queues):
+    session.client.config = ClientConfig(namesrv="host:9876")
+    session.config = ConsumerConfig(allow_thread_dump=allowed)
+    rebalancer.round()
+    held = start_handler(session)
+    info = insight.running_info(True)
+    assert info.properties["PROP_CONSUMEORDERLY"] == "true"
+    assert info.properties["PROP_NAMESERVER_ADDR"] == "host:9876"
+    assert info.properties["pull_threshold"] == "1000"
+    assert info.properties["order"] == "queue", "other members ask for it"
+    assert [s.topic for s in info.subscriptions] == list(info.topics) == ["orders"]
+    assert set(info.queues) == set(queues)
+    queue = info.queues[held.queue]
+    assert (queue.in_hand_count, queue.cached_count, queue.locked) == (1, 0, True)
+    assert abs(queue.last_consume_time - time.time()) < 5
+    assert ("test_insight" in info.jstack) is allowed
+    assert insight.running_info(False).jstack == ""

@@ -1,0 +1,380 @@
+"""What a new owner finds, whatever the former ones left, and what that costs."""
+
+from dataclasses import replace
+
+import pytest
+
+from orderly.errors import NotAvailableYet, OrderlyError
+from orderly.ordering.calls import (
+    AppendRecord,
+    LockQueues,
+    QueryOffset,
+    ReadRecords,
+    RecordsRead,
+    converse,
+)
+from orderly.ordering.state.inheritance import take_over
+from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record, encode_record
+from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
+
+FIRST, SECOND, THIRD = "first@1", "second@2", "third@3"
+
+
+@pytest.fixture
+def broker():
+    return StateBroker()
+
+
+@pytest.fixture
+def inherit(broker):
+    def take(client=SECOND):
+        broker.owner = client
+        dialogue = take_over(QUEUE, STATE_QUEUE, client, "first")
+        return converse(dialogue, broker.performer(client))
+
+    return take
+
+
+@pytest.fixture
+def owner(broker, inherit):
+    """The first owner: calling it remembers and commits."""
+    memory = inherit(FIRST).memory
+
+    def commit(low, *runs, committed=True, **how):
+        dialogue = memory.remember(low, broker.offset, runs, **how)
+        converse(dialogue, broker.performer(FIRST))
+        broker.offset = low if committed else broker.offset
+
+    commit.memory = memory
+    return commit
+
+
+def close(owner, broker, *runs):
+    owner(broker.offset, *runs, closed=True)
+
+
+def entry_of(broker, client=FIRST, **fields):
+    """An entry as the first owner could have sent it."""
+    content = {"number": 1, "token": 0, "previous": 1, "epoch": 1, "low": 0, "previous_low": 0}
+    runs = {"runs": ((90, 99),), "chunks": 1}
+    return encode_record(Entry(**{"owner": client} | content | runs | fields))
+
+
+# --- the usual ---------------------------------------------------------------------------------
+
+
+def test_the_first_owner_begins_at_the_committed_offset(broker, inherit):
+    broker.offset = 7
+    found = inherit()
+    assert (found.start, found.stored, found.finished) == (7, 7, ())
+    assert (found.reset, found.unclean, found.damaged) == (False, False, False)
+    assert (found.token, found.memory.token, found.memory.epoch) == (0, 0, 1)
+
+
+def test_without_a_committed_offset_the_start_is_committed_first(broker, inherit):
+    broker.offset = None
+    assert (inherit().start, broker.offset) == (0, 0)
+
+
+def test_what_is_finished_ahead_is_inherited(owner, inherit):
+    owner(3, (5, 7), (9, 10))
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (3, ((5, 7), (9, 10)), False)
+    assert found.unclean
+
+
+def test_an_owner_that_died_before_its_commit_hands_on_what_it_remembered(owner, inherit):
+    owner(3, (5, 7))
+    owner(4, (5, 8), committed=False)
+    found = inherit()
+    assert (found.start, found.stored, found.finished) == (4, 3, ((5, 8),))
+    assert not found.reset
+
+
+def test_a_closed_queue_is_clean(owner, broker, inherit):
+    owner(3, (5, 7))
+    close(owner, broker, (5, 7))
+    found = inherit()
+    assert (found.start, found.finished, found.unclean) == (3, ((5, 7),), False)
+
+
+def test_an_owner_that_left_no_mark_was_unclean(owner, broker, inherit):
+    close(owner, broker)
+    assert not inherit(SECOND).unclean
+    assert inherit(THIRD).unclean
+
+
+def test_progress_without_anything_ahead_needs_no_record(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(7)
+    broker.offset = 20
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (20, (), False)
+
+
+def test_tokens_rise_and_take_overs_are_counted(broker, inherit):
+    found = [inherit(client) for client in (FIRST, SECOND, THIRD)]
+    tokens = [each.token for each in found]
+    assert tokens == sorted(set(tokens))
+    assert [each.memory.epoch for each in found] == [1, 2, 3]
+
+
+def test_an_heir_that_wrote_nothing_loses_nothing(owner, inherit):
+    owner(3, (5, 7))
+    inherit(SECOND)
+    assert inherit(THIRD).finished == ((5, 7),)
+
+
+# --- what it costs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [0, 1, 40])
+def test_a_take_over_is_two_appends_a_lock_an_offset_and_a_read(owner, broker, inherit, commits):
+    runs = tuple((i, i + 1) for i in range(5, 200, 2))
+    for count in range(commits):
+        owner(3, *runs, (300, 301 + count))
+    close(owner, broker)
+    broker.calls.clear()
+    inherit()
+    assert len(broker.calls) == 5
+    asked = [broker.asked(kind) for kind in (AppendRecord, LockQueues, QueryOffset, ReadRecords)]
+    assert asked == [2, 1, 1, 1]
+
+
+def test_a_state_behind_many_failed_take_overs_is_found(owner, broker, inherit):
+    owner(3, (5, 7))
+    broker.log += [encode_record(Acquire(THIRD))] * 100
+    broker.calls.clear()
+    assert inherit().finished == ((5, 7),)
+    assert broker.asked(ReadRecords) == 4
+
+
+# --- resets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 2, 4, 6, 50])
+def test_a_reset_is_obeyed_and_told(owner, broker, inherit, offset):
+    owner(1)
+    owner(3, (5, 7))
+    broker.offset = offset
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (offset, (), True)
+
+
+def test_a_reset_to_the_former_offset_is_obeyed_after_a_clean_end(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(4, (5, 7))
+    close(owner, broker, (5, 7))
+    broker.offset = 3
+    assert inherit().reset
+
+
+def test_a_reset_to_the_former_offset_is_obeyed_once_nothing_is_ahead(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(7)
+    owner(9)
+    broker.offset = 3
+    found = inherit()
+    assert (found.start, found.reset) == (3, True)
+
+
+def test_what_a_reset_discarded_does_not_come_back(owner, broker, inherit):
+    owner(1)
+    owner(3, (5, 7))
+    broker.offset = 0
+    inherit(SECOND)
+    broker.offset = 3
+    assert inherit(THIRD).finished == ()
+
+
+def test_a_deleted_offset_is_a_reset(owner, broker, inherit):
+    owner(3, (5, 7))
+    broker.offset = None
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (0, (), True)
+
+
+# --- others ------------------------------------------------------------------------------------
+
+
+def test_without_the_lock_nothing_is_confirmed(broker):
+    broker.owner = THIRD
+    dialogue = take_over(QUEUE, STATE_QUEUE, SECOND, "first")
+    assert converse(dialogue, broker.performer(SECOND)) is None
+    assert len(broker.log) == 1
+
+
+@pytest.mark.parametrize("after", [AppendRecord, LockQueues])
+def test_who_is_overtaken_before_it_confirms_gives_up(broker, inherit, after):
+    perform = broker.performer(SECOND)
+    overtaken = []
+
+    def overtake(call):
+        answer = perform(call)
+        if isinstance(call, after) and not overtaken:
+            overtaken.append(inherit(THIRD))
+            broker.owner = SECOND
+        return answer
+
+    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), overtake) is None
+
+
+def test_who_is_overtaken_before_it_reads_gives_up(broker, inherit):
+    perform = broker.performer(SECOND)
+
+    def overtake(call):
+        if isinstance(call, ReadRecords) and broker.owner == SECOND:
+            inherit(THIRD)
+        return perform(call)
+
+    broker.owner = SECOND
+    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), overtake) is None
+
+
+def test_what_a_former_owner_sends_after_the_confirmation_does_not_count(owner, broker, inherit):
+    owner(3, (5, 7))
+    inherit(SECOND)
+    broker.log.append(entry_of(broker, number=2, previous=2, low=3, previous_low=3))
+    assert inherit(THIRD).finished == ((5, 7),)
+
+
+def test_what_a_former_owner_sent_before_it_does(owner, broker, inherit):
+    owner(3, (5, 7))
+    perform = broker.performer(SECOND)
+
+    def late(call):
+        if isinstance(call, LockQueues):
+            broker.log.append(entry_of(broker, number=2, previous=2, low=3, previous_low=3))
+        return perform(call)
+
+    broker.owner = SECOND
+    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), late).finished == ((90, 99),)
+
+
+def test_a_send_that_arrives_after_a_later_one_does_not_count(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(3, (5, 8))
+    broker.log.append(entry_of(broker, number=1, previous=1, low=3, previous_low=3))
+    assert inherit().finished == ((5, 8),)
+
+
+def test_half_a_state_does_not_count(owner, broker, inherit):
+    owner(3, (5, 7))
+    half = entry_of(broker, number=2, previous=2, low=3, previous_low=3, chunk=0, chunks=2)
+    broker.log.append(half)
+    assert inherit().finished == ((5, 7),)
+
+
+# --- what is broken ----------------------------------------------------------------------------
+
+
+def test_instead_of_a_damaged_record_the_one_before_is_taken(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(3, (5, 8))
+    broker.log[-1] = b"?" + broker.log[-1][1:]
+    found = inherit()
+    assert (found.finished, found.damaged) == (((5, 7),), True)
+    assert found.memory.due(3, 0, ((5, 7),)), "the damage is covered as soon as possible"
+
+
+def test_with_nothing_readable_the_committed_offset_is_left(owner, broker, inherit):
+    owner(3, (5, 7))
+    broker.log[-1] = b"?"
+    found = inherit()
+    assert (found.start, found.finished, found.damaged) == (3, (), True)
+
+
+def test_what_builds_on_a_damaged_record_is_damaged(owner, broker, inherit):
+    runs = tuple((i, i + 1) for i in range(5, 20, 2))
+    for count in range(3):
+        owner(3, *runs, (30, 31 + count))
+    broker.log[-3] = b"?"
+    found = inherit()
+    assert (found.start, found.finished, found.damaged) == (3, (), True)
+
+
+def test_what_builds_on_an_expired_record_is_gone(owner, broker, inherit):
+    owner(3, (5, 7))
+    broker.floor = 2
+    found = inherit()
+    assert (found.start, found.finished, found.damaged) == (3, (), False)
+
+
+@pytest.mark.parametrize("body", [b"orderly-state 2 new", b"orderly-state 1x entry"])
+def test_a_record_of_a_newer_release_is_not_passed_over(owner, broker, inherit, body):
+    owner(3, (5, 7))
+    broker.log.append(body)
+    if b" 2 " in body:
+        with pytest.raises(NotAvailableYet, match="upgrade"):
+            inherit()
+    else:
+        assert inherit().damaged
+
+
+def test_parked_keys_are_not_passed_over(owner, broker, inherit):
+    broker.log.append(entry_of(broker, parked=("order-1",)))
+    with pytest.raises(NotAvailableYet, match="parked"):
+        inherit()
+
+
+def test_a_zombie_of_a_lost_past_does_not_count(broker, inherit):
+    inherit(FIRST)
+    inherit(SECOND)  # token 2, confirmed at 3
+    del broker.log[1:]
+    broker.shown = 1
+    inherit(THIRD)  # token 1, confirmed at 2
+    inherit(THIRD)  # token 3, confirmed at 4
+    broker.log.append(entry_of(broker, SECOND, token=2, previous=3))
+    assert inherit(FIRST).finished == ()
+    broker.log.append(entry_of(broker, SECOND, token=3, previous=4))
+    assert inherit(FIRST).finished == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"previous": 0}, {"previous": 7}, {"previous": 2}, {"token": 1}, {"owner": THIRD}],
+)
+def test_an_entry_that_follows_nothing_of_its_own_does_not_count(owner, broker, inherit, wrong):
+    good = {"number": 2, "previous": 1, "low": 3, "previous_low": 3}
+    broker.offset = 3
+    broker.log.append(encode_record(replace(decode_record(entry_of(broker, **good)), **wrong)))
+    assert inherit().finished == ()
+
+
+def test_a_confirmation_that_is_not_shown_yet_is_waited_for(broker):
+    perform = broker.performer(SECOND)
+    reads = []
+
+    def slowly(call):
+        if isinstance(call, ReadRecords):
+            reads.append(call)
+            if len(reads) < 3:
+                return RecordsRead((), call.offset, 0)
+        return perform(call)
+
+    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), slowly) is not None
+    assert all(call.wait for call in reads)
+
+
+def test_a_confirmation_that_is_never_shown_is_an_error(broker):
+    perform = broker.performer(SECOND)
+
+    def hidden(call):
+        if isinstance(call, ReadRecords):
+            return RecordsRead((), call.offset, 0)
+        return perform(call)
+
+    with pytest.raises(OrderlyError, match="cannot be read"):
+        converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), hidden)
+
+
+def test_a_confirmation_that_the_broker_lost_is_none(broker):
+    perform = broker.performer(SECOND)
+
+    def losing(call):
+        answer = perform(call)
+        if isinstance(call, AppendRecord) and len(broker.log) == 2:
+            broker.log[1:] = [encode_record(Acquire(THIRD)), encode_record(Confirm(THIRD, 1))]
+        return answer
+
+    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), losing) is None

@@ -1,0 +1,275 @@
+"""What an owner writes, when, how much, and when it learns that it is no longer the owner."""
+
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.errors import LockLost, RequestTimeout
+from orderly.ordering.calls import AppendRecord, ReadRecords, converse
+from orderly.ordering.state import memory as state_memory
+from orderly.ordering.state.inheritance import take_over
+from orderly.ordering.state.memory import MAX_CHANGES
+from orderly.ordering.state.runs import finished_runs
+from orderly.protocol.state_record import (
+    MAX_RUNS,
+    RUNS_A_RECORD,
+    Acquire,
+    Confirm,
+    Entry,
+    decode_record,
+    encode_record,
+)
+from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
+
+ME, OTHER = "me@1", "other@2"
+
+
+@pytest.fixture
+def broker():
+    return StateBroker()
+
+
+def inherit(broker, client=ME):
+    broker.owner = client
+    dialogue = take_over(QUEUE, STATE_QUEUE, client, "first")
+    return converse(dialogue, broker.performer(client))
+
+
+@pytest.fixture
+def memory(broker):
+    return inherit(broker).memory
+
+
+@pytest.fixture
+def remember(broker, memory):
+    def write(low, previous_low, *runs, **how):
+        converse(memory.remember(low, previous_low, runs, **how), broker.performer(ME))
+
+    return write
+
+
+def entries(broker):
+    return [record for record in map(decode_record, broker.log) if isinstance(record, Entry)]
+
+
+def every_other(count, low=0):
+    """That many runs of one offset."""
+    return tuple((low + 2 * i + 1, low + 2 * i + 2) for i in range(count))
+
+
+# --- when --------------------------------------------------------------------------------------
+
+
+def test_nothing_finished_ahead_writes_nothing(broker, memory, remember):
+    for low in range(5):
+        assert not memory.due(low + 1, low, ())
+        remember(low + 1, low)
+    assert not entries(broker)
+
+
+def test_what_is_ahead_is_written_once(broker, memory, remember):
+    remember(3, 0, (5, 7))
+    assert not memory.due(3, 0, ((5, 7),))
+    remember(3, 0, (5, 7))
+    assert len(entries(broker)) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "previous_low", "runs"), [(3, 0, ((5, 8),)), (4, 0, ((5, 7),)), (3, 3, ((5, 7),))]
+)
+def test_any_change_is_due_while_something_is_ahead(memory, remember, low, previous_low, runs):
+    remember(3, 0, (5, 7))
+    assert memory.due(low, previous_low, runs)
+
+
+def test_nothing_ahead_any_longer_is_written_and_settled_and_then_there_is_peace(broker, remember):
+    remember(3, 0, (5, 7))
+    remember(7, 3)
+    remember(9, 7)  # the broker is known to have 7
+    for low in range(9, 15):
+        remember(low + 1, low)
+    assert [(e.low, e.previous_low, e.runs) for e in entries(broker)] == [
+        (3, 0, ((5, 7),)),
+        (7, 3, ()),
+        (7, 7, ()),
+    ]
+
+
+def test_closing_and_refreshing_write_in_any_case(broker, memory, remember):
+    remember(5, 5, refresh=True)
+    remember(6, 6, closed=True)
+    assert [(e.low, e.previous_low, e.closed) for e in entries(broker)] == [
+        (5, 5, False),
+        (6, 6, True),
+    ]
+    assert memory.closed
+
+
+def test_what_may_not_be_written_is_due_again(broker, memory):
+    def cut_off(call):
+        raise RequestTimeout("no answer")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.remember(3, 0, ((5, 7),)), cut_off)
+    assert memory.due(3, 0, ((5, 7),))
+    assert memory.due(0, 0, ())
+
+
+# --- how much ----------------------------------------------------------------------------------
+
+
+def test_a_change_costs_what_is_new(broker, remember):
+    runs = every_other(100)
+    remember(0, 0, *runs)
+    remember(0, 0, *runs, (300, 305))
+    assert entries(broker)[-1].runs == ((300, 305),)
+    assert inherit(broker, OTHER).finished == (*runs, (300, 305))
+
+
+def test_what_the_offset_passed_is_no_longer_finished_ahead(broker, remember):
+    remember(0, 0, *every_other(10))
+    later = (*every_other(10)[4:], (300, 301))
+    remember(8, 0, *later)
+    assert entries(broker)[-1].runs == ((300, 301),)
+    broker.offset = 8
+    assert inherit(broker, OTHER).finished == later
+
+
+def test_everything_is_written_again_after_some_changes(broker, remember):
+    for count in range(2, MAX_CHANGES + 5):
+        remember(0, 0, *every_other(count))
+    kinds = [entry.chunks for entry in entries(broker)]
+    assert kinds == [1] + [0] * MAX_CHANGES + [1, 0]
+
+
+def test_what_a_change_cannot_say_is_written_whole(broker, remember):
+    remember(0, 0, *every_other(10))
+    remember(0, 0, *every_other(9))  # one less
+    assert entries(broker)[-1].chunks == 1
+    assert inherit(broker, OTHER).finished == every_other(9)
+
+
+def test_a_large_state_takes_several_records(broker, remember):
+    runs = every_other(2 * RUNS_A_RECORD + 1)
+    remember(0, 0, *runs)
+    assert [(e.chunk, e.chunks) for e in entries(broker)] == [(0, 3), (1, 3), (2, 3)]
+    assert inherit(broker, OTHER).finished == runs
+
+
+def test_beyond_the_limit_the_highest_are_left_out(broker, memory, monkeypatch):
+    assert MAX_RUNS >= 1_000_000
+    monkeypatch.setattr(state_memory, "MAX_RUNS", 3)
+    converse(memory.remember(0, 0, every_other(5)), broker.performer(ME))
+    assert inherit(broker, OTHER).finished == every_other(3)
+
+
+END = 60
+STEPS = st.lists(
+    st.tuples(
+        st.sets(st.integers(0, END - 1), min_size=1, max_size=6),
+        st.sampled_from(["done"] * 4 + ["refresh", "request lost", "reply lost"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(STEPS, st.integers(1, 32))
+def test_whatever_is_remembered_last_is_inherited(steps, block):
+    broker = StateBroker(block=block)
+    memory, stored, finished = inherit(broker).memory, 0, set()
+    for more, fate in [*steps, (set(), "done")]:
+        finished |= more
+        low = next(offset for offset in range(END + 1) if offset not in finished)
+        runs = finished_runs(sorted(set(range(END)) - finished), low, END)
+        dialogue = memory.remember(low, stored, runs, refresh=fate == "refresh")
+        try:
+            converse(dialogue, partial(perform_with, fate, broker))
+        except RequestTimeout:
+            continue
+        broker.offset = stored = low
+    heir = inherit(broker, OTHER)
+    assert (heir.start, heir.finished, heir.reset) == (low, runs, False)
+
+
+def perform_with(fate, broker, call):
+    if fate == "request lost":
+        raise RequestTimeout("no answer")
+    answer = broker.answer(call, ME)
+    if fate == "reply lost":
+        raise RequestTimeout("no answer")
+    return answer
+
+
+# --- the fence ---------------------------------------------------------------------------------
+
+
+def append(broker, record):
+    broker.log.append(record if isinstance(record, bytes) else encode_record(record))
+
+
+def test_one_append_is_all_that_a_commit_costs(broker, remember):
+    broker.calls.clear()
+    remember(3, 0, (5, 7))
+    remember(3, 3, (5, 8))
+    assert [type(call) for call in broker.calls] == [AppendRecord, AppendRecord]
+
+
+def test_a_confirmed_successor_ends_it(broker, remember):
+    remember(3, 0, (5, 7))
+    inherit(broker, OTHER)
+    for _ in range(2):
+        with pytest.raises(LockLost, match="confirmed"):
+            remember(3, 3, (5, 8))
+
+
+def test_a_successor_that_is_not_confirmed_ends_nothing(broker, remember):
+    append(broker, Acquire(OTHER))
+    append(broker, Confirm(OTHER, 0))  # and neither does a former owner
+    remember(3, 0, (5, 7))
+    assert broker.asked(ReadRecords) == 2
+    remember(3, 3, (5, 8))
+    assert broker.asked(ReadRecords) == 2
+
+
+def test_a_send_that_was_stored_without_a_reply_ends_nothing(broker, memory, remember):
+    perform = broker.performer(ME)
+
+    def lose_the_reply(call):
+        perform(call)
+        raise RequestTimeout("no answer")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.remember(3, 0, ((5, 7),)), lose_the_reply)
+    remember(4, 0, (5, 8))
+    broker.offset = 4
+    assert inherit(broker, OTHER).finished == ((5, 8),)
+
+
+@pytest.mark.parametrize("unreadable", [b"garbage", b"orderly-state 2 whatever"])
+def test_what_cannot_be_read_may_have_been_a_successor(broker, remember, unreadable):
+    append(broker, unreadable)
+    with pytest.raises(LockLost):
+        remember(3, 0, (5, 7))
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_log_that_lost_its_end_ends_it(broker, remember, lost):
+    remember(3, 0, (5, 7))
+    remember(3, 3, (5, 8))
+    del broker.log[-lost:]
+    broker.shown = len(broker.log)
+    with pytest.raises(LockLost):
+        remember(4, 3, (5, 9))
+
+
+def test_a_log_that_lost_its_end_and_grew_again_ends_it(broker, remember):
+    remember(3, 0, (5, 7))
+    del broker.log[1:]
+    broker.shown = 1
+    for _ in range(4):
+        append(broker, Acquire(OTHER))
+    with pytest.raises(LockLost):
+        remember(4, 3, (5, 9))
