@@ -53,7 +53,7 @@ class Control:
             owned = held.owned
             # What stands there already, with nothing cached, must not start anew: an `assigned`
             # hook that seeks would be called again and again.
-            there = owned.offset == owned.next_pull == offset
+            there = owned.offset == owned.next_pull == offset and not owned.finished_ahead
             moved = there or owned.restart_at(offset, Drop.MOVED)
         if not moved:
             raise LifecycleError(f"{queue} is being given up; seek again once it is held")

@@ -39,6 +39,7 @@ class OwnedQueue:
         max_span: with `by_key`, how far the pull may be ahead of the lowest unfinished offset.
         finished: what former owners finished ahead of `start`; it is not handed out again.
         stored: the offset the broker has; None: `start`.
+        remembered: how many of our latest commits a killed broker may forget (`Fence`).
 
     Attributes:
         messages: what is unfinished here.
@@ -58,6 +59,7 @@ class OwnedQueue:
         max_span: int = 1_000_000,
         finished: Runs = (),
         stored: int | None = None,
+        remembered: int = 4,
     ) -> None:
         self.queue = queue
         self.lease = lease
@@ -65,7 +67,7 @@ class OwnedQueue:
         self.messages = Lanes(bounded=by_key)
         self.next_pull = start
         self.offset = start
-        self.fence = Fence(start if stored is None else stored)
+        self.fence = Fence(start if stored is None else stored, remembered)
         self.dropped: Drop | None = None
         self.restarted = False
         self.paused = False

@@ -31,9 +31,10 @@ class LockKeeper:
 
     def renew_all(self) -> None:
         """Renew what is ours; a queue the broker leaves out of its answer is lost."""
+        # Before the lock: who waits for it here may wait for a broker that hangs.
+        self._watch([held for held in self._session.held() if self._keeps(held)])
         with self._session.locking:
             ours = {held.queue: held for held in self._session.held() if self._keeps(held)}
-            self._watch(tuple(ours.values()))
             for queues in by_broker(tuple(ours)).values():
                 self._renew([ours[queue] for queue in queues])
 

@@ -7,13 +7,13 @@ import time
 from orderly.client.broker import BrokerCalls
 from orderly.client.pulling import PullQuery
 from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead
+from orderly.ordering.state.history import BLOCK
 from orderly.protocol import properties as names
 from orderly.protocol.command import request
 from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.state_record import record_kind
 
-_BLOCK = 32  # the broker gives no more at once
 _WAIT = 5.0  # seconds the broker may wait for a record; it usually comes within milliseconds
 
 
@@ -50,7 +50,7 @@ def read_records(brokers: BrokerCalls, group: str, call: ReadRecords) -> Records
             group=group,
             queue=call.queue,
             offset=call.offset,
-            max_messages=_BLOCK,
+            max_messages=BLOCK,
             subscription=Subscription(call.queue.topic),
             suspend=_WAIT if call.wait else 0.0,
         )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from orderly.consumer.owning.renewing import renew
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.tenure import QueueTenure
 from orderly.consumer.session import Held, Session, now
@@ -23,10 +24,12 @@ from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.rebalance import by_broker
 from orderly.ordering.start import for_later_queue
+from orderly.ordering.state.fence import FORGOTTEN
 from orderly.ordering.state.inheritance import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
 
 _NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this release cannot read
+_FAILED = 2.0  # seconds until a take-over that failed is tried again: each leaves two records
 
 
 class Taker:
@@ -135,8 +138,8 @@ class Taker:
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
             self._session.log.warning("start unknown", queue=str(queue), error=str(error))
-            if isinstance(error, NotAvailableYet):
-                self._not_before[queue] = now() + _NEWER_RELEASE
+            newer = isinstance(error, NotAvailableYet)
+            self._not_before[queue] = now() + (_NEWER_RELEASE if newer else _FAILED)
             inherited = None
         if inherited is None:
             self._give_back(queue)
@@ -153,10 +156,14 @@ class Taker:
             max_span=config.max_span,
             finished=inherited.finished,
             stored=inherited.stored,
+            remembered=math.ceil(FORGOTTEN / config.commit_interval) + 1,
         )
         held = self._session.add(owned, subscription, inherited.memory)
         held.tenure = QueueTenure(self._session, held)
         self._report(held, inherited)
+        if now() - asked_at >= config.lock_interval / 2:  # or it runs out before the next round
+            with contextlib.suppress(OrderlyError), self._session.locking:
+                renew(self._session, (held,))
         return held
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> Inheritance | None:
@@ -177,7 +184,9 @@ class Taker:
     def _report(self, held: Held, inherited: Inheritance) -> None:
         token = None if inherited.memory is None else inherited.memory.token
         ahead = sum(end - start for start, end in inherited.finished)
-        details = {} if token is None else {"token": token, "finished_ahead": ahead}
+        details: dict[str, object] = {}
+        if token is not None:
+            details = {"token": token, "finished_ahead": ahead, "unclean": inherited.unclean}
         held.log.info("queue assigned", start=inherited.start, **details)
         if inherited.reset:
             held.log.warning(

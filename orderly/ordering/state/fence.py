@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-_REMEMBERED = 64  # more than a broker that was killed may forget (it writes them every 5 s)
+FORGOTTEN = 15.0  # seconds of commits a broker that is killed may forget (it writes every 5 s)
 
 
 class Fence:
@@ -16,6 +16,8 @@ class Fence:
 
     Args:
         start: the offset that was stored when the queue was taken.
+        remembered: how many of our latest offsets count as ours: those of the last `FORGOTTEN`
+            seconds, so that no older one that an operator sets by hand is taken for ours.
 
     Attributes:
         written: the newest offset that the broker acknowledged.
@@ -23,9 +25,9 @@ class Fence:
 
     __slots__ = ("_sent", "written")
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, remembered: int = 4) -> None:
         self.written = start
-        self._sent: deque[int] = deque((start,), maxlen=_REMEMBERED)
+        self._sent: deque[int] = deque((start,), maxlen=remembered)
 
     @property
     def newest(self) -> int:

@@ -99,6 +99,13 @@ def test_a_queue_that_is_not_held_or_is_leaving_cannot_be_moved(control, held):
         control.seek(held.queue, "last")
 
 
+def test_a_seek_to_where_it_stands_forgets_what_is_finished_ahead(control, held):
+    held.owned.by_key, held.owned._finished = True, ((3, 6),)
+    assert control.seek(held.queue, held.owned.offset) == held.owned.offset
+    assert held.owned.dropped is Drop.MOVED
+    assert held.owned.finished_ahead == ()
+
+
 def test_a_queue_that_begins_to_leave_during_the_seek_is_not_moved(control, held, cluster):
     cluster.during["max"] = lambda: held.owned.drop(Drop.REVOKED)
     with pytest.raises(LifecycleError, match="being given up"):

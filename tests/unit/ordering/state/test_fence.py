@@ -26,11 +26,18 @@ def test_any_other_offset_is_somebody_elses():
 
 
 def test_a_broker_that_went_back_or_forgot_explains_itself():
-    fence = Fence(5)
+    fence = Fence(5, remembered=4)
     for offset in range(6, 60):
         fence.note(offset)
-    assert all(fence.explains(stored) for stored in range(5, 60))
+    assert all(fence.explains(stored) for stored in range(56, 60))
     assert fence.explains(None)
+
+
+def test_an_offset_of_ours_that_no_broker_can_have_forgotten_was_set_by_somebody():
+    fence = Fence(5, remembered=4)
+    for offset in range(6, 60):
+        fence.note(offset)
+    assert not any(fence.explains(stored) for stored in range(5, 56))
 
 
 def test_the_memory_ends_but_never_with_what_was_acknowledged_last():
