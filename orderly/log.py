@@ -10,13 +10,14 @@ would take half of the time of a cold `orderly backlog check`.
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Hashable, MutableMapping
 from functools import cached_property
 from typing import Any
 
 from orderly.model import MessageQueue, ReceivedMessage
 
 QUEUE_FIELDS = ("group", "topic", "broker", "queue_id", "offset", "key", "attempt")
+_LONGEST = 200  # characters of one field that a program, or its data, chose
 
 
 def get_logger(name: str, **bound: Any) -> Any:
@@ -81,3 +82,29 @@ def where(
         "key": message.sharding_key if message else None,
         "attempt": message.reconsume_times + 1 if message else None,
     }
+
+
+def error_text(error: BaseException) -> str:
+    """Type and text of an exception of the program's, for one field of an event.
+
+    Not its repr: that of a UnicodeDecodeError shows the whole body, its text only where and why.
+    """
+    try:
+        return f"{type(error).__name__}: {error}"[:_LONGEST]
+    except Exception:  # noqa: BLE001 - a user's class may do anything
+        return type(error).__name__
+
+
+def type_text(value: object) -> str:
+    """What a value of the program's is, and not the value: it may be a message's body."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def key_text(key: Hashable) -> str | None:
+    """A key for one field of an event: text as it is, anything else as its repr; None stays."""
+    if key is None or isinstance(key, str):
+        return key and key[:_LONGEST]
+    try:
+        return repr(key)[:_LONGEST]
+    except Exception:  # noqa: BLE001 - a user's class may do anything
+        return type_text(key)

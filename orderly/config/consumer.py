@@ -24,7 +24,9 @@ class ConsumerConfig(FromEnv):
         consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
             an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is understood).
         order: "queue": one message of a queue at a time, as Java. "key": one message of a key at a
-            time, keys of one queue side by side; a failing key holds back no other.
+            time, keys of one queue side by side; a failing key holds back no other. A key function
+            (`OrderlyConsumer(key=)`) runs on the thread that reads all replies of a broker: let it
+            be pure and take microseconds, and never ask a broker.
         concurrency: handler calls at once: threads (idle ones end after 60 s), coroutines of an
             `async def` handler, or worker processes. Each key, or with order="queue" each queue,
             has one at a time.
@@ -34,8 +36,8 @@ class ConsumerConfig(FromEnv):
             run at the end of close_timeout are killed.
         batch_size: messages handed to the handler at once; with order="key" all of one key.
         suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key
-            waits after its first failure, doubled by each further one, with jitter.
-        max_suspend: with order="key" the longest wait of a key, up to 3600 seconds.
+            waits after its first failure, doubled by each further one; by chance half of it to all.
+        max_suspend: with order="key" the longest such wait, up to 3600 seconds.
         max_span: with order="key", how far (offsets) a queue is consumed ahead of its lowest
             unfinished message; then it waits for that message's key.
         create_state_topics: with order="key", make the topics that remember what was finished ahead
@@ -44,7 +46,8 @@ class ConsumerConfig(FromEnv):
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
-            statistics; nothing else happens (Java: 15 min).
+            statistics (Java: 15 min). While one runs longer, `health().live` is False and the
+            probe's /live answers 503: who restarts by it ends the process. Here nothing stops it.
         pull_batch: messages asked for in one pull (the broker caps it at 32).
         pull_threshold, pull_threshold_bytes: cached messages and bytes per queue at which
             pulling pauses.

@@ -56,7 +56,7 @@ class Company:
                 f" {there}: {', '.join(self.mixed)}. Stop them first, or use another group"
             )
 
-    def changed(self, members: Iterable[str]) -> tuple[str, ...]:
+    def changed(self, members: Iterable[str]) -> None:
         """Look at members that were not there before; an error event tells of wrong ones.
 
         Cheap while the members are the same. Each new member is asked once, which may block for
@@ -64,13 +64,10 @@ class Company:
 
         Args:
             members: client ids of all members.
-
-        Returns:
-            `mixed`.
         """
         present = frozenset(members)
         if present == self._members:
-            return self.mixed
+            return
         self._members = present
         before = self.mixed
         self._known = {name: wrong for name, wrong in self._known.items() if name in present}
@@ -86,7 +83,6 @@ class Company:
                 " finished ahead, and run keys that are suspended; stop the ones or the others",
                 members=self.mixed,
             )
-        return self.mixed
 
     def _meet(self, members: Iterable[ConsumerConnection]) -> None:
         give_up = now() + _PATIENCE

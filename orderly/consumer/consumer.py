@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -67,11 +68,14 @@ class OrderlyConsumer:
         allocate: who gets which queues: one of `orderly.ordering.allocation`, or a function of
             (my client id, sorted queues, sorted client ids). All members must use the same one.
         hooks: called around each call of the handler, and as queues come and go.
-        key: order="key": the unit of order of a message, anything hashable; None is one, too. The
-            usual one is the sharding key. If it raises, the queue waits in front of the message.
+        key: with order="key" only: the unit of order of a message, anything hashable; None is one,
+            too. The usual one is the sharding key. It runs on the thread that reads all replies of
+            a broker: let it be pure and take microseconds, and never ask a broker. If it raises,
+            the queue waits in front of the message, and `explain` says so.
 
     Raises:
-        ConfigError: a bad group name, address or setting, a handler that is not callable.
+        ConfigError: a bad group name, address or setting, a handler that is not callable, `key`
+            without order="key".
         NotAvailableYet: a setting that this release does not implement.
     """
 
@@ -94,6 +98,11 @@ class OrderlyConsumer:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = config or ConsumerConfig()
+        if key is not sharding_key and not self.config.by_key:
+            raise ConfigError(
+                "key= decides nothing with order='queue': pass"
+                " config=ConsumerConfig(order='key'), or leave key out"
+            )
         self._client = client or Client(namesrv=namesrv)
         self._session, offsets = _new_session(
             self._real(group), self._client, self.config, hooks or ConsumerHooks(), key
@@ -209,7 +218,13 @@ class OrderlyConsumer:
     # --- life in an asyncio program ------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """`close` for an asyncio program: the loop goes on meanwhile, and so do its handlers."""
+        """`close` for an asyncio program: the loop goes on meanwhile, and so do its handlers.
+
+        Raises:
+            LifecycleError: awaited by a handler, which would wait for itself.
+        """
+        if not self._client.connections.foreign:
+            self._life.refuse_handlers()
         await aside(self.close, f"orderly-closing-{self.group}")
 
     async def run(self) -> None:
@@ -225,9 +240,10 @@ class OrderlyConsumer:
 
     async def __aenter__(self) -> Self:
         """Start; handlers that are `async def` run on this event loop, where their engines live."""
-        self._loops.use(asyncio.get_running_loop())
+        self._client.connections.check_process()
+        start = partial(self._life.start, asyncio.get_running_loop())
         try:
-            await aside(self.start, f"orderly-starting-{self.group}")
+            await aside(start, f"orderly-starting-{self.group}")
         except asyncio.CancelledError:
             await self.aclose()  # the thread starts it all the same
             raise

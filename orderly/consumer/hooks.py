@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orderly.consumer.telling.statistics import ReturnType
+from orderly.log import error_text
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.context import ConsumeContext
@@ -61,4 +62,4 @@ class ConsumerHooks:
         try:
             hook(*args)
         except BaseException as error:
-            log.warning("a hook raised", hook=name, error=repr(error)[:200], exc_info=True)
+            log.warning("a hook raised", hook=name, error=error_text(error), exc_info=True)

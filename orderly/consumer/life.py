@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,7 +12,8 @@ from orderly.consumer.loops import Loops
 from orderly.consumer.owning.local_offsets import LocalOffsets
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.preflight import check_start
-from orderly.consumer.session import Session, now
+from orderly.consumer.session import Session
+from orderly.consumer.telling.places import longest_handler
 from orderly.errors import LifecycleError
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription
@@ -75,10 +77,16 @@ class Life:
 
     # --- start ---------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Join the group and begin; nothing is left running after an error."""
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Join the group and begin; nothing is left running after an error.
+
+        Args:
+            loop: where async handlers shall run; None: on one of our own.
+        """
         with self.lock:
             self.require(State.CREATED)
+            if loop is not None:
+                self._loops.use(loop)
             try:
                 self._join()
             except BaseException:
@@ -130,14 +138,22 @@ class Life:
 
     # --- end -----------------------------------------------------------------------------------
 
+    def refuse_handlers(self) -> None:
+        """Raise LifecycleError if it is a handler that wants to close its own consumer."""
+        if self._loops.engine.handling:
+            raise LifecycleError(
+                "to close the consumer would be to wait for the handler that asked for it:"
+                " let another thread or task do that"
+            )
+
     def close(self) -> None:
         """Stop cleanly; see `OrderlyConsumer.close`."""
         if self._session.client.connections.foreign:  # a forked child: nothing here is its own
             return
+        self.refuse_handlers()
         if self._loops.engine.inside:
             raise LifecycleError(
-                "close() would wait for the handler that called it, or for handlers of this"
-                " thread's event loop: call it from another thread, or await aclose()"
+                "close() would wait for handlers of this thread's event loop: await aclose()"
             )
         with self.lock:
             if self.state in (State.CLOSING, State.CLOSED):
@@ -169,12 +185,9 @@ class Life:
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
         for held in self._session.held():
-            since, oldest = held.owned.handling_since, held.owned.messages.oldest
             held.log.error(
                 "closed before the queue could be released; it stays locked until its handler ends",
-                offset=oldest.queue_offset if oldest else None,
-                key=oldest.sharding_key if oldest else None,
-                handler_running_seconds=None if since is None else round(now() - since, 1),
+                **longest_handler(held),
             )
         self._leave()
         name = f"orderly-closing-{self._session.group}"

@@ -23,6 +23,7 @@ from orderly.consumer.owning.taking import Taker
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.insight import Insight
+from orderly.consumer.telling.span_ends import SpanEnds
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.drop import Drop
@@ -69,6 +70,7 @@ class Loops:
         self.insight = Insight(session, company)
         self.direct = DirectConsumption(session, self.engine.ready)
         self._saver = OffsetSaver(session)
+        self._span_ends = SpanEnds(session)
         self.releaser = Releaser(session, self._saver)
         taker = Taker(session, self._puller.start, self.releaser.drop_outdated, state_topics)
         rebalancer = Rebalancer(
@@ -78,7 +80,7 @@ class Loops:
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
         keeper = LockKeeper(session, self._renew_again)
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
-        self._offsets = self._periodic("offsets", config.commit_interval, self._saver.save_all)
+        self._offsets = self._periodic("offsets", config.commit_interval, self._save_round)
 
     def _periodic(
         self, role: str, interval: float, work: Callable[[], object], first: float | None = None
@@ -90,6 +92,10 @@ class Loops:
         """Run async handlers on this event loop; before `start`."""
         if isinstance(self.engine, Coroutines):
             self.engine.use(loop)
+
+    def _save_round(self) -> None:
+        self._span_ends.tell()
+        self._saver.save_all()
 
     def start(self) -> None:
         """Begin all rounds, the first rebalance at once."""
@@ -135,6 +141,7 @@ class Loops:
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
         self.releaser.drop_all(Drop.CLOSING)
+        self.engine.abandon()
         self.releaser.release_idle(deadline)
         return not self._session.held()
 

@@ -16,6 +16,7 @@ from functools import partial
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
+from orderly.log import error_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.drop import Drop
 from orderly.ordering.window import Gate
@@ -110,7 +111,7 @@ class Puller:
             seconds = now() - held.owned.pulled_at
             self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
         keys: list[Hashable] | None = None
-        failure: Exception | None = None
+        failure: BaseException | None = None
         next_offset = reply.next_offset
         if held.owned.by_key:
             keys, failure = self._keys(messages)
@@ -119,10 +120,12 @@ class Puller:
                 next_offset = messages.pop().queue_offset
         with held.lock:
             ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys)
+            held.owned.no_key = None if failure is None else error_text(failure)
         if ready:
             self._arrived(held)
         if failure is None:
             self._pull(held, may_connect=False)
+            self._refill(held, may_connect=False)
         else:
             self._without_key(held, next_offset, failure)
 
@@ -134,7 +137,7 @@ class Puller:
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         return messages
 
-    def _keys(self, messages: list[ReceivedMessage]) -> tuple[list[Hashable], Exception | None]:
+    def _keys(self, messages: list[ReceivedMessage]) -> tuple[list[Hashable], BaseException | None]:
         """The key of each message, up to the first one that has none by the user's function."""
         keys: list[Hashable] = []
         try:
@@ -142,17 +145,17 @@ class Puller:
                 key = self._session.key(message)
                 hash(key)
                 keys.append(key)
-        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the reader thread
             return keys, error
         return keys, None
 
-    def _without_key(self, held: Held, offset: int, error: Exception) -> None:
+    def _without_key(self, held: Held, offset: int, error: BaseException) -> None:
         """Wait in front of a message of which nobody knows behind which others it has to wait."""
         retry = self._session.config.pull_retry
         held.log.error(
             "the key function failed; the queue waits in front of the message",
             offset=offset,
-            error=f"{type(error).__name__}: {error}"[:200],
+            error=error_text(error),
             retry_in_seconds=retry,
         )
         self._session.client.schedule.after(retry, partial(self.start, held))
@@ -187,9 +190,13 @@ class Puller:
             self._refill_failed(held, asked, error)
 
     def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
-        reset = reply.status is PullStatus.OFFSET_ILLEGAL and reply.min_offset <= asked
+        deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
+        reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reset:
             self._offset_illegal(held, reply.next_offset, reset=True)
+        elif reply.next_offset <= asked:
+            self._refill_failed(held, asked, OrderlyError("the broker does not show them yet"))
+            return
         with held.lock:
             end = asked if reset else reply.next_offset
             missing = held.owned.refilled(asked, self._wanted(held, reply), end)

@@ -21,7 +21,7 @@ from orderly.config.fields import require
 from orderly.listener.decide import Failed, Tried, decide, read_answer
 from orderly.listener.outcomes import Attempt, Block, Outcome
 from orderly.listener.rules import Retry, Rules
-from orderly.log import get_logger, where
+from orderly.log import error_text, get_logger, key_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.outcomes import Ack, DeadLetter
@@ -103,6 +103,8 @@ class Listener:
     def _handle(self, message: ReceivedMessage, context: ConsumeContext) -> ConsumeResult | None:
         """Run one message; returns what ends the batch, or None: the message is done."""
         at = where(context.group, message.queue, message)
+        if context.key is not None:
+            at["key"] = key_text(context.key)
         # Shared by all threads: tenacity keeps the state of a call per thread.
         tried: Tried = self._retrying(
             self._attempt, message, itertools.count(1), at, context.max_suspend
@@ -131,7 +133,7 @@ class Listener:
             tried = read_answer(self._function(message, attempt), longest)
         except Exception as error:  # noqa: BLE001 - whatever the function raises is a failure
             raised = error
-            tried = Failed(_shown(error), fatal=isinstance(error, self._fatal))
+            tried = Failed(error_text(error), fatal=isinstance(error, self._fatal))
         if isinstance(tried, Failed):
             self._log.warning(
                 "attempt failed",
@@ -153,11 +155,3 @@ def _retrying(retry: Retry, sleep: Callable[[float], None]) -> Retrying:
         retry=retry_if_result(lambda tried: isinstance(tried, Failed) and not tried.fatal),
         retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
-
-
-def _shown(error: Exception) -> str:
-    """Type and text; not repr(), which for a UnicodeDecodeError shows the whole body."""
-    try:
-        return f"{type(error).__name__}: {error}"[:200]
-    except Exception:  # noqa: BLE001 - a user's class may do anything
-        return type(error).__name__

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
 from orderly.ordering.drop import NOT_OURS
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -21,6 +23,7 @@ class Why(StrEnum):
     PAUSED = "paused by the user"
     HANDLING = "a handler is running"
     SUSPENDED = "suspended: a handler asked to wait"
+    NO_KEY = "the key function fails: nobody knows whom the next message may overtake"
     SPAN_END = "consumed ahead as far as may be: it waits for its lowest unfinished message"
     UNCOMMITTED = "flow-controlled: all that may be cached is in hand, only a COMMIT helps"
     WAITING = "messages wait for a worker thread"
@@ -42,10 +45,14 @@ class Explanation:
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
-        key, attempt: of the lowest unfinished message, if one is cached.
+        key: of the lowest unfinished message: with order by key what it is ordered by, else its
+            sharding key; None: it has none, or nothing is unfinished.
+        attempt: of that message; None if its body is not here.
         keys: how many have something unfinished here (order by queue: 1 at most).
         keys_suspended: those of them that wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
+        at_span_end: True if it waits there for that message, whatever else it is doing.
+        key_error: how the key function fails for the next message, if it does: type and text.
     """
 
     queue: MessageQueue
@@ -54,23 +61,37 @@ class Explanation:
     offset: int | None = None
     cached: int = 0
     flow_controlled: bool = False
-    key: str | None = None
+    key: Hashable = None
     attempt: int | None = None
     keys: int = 0
     keys_suspended: int = 0
     span: int = 0
+    at_span_end: bool = False
+    key_error: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
         full = ", pulling is flow-controlled" if self.flow_controlled else ""
-        return f"{self.queue}: {self.why}{span}{full}"
+        ahead = ", consumed ahead as far as may be" if self._ends else ""
+        return f"{self.queue}: {self.why}{span}{full}{ahead}{self._no_key}"
+
+    @property
+    def _ends(self) -> bool:
+        return self.at_span_end and self.why is not Why.SPAN_END
+
+    @property
+    def _no_key(self) -> str:
+        if self.key_error is None or self.offset is None:
+            return ""
+        return f", the key function failed at offset {self.offset + self.span}: {self.key_error}"
 
 
 def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
-    head = owned.messages.head
+    lane = owned.messages.lowest_lane
+    head = None if lane is None else lane.messages.head
     return Explanation(
         owned.queue,
         why,
@@ -78,12 +99,22 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         owned.offset,
         owned.messages.count,
         owned.throttled,
-        None if head is None else head.sharding_key,
+        None if lane is None else key_of(owned, lane),
         None if head is None else head.reconsume_times + 1,
         keys=len(owned.messages),
         keys_suspended=owned.messages.suspended,
-        span=owned.next_pull - owned.offset,
+        span=owned.span,
+        at_span_end=owned.at_span_end,
+        key_error=owned.no_key,
     )
+
+
+def key_of(owned: OwnedQueue, lane: Lane) -> Hashable:
+    """The key of a lane's first message: what it is ordered by; by queue its sharding key."""
+    if owned.by_key:
+        return lane.key
+    head = lane.messages.head
+    return None if head is None else head.sharding_key
 
 
 def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
@@ -101,6 +132,8 @@ def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
 
 def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     """Why nothing is in work."""
+    if owned.no_key is not None:
+        return Why.NO_KEY, None
     if owned.at_span_end:
         return Why.SPAN_END, None
     if owned.messages.wake_at is not None and not owned.messages.ready:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orderly.model import ReceivedMessage
 from orderly.ordering.process_queue import ProcessQueue
@@ -21,24 +21,39 @@ class Lane:
         key: of all its messages; None for those without one.
         messages: with bodies; all below `later`.
         later: offsets of the messages whose bodies are not kept, rising.
+        tried: of those of them that were tried, how often.
         errands: what else shall run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
         queued: whether it stands in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
+        missed: the same of the first whose body is not kept.
     """
 
-    __slots__ = ("errands", "key", "later", "low", "messages", "queued", "since", "wake_at")
+    __slots__ = (
+        "errands",
+        "key",
+        "later",
+        "low",
+        "messages",
+        "missed",
+        "queued",
+        "since",
+        "tried",
+        "wake_at",
+    )
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.messages = ProcessQueue()
         self.later: deque[int] = deque()
+        self.tried: dict[int, int] = {}
         self.errands: deque[object] = deque()
         self.since: float | None = None
         self.wake_at: float | None = None
         self.queued = False
         self.low: int | None = None
+        self.missed: int | None = None
 
     @property
     def lowest(self) -> int | None:
@@ -47,6 +62,24 @@ class Lane:
         if head is not None:
             return head.queue_offset
         return self.later[0] if self.later else None
+
+    def drop_body(self) -> ReceivedMessage:
+        """Keep only the offset of its last pending message, and how often that was tried."""
+        message = self.messages.drop_last()
+        self.later.appendleft(message.queue_offset)
+        if message.reconsume_times:
+            self.tried[message.queue_offset] = message.reconsume_times
+        return message
+
+    def take_body(self, message: ReceivedMessage) -> None:
+        """Take in what is first in `later`."""
+        tried = self.tried.pop(self.later.popleft(), None)
+        again = message if tried is None else replace(message, reconsume_times=tried)
+        self.messages.put((again,))
+
+    def lose_body(self) -> None:
+        """Forget what is first in `later`: the broker no longer has it."""
+        self.tried.pop(self.later.popleft(), None)
 
     @property
     def ready(self) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import chain
+from math import inf
 
 from orderly.model import ReceivedMessage
 from orderly.ordering.lane import Batch, Lane
+from orderly.ordering.lowest import Lowest
 from orderly.ordering.results import Disposition
 
-LANE_BODIES = 64  # messages of one lane kept with their bodies, when a queue has many lanes
-SUSPENDED_BODIES = 8  # the same of a lane that waits: it must not fill the window of the others
-_LEFT_IN = 1000  # lowest offsets of the past that may stay in the heap
+LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
+SUSPENDED_BODIES = 8  # the same of a lane that waits, at most: it must leave room for the others
+_SUSPENDED_PART = 16  # and not more than this part of the room
 
 
 class Lanes:
@@ -26,29 +27,33 @@ class Lanes:
     Args:
         bounded: keep only offsets of what a lane has beyond `LANE_BODIES`; False: with one lane
             for the whole queue there is nobody to protect.
+        batch_size: messages of a full batch; a lane may keep as many in any case.
 
     Attributes:
         count, size: messages kept with their bodies, and their bytes as stored.
         pending: those of them that are not in hand.
+        asleep: those of the pending ones that belong to suspended lanes.
         deferred: messages of which only the offset is kept.
     """
 
-    def __init__(self, *, bounded: bool) -> None:
+    def __init__(self, *, bounded: bool, batch_size: int = 1) -> None:
         self.count = 0
         self.size = 0
         self.pending = 0
+        self.asleep = 0
         self.deferred = 0
+        self._max_count = self._max_size = inf
         self._bounded = bounded
+        self._batch_size = batch_size
         self._last = -1
         self._lanes: dict[Hashable, Lane] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
         self._naps = 0
-        self._hungry: dict[Lane, None] = {}  # in the order in which their bodies are pulled again
-        # Each lane's lowest unfinished offset: a heap, with those that no longer count left in it.
-        self._lows: list[int] = []
-        self._low: set[int] = set()
+        self._hungry: dict[Lane, None] = {}  # without bodies, and could go on
+        self._missed: dict[int, Lane] = {}  # by the offset of the first body a lane misses
+        self._lowest = Lowest()  # of each lane's lowest unfinished offset
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -94,9 +99,7 @@ class Lanes:
     @property
     def lowest(self) -> int | None:
         """The lowest unfinished offset; None: all is finished."""
-        while self._lows and self._lows[0] not in self._low:
-            heappop(self._lows)
-        return self._lows[0] if self._lows else None
+        return self._lowest.value
 
     @property
     def head(self) -> ReceivedMessage | None:
@@ -123,11 +126,52 @@ class Lanes:
 
     def unfinished(self) -> list[int]:
         """All unfinished offsets, rising."""
-        return sorted(
-            chain.from_iterable(
-                chain(lane.messages.offsets(), lane.later) for lane in self._lanes.values()
-            )
-        )
+        return sorted(self.offsets())
+
+    def offsets(self) -> list[int]:
+        """All unfinished offsets, in no order: a copy, made as quickly as can be."""
+        offsets: list[int] = []
+        for lane in self._lanes.values():
+            offsets.extend(lane.messages.offsets())
+            offsets.extend(lane.later)
+        return offsets
+
+    # --- room ----------------------------------------------------------------------------------
+
+    def limit(self, count: int, size: int) -> None:
+        """Set the messages and bytes beyond which it is crowded."""
+        self._max_count, self._max_size = count, size
+        self._shed()
+
+    def crowded(self, share: float = 1.0) -> bool:
+        """True if more is kept than that share of the limits."""
+        return self.count > self._max_count * share or self.size > self._max_size * share
+
+    @property
+    def moving(self) -> float:
+        """The part (0 to 1) of what is kept that is still to be handed out, and waits for nothing.
+
+        Neither what waits after a failure nor what a manual commit keeps in hand makes room soon.
+        """
+        return (self.pending - self.asleep) / max(1, self.count)
+
+    def _shed(self) -> None:
+        """Let suspended lanes keep one body each, if that is what the others lack room for."""
+        if self.crowded() and self.asleep > len(self._asleep):
+            for _, _, lane in self._asleep:
+                self._trim(lane, 1)
+
+    def _trim(self, lane: Lane, keep: int) -> None:
+        while self._bounded and lane.messages.pending > keep:
+            self._count(lane, lane.drop_body(), -1)
+            self.deferred += 1
+        self._settle(lane)
+
+    def _bodies(self, lane: Lane) -> int:
+        """How many pending messages the lane may keep with their bodies."""
+        if lane.wake_at is None:
+            return max(LANE_BODIES, self._batch_size)
+        return min(SUSPENDED_BODIES, max(1, int(min(self._max_count, 1e9)) // _SUSPENDED_PART))
 
     # --- coming in -----------------------------------------------------------------------------
 
@@ -143,6 +187,7 @@ class Lanes:
                 lane = self._lane(None if keys is None else keys[place])
                 self._last = message.queue_offset  # not before: comparing users' keys may raise
                 self._put(lane, message)
+        self._shed()
 
     def _lane(self, key: Hashable) -> Lane:
         lane = self._lanes.get(key)
@@ -151,32 +196,40 @@ class Lanes:
         return lane
 
     def _put(self, lane: Lane, message: ReceivedMessage) -> None:
-        if lane.later or (self._bounded and lane.messages.count >= _bodies(lane)):
+        if lane.later or (self._bounded and lane.messages.pending >= self._bodies(lane)):
             lane.later.append(message.queue_offset)
             self.deferred += 1
         else:
             lane.messages.put((message,))
-            self._count(message, 1)
+            self._count(lane, message, 1)
         self._settle(lane)
 
-    def _count(self, message: ReceivedMessage, change: int) -> None:
+    def _count(self, lane: Lane, message: ReceivedMessage, change: int) -> None:
         self.count += change
         self.pending += change
+        self.asleep += 0 if lane.wake_at is None else change
         self.size += change * message.stored_size
 
     # --- bodies that are pulled again ----------------------------------------------------------
 
     @property
+    def hungry(self) -> bool:
+        """True if a lane misses bodies to go on, and there is room for them."""
+        return bool(self._hungry) and not self.crowded()
+
+    @property
     def refill_from(self) -> int | None:
-        """The offset of the first message whose body is missed, or None."""
-        return next(iter(self._hungry)).later[0] if self._hungry else None
+        """The lowest offset at which a lane cannot go on without its body, or None."""
+        return min((lane.later[0] for lane in self._hungry), default=None)
 
     def refill(
         self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int
     ) -> list[int]:
         """Take in bodies that were pulled again.
 
-        They are told by their offsets, so a key function that changed its mind loses nothing.
+        They are told by their offsets, so a key function that changed its mind loses nothing. Not
+        only the lane that was asked for gets its bodies, but each that can go on, while there is
+        room: after an outage that stopped all keys they come back with few pulls.
 
         Args:
             asked: what `refill_from` was.
@@ -186,21 +239,36 @@ class Lanes:
         Returns:
             Offsets that were asked for and no longer exist: they count as finished now.
         """
-        lane = next((lane for lane in self._hungry if lane.later[0] == asked), None)
-        if lane is None:
-            return []
-        found = {message.queue_offset: message for message in messages}
         missing = []
-        while lane.later and lane.later[0] < next_offset:
-            offset = lane.later.popleft()
-            self.deferred -= 1
-            if offset in found:
-                lane.messages.put((found[offset],))
-                self._count(found[offset], 1)
-            else:
-                missing.append(offset)
-        self._settle(lane)
+        lane = self._missed.get(asked)
+        found = {message.queue_offset for message in messages}
+        for message in messages:
+            missing += self._lose(lane, found, message.queue_offset)
+            self._take_body(message, lane)
+        missing += self._lose(lane, found, next_offset)
+        self._shed()
         return missing
+
+    def _take_body(self, message: ReceivedMessage, hungriest: Lane | None) -> None:
+        lane = self._missed.get(message.queue_offset)
+        if lane is None or lane.wake_at is not None or self.crowded():
+            return
+        if lane is hungriest or lane.messages.pending < self._bodies(lane):
+            lane.take_body(message)
+            self._count(lane, message, 1)
+            self.deferred -= 1
+            self._settle(lane)
+
+    def _lose(self, lane: Lane | None, found: Collection[int], end: int) -> list[int]:
+        """Forget what a lane misses below `end` and is not found any more."""
+        lost: list[int] = []
+        while lane and lane.later and lane.later[0] < end and lane.later[0] not in found:
+            lost.append(lane.later[0])
+            lane.lose_body()
+            self.deferred -= 1
+        if lane and lost:
+            self._settle(lane)
+        return lost
 
     # --- going out -----------------------------------------------------------------------------
 
@@ -259,24 +327,23 @@ class Lanes:
         self.size += lane.messages.size - size
         self.pending += lane.messages.pending - pending
         if wake_at is not None:
-            self._suspend(lane, wake_at, keep=max(SUSPENDED_BODIES, len(batch.messages)))
+            self._suspend(lane, wake_at, len(batch.messages))
         self.give_back(batch)
 
-    def _suspend(self, lane: Lane, wake_at: float, keep: int) -> None:
-        """Let it wait; what is put back keeps its body, for that has the count of attempts."""
+    def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
+        """Let it wait, with the bodies of the batch that was tried if there is room for them."""
         lane.wake_at = wake_at
         self._naps += 1  # so that two lanes that wake together are never compared themselves
         heappush(self._asleep, (wake_at, self._naps, lane))
-        while self._bounded and lane.messages.pending > keep:
-            message = lane.messages.drop_last()
-            self._count(message, -1)
-            lane.later.appendleft(message.queue_offset)
-            self.deferred += 1
+        self.asleep += lane.messages.pending
+        self._trim(lane, max(self._bodies(lane), tried))
+        self._shed()
 
     def wake(self, now: float) -> None:
         """Let go on whose suspension is over."""
         while self._asleep and self._asleep[0][0] <= now:
             lane = heappop(self._asleep)[2]
+            self.asleep -= lane.messages.pending
             lane.wake_at = None
             self._settle(lane)
 
@@ -290,13 +357,15 @@ class Lanes:
         """Note what a change of the lane means for the others."""
         lowest = lane.lowest
         if lowest != lane.low:
-            self._low.discard(-1 if lane.low is None else lane.low)
+            self._lowest.replace(lane.low, lowest)
             lane.low = lowest
-            if lowest is not None:
-                self._low.add(lowest)
-                heappush(self._lows, lowest)
-                if len(self._lows) > 2 * len(self._low) + _LEFT_IN:
-                    self._lows = sorted(self._low)
+        missed = lane.later[0] if lane.later else None
+        if missed != lane.missed:
+            if lane.missed is not None:
+                self._missed.pop(lane.missed, None)
+            lane.missed = missed
+            if missed is not None:
+                self._missed[missed] = lane
         if lane.hungry:
             self._hungry[lane] = None
         else:
@@ -307,10 +376,6 @@ class Lanes:
                 self._ready.append(lane)
         elif lane.empty:
             self._lanes.pop(lane.key, None)
-
-
-def _bodies(lane: Lane) -> int:
-    return LANE_BODIES if lane.wake_at is None else SUSPENDED_BODIES
 
 
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:

@@ -19,8 +19,9 @@ from orderly.ordering.lane import Batch
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
 from orderly.ordering.results import Disposition
+from orderly.ordering.state.ahead import Ahead
 from orderly.ordering.state.fence import Fence
-from orderly.ordering.state.runs import Runs, above, contains, finished_runs, union
+from orderly.ordering.state.runs import Runs, contains
 from orderly.ordering.window import Gate, Window
 
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
@@ -37,6 +38,7 @@ class OwnedQueue:
         by_key: a lane for each key, instead of one for all messages.
         max_runs: batches that may be in work at once.
         max_span: with `by_key`, how far the pull may be ahead of the lowest unfinished offset.
+        batch_size: messages of a full batch; the lane of a key keeps room for one.
         finished: what former owners finished ahead of `start`; it is not handed out again.
         stored: the offset the broker has; None: `start`.
         remembered: how many of our latest commits a killed broker may forget (`Fence`).
@@ -44,6 +46,7 @@ class OwnedQueue:
     Attributes:
         messages: what is unfinished here.
         fence: what we wrote to the broker.
+        no_key: how the key function fails for the next message, set by the shell; None: it works.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class OwnedQueue:
         by_key: bool = False,
         max_runs: int = 1,
         max_span: int = 1_000_000,
+        batch_size: int = 1,
         finished: Runs = (),
         stored: int | None = None,
         remembered: int = 4,
@@ -64,7 +68,7 @@ class OwnedQueue:
         self.queue = queue
         self.lease = lease
         self.by_key = by_key
-        self.messages = Lanes(bounded=by_key)
+        self.messages = Lanes(bounded=by_key, batch_size=batch_size)
         self.next_pull = start
         self.offset = start
         self.fence = Fence(start if stored is None else stored, remembered)
@@ -75,17 +79,18 @@ class OwnedQueue:
         self.pulled_at = lease.renewed_at
         self.pulling = False
         self.refilling = False
+        self.no_key: str | None = None
         self._end: int | None = None
         self._finished = finished
         self._runs = 0
         self._run_waits = False
         self._max_runs = max_runs
         self._window = Window(self.messages, max_span if by_key else None)
-        self._window.limit(max_messages, max_bytes)
+        self.limit(max_messages, max_bytes)
 
     def limit(self, max_messages: int, max_bytes: int) -> None:
         """Set the cached messages and bytes at which the pull gate closes."""
-        self._window.limit(max_messages, max_bytes)
+        self.messages.limit(max_messages, max_bytes)
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -165,7 +170,7 @@ class OwnedQueue:
     @property
     def wants_bodies(self) -> bool:
         """True if the shell shall pull: on, or bodies again that were not kept."""
-        return self.wants_pull or (not self.refilling and self.messages.refill_from is not None)
+        return self.wants_pull or (not self.refilling and self.messages.hungry)
 
     @property
     def stuck_full(self) -> bool:
@@ -229,9 +234,9 @@ class OwnedQueue:
         """Ask to pull bodies again that were not kept; marks it as under way, until `refilled`.
 
         Returns:
-            Where to pull from, or None: nothing is missed, or it is under way.
+            Where to pull from, or None: nothing is missed, there is no room, or it is under way.
         """
-        if self.refilling or self.dropped is not None or self.paused:
+        if self.refilling or self.dropped is not None or self.paused or not self.messages.hungry:
             return None
         asked = self.messages.refill_from
         self.refilling = asked is not None
@@ -385,9 +390,17 @@ class OwnedQueue:
         return self.offset
 
     @property
-    def finished_ahead(self) -> Runs:
-        """What is finished above the offset; after a reset nothing counts as such."""
+    def ahead(self) -> Ahead | None:
+        """What `finished_ahead` is worked out from; None: after a reset nothing counts as such.
+
+        A quick copy: the shell works it out when it has let go of its lock.
+        """
         if self.restarted or not self.by_key:
-            return ()
-        seen = finished_runs(self.messages.unfinished(), self.offset, self.next_pull)
-        return union(seen, above(self._finished, self.next_pull)) if self._finished else seen
+            return None
+        return Ahead(self.offset, self.next_pull, self.messages.offsets(), self._finished)
+
+    @property
+    def finished_ahead(self) -> Runs:
+        """What is finished above the offset."""
+        ahead = self.ahead
+        return () if ahead is None else ahead.finished

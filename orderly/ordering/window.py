@@ -35,14 +35,7 @@ class Window:
     def __init__(self, messages: Lanes, max_span: int | None) -> None:
         self._messages = messages
         self._max_span = max_span
-        self._max_messages = 0
-        self._max_bytes = 0
         self.throttled = False
-
-    def limit(self, max_messages: int, max_bytes: int) -> None:
-        """Set the cached messages and bytes at which it is full."""
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
 
     def full(self, span: int) -> bool:
         """True if nothing may be pulled now; notes that.
@@ -50,16 +43,19 @@ class Window:
         Args:
             span: offsets from the lowest unfinished message to the next pull.
         """
-        self.throttled = self._crowded(1.0) or self._spread(span, 1.0)
+        self.throttled = self._messages.crowded() or self._spread(span, 1.0)
         return self.throttled
 
     def reopens(self, span: int) -> bool:
         """True once one that was full has been worked down to half.
 
-        Or has nothing left to hand out: what a manual commit keeps in hand must not stop it.
+        The less of it can move, the earlier: what a manual commit keeps in hand, and what waits
+        after a failure, must not stop the rest.
         """
-        share = 0.5 if self._messages.pending else 1.0
-        return self.throttled and not self._crowded(share) and not self._spread(span, share)
+        share = 1 / (1 + self._messages.moving)
+        return (
+            self.throttled and not self._messages.crowded(share) and not self._spread(span, share)
+        )
 
     def at_span_end(self, span: int) -> bool:
         """True if the pull is as far ahead of the lowest unfinished message as it may be."""
@@ -70,11 +66,7 @@ class Window:
         """True if all that may be cached is in hand, uncommitted: only a commit helps."""
         held = self._messages
         nothing_comes = held.pending == 0 and not held.running and not held.suspended
-        return self.throttled and nothing_comes and self._crowded(1.0)
-
-    def _crowded(self, share: float) -> bool:
-        held = self._messages
-        return held.count > self._max_messages * share or held.size > self._max_bytes * share
+        return nothing_comes and held.crowded()
 
     def _spread(self, span: int, share: float) -> bool:
         if self._max_span is None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly.consumer.life import Life
 from orderly.errors import LifecycleError
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
 from tests.support.waiting import eventually
@@ -117,14 +118,14 @@ def test_a_run_that_is_cancelled_while_it_starts_leaves_nothing_behind(
     monkeypatch, group, client, make
 ):
     starting, go_on = threading.Event(), threading.Event()
-    start = OrderlyConsumer.start
+    start = Life.start
 
-    def slow_start(self):
+    def slow_start(self, loop):
         starting.set()
         assert go_on.wait(20)
-        return start(self)
+        return start(self, loop)
 
-    monkeypatch.setattr(OrderlyConsumer, "start", slow_start)
+    monkeypatch.setattr(Life, "start", slow_start)
 
     async def program():
         task = asyncio.create_task(make(AsyncRecorder(None), group).run())
@@ -158,3 +159,71 @@ def test_more_of_them_than_the_loop_has_threads(producer, topic, make):
 
 async def ack(messages, context):
     return await asyncio.to_thread(Ack)  # what the threads are there for
+
+
+def test_a_running_consumer_is_refused_and_the_programs_loop_goes_on(topic, producer, make):
+    loops = set()
+
+    async def notes(messages, context):
+        loops.add(asyncio.get_running_loop())
+        return Ack()
+
+    seen = AsyncRecorder(notes)
+    consumer = make(seen).start()  # on a loop of its own
+    send_numbers(producer, topic, ["a"], 1)
+    eventually(lambda: seen.numbers("a") == [0])
+
+    async def program():
+        with pytest.raises(LifecycleError, match="running"):
+            async with consumer:
+                pass
+        send_numbers(producer, topic, ["b"], 1)
+        await soon(lambda: seen.numbers("b") == [0])
+        await consumer.aclose()
+        return asyncio.get_running_loop()
+
+    assert asyncio.run(program()) not in loops, "and the program's loop is left alone"
+    assert len(loops) == 1
+
+
+def test_a_handler_that_wants_to_close_its_own_consumer_is_told_so_at_once(topic, producer, make):
+    told, consumers = [], []
+
+    async def closes(messages, context):
+        try:
+            await consumers[0].aclose()
+        except LifecycleError as error:
+            told.append(str(error))
+        return Ack()
+
+    async def program():
+        async with make(closes) as consumer:
+            consumers.append(consumer)
+            send_numbers(producer, topic, ["a"], 1)
+            await soon(lambda: told)
+
+    asyncio.run(program())
+    assert "another thread or task" in told[0]
+
+
+def test_a_consumer_whose_loop_ended_without_it_is_closed_from_outside(
+    topic, producer, group, client, make
+):
+    begun = []
+
+    async def hangs(messages, context):
+        begun.append(context.key)
+        await asyncio.Event().wait()
+
+    consumer = make(hangs, group, concurrency=2, close_timeout=15)
+    queue = send_numbers(producer, topic, KEYS, 1)[0].queue
+
+    async def program():
+        await consumer.__aenter__()
+        await soon(lambda: len(begun) == 2)
+
+    asyncio.run(program())
+    consumer.close()
+    assert threads_of(group) == [], "all was released in time"
+    assert len(begun) == 2, "no handler began on a loop that was ending"
+    assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}

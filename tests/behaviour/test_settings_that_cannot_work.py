@@ -52,3 +52,8 @@ def test_a_function(handler, given, said, orderly_namesrv, group):
     with pytest.raises(OrderlyError, match=said):
         OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config, **given)
     assert set(threading.enumerate()) <= before
+
+
+def test_a_key_function_without_order_by_key():
+    with pytest.raises(ConfigError, match="order='queue'"):
+        OrderlyConsumer("g", handle, namesrv="localhost:9876", key=lambda message: message.body)

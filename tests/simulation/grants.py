@@ -80,7 +80,7 @@ class Grants:
             place = process, queue
             self._refused_at.pop(place, None)
             if now - asked_at <= LOCK_TIMEOUT:  # otherwise nobody waits for it any more
-                if now - self._trusted[place] > _SURE:
+                if max(now, process.paused_until) - self._trusted[place] > _SURE:
                     self._lapsed.add(place)
                 self._trusted[place] = asked_at
         for queue in asked - granted:

@@ -97,7 +97,7 @@ def forget_the_order_of_what_is_put_back(set_):
 
 def bury_without_a_grave(set_):
     """A dead letter counts as stored although its send failed or was never made."""
-    set_(DeadLetters, "_send", lambda self, held, message, reason: True)
+    set_(DeadLetters, "_send", lambda *_: True)
 
 
 def skip_the_first_of_a_pull(set_):

@@ -124,10 +124,13 @@ class Ledger:
         """A commit is about to be stored."""
         process = member.process
         began, last = self.tenures.get((process, queue)), self._committed.get(queue)
-        if last is not None and last[0] is not process and (began is None or last[1] > began):
+        other = last is not None and last[0] is not process and (began is None or last[1] > began)
+        # By queue an owner that stands where the other one ended may go on from there.
+        by_key = self._settings["order"] == "key"
+        if other and (began is None or by_key or offset < last[2]):
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
-        self._committed[queue] = process, self._kernel.now
+        self._committed[queue] = process, self._kernel.now, offset
         self.recorded[queue].update(range(offset))
 
     def forget(self, queue):

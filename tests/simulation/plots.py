@@ -119,6 +119,13 @@ def _backlog(rng):
     return {"messages": 20, "burst": 20, "seconds": 5.0, "handling": handling, "slow": slow}
 
 
+def _unanswered_commits(cast):
+    """Commits are stored, and nobody is told so."""
+    at, who = cast.rng.uniform(2, 8), cast.member()
+    fault = Fault(at, "lose answers", who, 20.0, COMMIT)
+    return {"faults": [fault], "messages": 20, "seconds": 20.0, "handling": 0.5}
+
+
 def _late_start(cast):
     """A member comes back when much is stored, and may not be told where the group is."""
     rng = cast.rng
@@ -180,6 +187,7 @@ PLOTS = (
     _late_record,
     _overslept,
     _forgotten_locks, _forgotten_locks,
+    _unanswered_commits,
     _late_start,
     _resets,
     _resets_and_more,

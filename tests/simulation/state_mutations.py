@@ -6,11 +6,12 @@ from orderly.ordering.calls import QueryOffset, SaveOffset, UnlockQueues
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state import committing, inheritance
+from orderly.ordering.state.ahead import Ahead
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import History
 from orderly.ordering.state.inheritance import Resumed
 from orderly.ordering.state.memory import Memory
-from orderly.ordering.state.runs import above, difference, finished_runs, union
+from orderly.ordering.state.runs import difference, finished_runs
 from orderly.protocol.state_record import Confirm
 
 
@@ -26,36 +27,30 @@ def remember_nothing(set_):
 def claim_what_is_in_hand(set_):
     """What a handler works on counts as finished in the record."""
 
-    def finished_ahead(self):
-        if self.restarted or not self.by_key:
-            return ()
-        lanes = self.messages._lanes.values()
+    def offsets(self):
+        lanes = self._lanes.values()
         idle = [o for lane in lanes for o in [*lane.messages.offsets()][lane.messages.in_hand :]]
-        later = [o for lane in lanes for o in lane.later]
-        seen = finished_runs(sorted(idle + later), self.offset + 1, self.next_pull)
-        return union(seen, above(self._finished, self.next_pull))
+        return idle + [o for lane in lanes for o in lane.later]
 
-    set_(OwnedQueue, "finished_ahead", property(finished_ahead))
+    set_(Lanes, "offsets", offsets)
 
 
 def claim_what_is_deferred(set_):
     """What a lane keeps without bodies counts as finished in the record."""
 
-    def unfinished(self):
-        return sorted(o for lane in self._lanes.values() for o in lane.messages.offsets())
+    def offsets(self):
+        return [o for lane in self._lanes.values() for o in lane.messages.offsets()]
 
-    set_(Lanes, "unfinished", unfinished)
+    set_(Lanes, "offsets", offsets)
 
 
 def forget_what_was_inherited(set_):
     """What former owners finished ahead, and was not pulled yet, is left out of the record."""
 
-    def finished_ahead(self):
-        if self.restarted or not self.by_key:
-            return ()
-        return finished_runs(self.messages.unfinished(), self.offset, self.next_pull)
+    def finished(self):
+        return finished_runs(sorted(self.unfinished), self.offset, self.end)
 
-    set_(OwnedQueue, "finished_ahead", property(finished_ahead))
+    set_(Ahead, "finished", property(finished))
 
 
 def write_changes_only(set_):

@@ -7,7 +7,7 @@ import sys
 import pytest
 import structlog
 
-from orderly.log import QUEUE_FIELDS, get_logger, where
+from orderly.log import QUEUE_FIELDS, error_text, get_logger, key_text, type_text, where
 from tests.support.messages import QUEUE, message
 
 
@@ -55,3 +55,48 @@ def test_where_always_has_the_same_fields():
     assert tuple(where("g", QUEUE, message(7, "k")).values()) == (
         "g", "orders", "broker-a", 0, 7, "k", 1,
     )  # fmt: skip
+
+
+class Unshowable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __hash__(self):
+        return 1
+
+
+def decoding_error():
+    try:
+        b"card=4111111111111111 \xff".decode()
+    except UnicodeDecodeError as error:
+        return error
+
+
+def test_a_body_that_is_no_text_is_not_shown_by_the_error_that_says_so():
+    text = error_text(decoding_error())
+    assert text.startswith("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff")
+    assert "4111" not in text
+
+
+def test_an_error_is_its_type_and_a_bounded_text():
+    assert error_text(ValueError("no such account")) == "ValueError: no such account"
+    assert len(error_text(ValueError("x" * 999))) == 200
+    assert error_text(Unshowable()) == "Unshowable"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(b"card=4111", "bytes"), (None, "NoneType"), (int, "the class int")]
+)
+def test_of_a_value_only_the_type_is_shown(value, text):
+    assert type_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(None, None), ("", ""), ("k", "k"), (7, "7"), (("a", 1), "('a', 1)"),
+     ("x" * 999, "x" * 200), (Unshowable(), "Unshowable")],
+)  # fmt: skip
+def test_a_key_is_shown_as_bounded_text(key, text):
+    assert key_text(key) == text

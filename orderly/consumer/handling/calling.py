@@ -17,9 +17,10 @@ from orderly.config.numbers import MIN_SUSPEND
 from orderly.consumer.handling.retry_after import retry_after
 from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import Held, Session, now
+from orderly.consumer.telling.places import place
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.errors import ConfigError
-from orderly.log import where
+from orderly.log import error_text, type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
@@ -167,14 +168,14 @@ class Caller:
             case Fail(reason):
                 self._warn(started, "handler answered Fail", reason=reason)
             case BaseException():
-                self._warn(started, "handler raised", error=_shown(answer), exc_info=answer)
+                self._warn(started, "handler raised", error=error_text(answer), exc_info=answer)
                 _heed(context, answer)
             case Coroutine():
                 self._warn(started, "handler returned a coroutine; make it `async def`")
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
-                self._warn(started, "handler returned no outcome", answer=_shown(answer))
+                self._warn(started, "handler returned no outcome", answer=type_text(answer))
         return None
 
     def _suspend(self, started: Started, seconds: float | None) -> ConsumeResult | None:
@@ -189,7 +190,7 @@ class Caller:
     def _effect(self, started: Started, result: ConsumeResult) -> Effect:
         context = started.context
         if not isinstance(context.auto_commit, bool):
-            self._warn(started, "auto_commit is no bool", value=_shown(context.auto_commit))
+            self._warn(started, "auto_commit is no bool", value=type_text(context.auto_commit))
             return FAILURE
         compat = self._session.config.java_compat
         effect = effect_of(result, auto_commit=context.auto_commit, java_compat=compat)
@@ -214,8 +215,9 @@ class Caller:
         return ReturnType.FAILED if effect.suspend else ReturnType.SUCCESS
 
     def _warn(self, started: Started, event: str, **fields: object) -> None:
-        at = where(self._session.group, started.held.queue, started.messages[0])
-        started.held.log.warning(event, **at, **fields)
+        held, key = started.held, started.context.key
+        at = place(self._session.group, held, started.messages[0], key)
+        held.log.warning(event, **at, **fields)
 
 
 def _asked_to_stop() -> bool:
@@ -228,11 +230,3 @@ def _heed(context: ConsumeContext, error: BaseException) -> None:
     asked = retry_after(error, time.time())
     if asked is not None:
         context.suspend(min(max(asked, MIN_SUSPEND), context.max_suspend))
-
-
-def _shown(value: object) -> str:
-    """The value for a log line, also if it cannot be shown."""
-    try:
-        return repr(value)[:200]
-    except Exception:  # noqa: BLE001 - a user's class may do anything
-        return f"<{type(value).__name__} without a working repr>"

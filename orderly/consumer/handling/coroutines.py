@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.direct_call import DirectCall
-from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.handling.engine import Engine, to_handle
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 
@@ -26,13 +24,20 @@ TURN = 0.01  # seconds a run may go on without letting others have the loop
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """What one task works on."""
+    """What one task works on.
+
+    Attributes:
+        claimed: whether the queue's claim is still the task's; at its end that is a failure.
+        interrupted: whether we cancelled the task.
+    """
 
     held: Held
     batch: Batch | None = None
+    claimed: bool = True
+    interrupted: bool = False
 
 
-class Coroutines:
+class Coroutines(Engine):
     """Feeds an async handler. Thread-safe.
 
     Args:
@@ -42,14 +47,11 @@ class Coroutines:
     """
 
     def __init__(self, session: Session, caller: Caller, reopened: Callable[[Held], None]) -> None:
-        self._session = session
-        self._caller = caller
-        self._reopened = reopened
-        self._finisher = Finisher(session, self.ready)
+        super().__init__(session, caller, reopened)
         self._limit = session.config.concurrency
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._own: threading.Thread | None = None
+        self._own: asyncio.AbstractEventLoop | None = None
         self._waiting: deque[Held] = deque()  # claimed runs for which there was no room
         self._tasks: dict[asyncio.Task[None], _Run] = {}  # the loop's thread only
         self._in_flight = 0
@@ -64,20 +66,17 @@ class Coroutines:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                name = f"orderly-loop-{self._session.group}"
-                self._own = threading.Thread(target=self._run_loop, name=name, daemon=True)
-                self._own.start()
+                self._loop = self._own = self._start_loop()
             return self._loop
 
-    def _run_loop(self) -> None:
-        assert self._loop is not None, "set before the thread starts"
-        asyncio.set_event_loop(self._loop)
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        loop, name = asyncio.new_event_loop(), f"orderly-loop-{self._session.group}"
         try:
-            _run_until_stopped(self._loop)
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        finally:
-            self._loop.close()
+            threading.Thread(target=_run_loop, args=(loop,), name=name, daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            loop.close()
+            raise
+        return loop
 
     @property
     def inside(self) -> bool:
@@ -86,6 +85,11 @@ class Coroutines:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    @property
+    def handling(self) -> bool:
+        """True in a task that runs a handler."""
+        return self.inside and asyncio.current_task() in self._tasks
 
     def close(self) -> None:
         """Let running handlers end; start no more. Does not wait."""
@@ -97,19 +101,20 @@ class Coroutines:
     def _end_own_loop(self) -> None:
         """Stop a loop of our own once nothing runs on it."""
         with self._lock:
-            done = self._closed and self._in_flight == 0 and self._own is not None
-            loop, self._own = self._loop, None if done else self._own
+            done = self._closed and self._in_flight == 0
+            loop, self._own = self._own, None if done else self._own
         if done and loop is not None:
             loop.call_soon_threadsafe(loop.stop)
 
-    # --- runs ----------------------------------------------------------------------------------
+    def abandon(self) -> None:
+        """Free what was in work when the program closed its loop: nothing ends there any more."""
+        if self._loop is not None and self._loop.is_closed():
+            while self._tasks:
+                _, run = self._tasks.popitem()
+                if run.claimed:
+                    self._failed(run.held, run.batch)
 
-    def ready(self, held: Held) -> None:
-        """Start a run of a queue that has something to hand out, unless enough are under way."""
-        with held.lock:
-            claimed = held.owned.request_run()
-        if claimed:
-            self._submit(held)
+    # --- runs ----------------------------------------------------------------------------------
 
     def interrupt(self, held: Held) -> None:
         """The queue is lost: ask the tasks that work on it to stop."""
@@ -122,6 +127,7 @@ class Coroutines:
     def _cancel(self, held: Held) -> None:
         for task, run in self._tasks.items():
             if run.held is held:
+                run.interrupted = True
                 task.cancel("the queue's lock was lost")
 
     def _submit(self, held: Held) -> None:
@@ -132,8 +138,12 @@ class Coroutines:
                 self._waiting.append(held)
                 return
             self._in_flight += 1
-        with suppress(RuntimeError):  # the caller closed its loop: nothing can run any more
+        try:
             self._running_loop().call_soon_threadsafe(self._begin, held)
+        except RuntimeError as error:  # the program closed its loop, or there is no thread for ours
+            with self._lock:
+                self._in_flight -= 1
+            self._submit_later(held, error)
 
     def _begin(self, held: Held) -> None:
         run = _Run(held)
@@ -143,27 +153,35 @@ class Coroutines:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         run = self._tasks.pop(task)
-        failed = task.cancelled() or task.exception() is not None
-        if failed:  # the lane must not stand still; a cancelled task may not even have begun
-            with run.held.lock:
-                run.held.owned.begin_run()
-                run.held.owned.abort(run.batch)
-        with self._lock:
-            following = self._waiting.popleft() if self._waiting else None
-            self._in_flight -= following is None
-        if following is not None:
-            self._begin(following)
+        if run.claimed:  # the lane must not stand still
+            self._failed(run.held, run.batch)
+            if not task.cancelled():
+                error = task.exception()
+                run.held.log.error("a consume run failed; this is a defect", exc_info=error)
+        self._make_room(stopping=task.cancelled() and not run.interrupted)
         if run.held.owned.dropped is not None:
             self._session.attention()
         self._end_own_loop()
-        if failed:
-            self._go_on_later(run.held, task)
 
-    def _go_on_later(self, held: Held, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            held.log.error("a consume run failed; this is a defect", exc_info=task.exception())
-        again = partial(self.ready, held)
-        self._session.client.schedule.after(self._session.config.suspend, again)
+    def _make_room(self, *, stopping: bool) -> None:
+        """Let the next run begin; where the program is `stopping` its tasks, not at once.
+
+        The loop may be about to end, and a task that begins then would never be waited for.
+        """
+        with self._lock:
+            following = self._waiting.popleft() if self._waiting and not stopping else None
+            self._in_flight -= following is None
+        if following is not None:
+            self._begin(following)
+        elif stopping:
+            self._session.client.schedule.after(self._session.config.suspend, self._fill)
+
+    def _fill(self) -> None:
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for held in waiting:
+            self._submit(held)
 
     async def _work_off(self, run: _Run) -> None:
         held, turn = run.held, now()
@@ -178,35 +196,32 @@ class Coroutines:
                 await asyncio.sleep(0)
                 turn = now()
                 if self._waiting and held.owned.dropped is None:
-                    self._submit_behind(held)
+                    self._submit_behind(run)
                     return
+        run.claimed = False
 
-    def _submit_behind(self, held: Held) -> None:
-        """Keep the claim and stand in line again: another queue waits for room."""
+    def _submit_behind(self, run: _Run) -> None:
+        """Pass the claim on and stand in line again: another queue waits for room."""
+        run.claimed = False
         with self._lock:
-            self._waiting.append(held)
-
-    def _take(self, held: Held) -> Batch | None:
-        with held.lock:
-            batch = held.owned.take(self._session.config.batch_size, now())
-            another = batch is not None and held.owned.request_run()
-        if another:
-            self._submit(held)
-        return batch
+            self._waiting.append(run.held)
 
     async def _work(self, held: Held, batch: Batch) -> None:
-        errand = batch.errand
-        if isinstance(errand, DirectCall):
-            if errand.wanted:
-                errand.answer(await self._caller.call_async(held, (errand.message,), batch.key))
-            with held.lock:
-                held.owned.give_back(batch)
-            return
-        called = await self._caller.call_async(held, batch.messages, batch.key)
-        if self._finisher.blocks(batch, called):
-            await _to_its_end(asyncio.to_thread(self._finisher.finish, held, batch, called))
+        messages = to_handle(batch)
+        called = await self._caller.call_async(held, messages, batch.key) if messages else None
+        if called is not None and batch.errand is None and self._finisher.blocks(batch, called):
+            await _to_its_end(asyncio.to_thread(self._conclude, held, batch, called))
         else:
-            self._finisher.finish(held, batch, called)
+            self._conclude(held, batch, called)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        _run_until_stopped(loop)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:

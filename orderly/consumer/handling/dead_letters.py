@@ -8,12 +8,12 @@ back out of order. Until the broker said that it is stored, the message is not d
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from orderly.consumer.owning.renewing import renew
 from orderly.consumer.session import Held, Session, now
+from orderly.consumer.telling.places import place
 from orderly.errors import OrderlyError
-from orderly.log import where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.protocol.dead_letter import dead_letter_request
@@ -44,7 +44,7 @@ class DeadLetters:
             reason = self._due(message, context)
             if reason is None:
                 continue
-            if not self._send(held, message, reason):
+            if not self._send(held, message, context.key, reason):
                 break
             finished.add(message.queue_offset)
         return frozenset(finished)
@@ -67,8 +67,8 @@ class DeadLetters:
             return f"failed {message.reconsume_times + 1} times"
         return None
 
-    def _send(self, held: Held, message: ReceivedMessage, reason: str) -> bool:
-        at = where(self._session.group, held.queue, message)
+    def _send(self, held: Held, message: ReceivedMessage, key: Hashable, reason: str) -> bool:
+        at = place(self._session.group, held, message, key)
         try:
             if not self._renew(held):
                 return False

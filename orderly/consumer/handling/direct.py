@@ -16,6 +16,7 @@ from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import Held, Session
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.errors import LifecycleError
+from orderly.log import error_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.direct_result import DirectOutcome, DirectResult
@@ -88,4 +89,5 @@ def _outcome(called: Called) -> DirectOutcome:
 
 
 def _remark(consumed: Consumed) -> str:
-    return repr(consumed.answer)[:200] if consumed.kind is ReturnType.EXCEPTION else ""
+    answer = consumed.answer
+    return error_text(answer) if isinstance(answer, BaseException) else ""

@@ -24,12 +24,9 @@ class DirectCall:
         """Whether to run it now; False: nobody waits for it any more. Ask once."""
         return self._called.set_running_or_notify_cancel()
 
-    def answer(self, called: Called | Exception) -> None:
+    def answer(self, called: Called) -> None:
         """Say what came of it."""
-        if isinstance(called, Exception):
-            self._called.set_exception(called)
-        else:
-            self._called.set_result(called)
+        self._called.set_result(called)
 
     def wait(self, seconds: float) -> Called:
         """Wait for the answer.

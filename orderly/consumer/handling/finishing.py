@@ -9,7 +9,7 @@ from functools import partial
 from orderly.consumer.handling.calling import Called
 from orderly.consumer.handling.dead_letters import DeadLetters
 from orderly.consumer.session import Held, Session, now
-from orderly.log import where
+from orderly.consumer.telling.places import place
 from orderly.ordering.backoff import backoff
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
@@ -59,7 +59,7 @@ class Finisher:
             return
         if going_on:
             self._session.client.schedule.after(wait, partial(self._wake, held))
-        at = where(self._session.group, held.queue, batch.messages[0])
+        at = place(self._session.group, held, batch.messages[0], batch.key)
         event = "key suspended" if held.owned.by_key else "queue suspended"
         held.log.info(event, **at, seconds=round(wait, 3))
 

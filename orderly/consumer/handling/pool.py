@@ -47,7 +47,11 @@ class WorkerPool:
         return len(self._tasks) > self._idle
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Run `task` on some thread; after `close` it is dropped."""
+        """Run `task` on some thread; after `close` it is dropped.
+
+        Raises:
+            RuntimeError: there is no thread, and the system starts none.
+        """
         with self._changed:
             if self._closed:
                 return

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.direct_call import DirectCall
-from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.handling.engine import Engine, to_handle
 from orderly.consumer.handling.pool import WorkerPool
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
@@ -23,7 +22,7 @@ FAIR_RUN = 0.1  # seconds it may go on once another queue waits for a thread
 YIELD = 0.01  # seconds until a run that yielded is resumed (as Java)
 
 
-class Worker:
+class Worker(Engine):
     """Feeds a handler that blocks. Thread-safe.
 
     Args:
@@ -33,19 +32,9 @@ class Worker:
     """
 
     def __init__(self, session: Session, caller: Caller, reopened: Callable[[Held], None]) -> None:
+        super().__init__(session, caller, reopened)
         config = session.config
-        self._session = session
-        self._caller = caller
-        self._reopened = reopened
-        self._finisher = Finisher(session, self.ready)
         self.pool = WorkerPool(session.group, config.min_workers, config.concurrency)
-
-    def ready(self, held: Held) -> None:
-        """Start a run of a queue that has something to hand out, unless enough are under way."""
-        with held.lock:
-            claimed = held.owned.request_run()
-        if claimed:
-            self._submit(held)
 
     def interrupt(self, held: Held) -> None:
         """The queue is lost: a thread cannot be stopped, its handler may look at `context.lost`."""
@@ -54,13 +43,19 @@ class Worker:
         """Let running handlers end; start no more. Does not wait."""
         self.pool.close()
 
+    def abandon(self) -> None:
+        """Nothing: a thread that began a run ends it."""
+
     @property
     def inside(self) -> bool:
         """True on a thread that runs handlers."""
         return self.pool.inside
 
     def _submit(self, held: Held) -> None:
-        self.pool.submit(partial(self._run, held))
+        try:
+            self.pool.submit(partial(self._run, held))
+        except RuntimeError as error:  # not even one thread can be started
+            self._submit_later(held, error)
 
     def _run(self, held: Held) -> None:
         with held.lock:
@@ -75,35 +70,17 @@ class Worker:
                     self._session.client.schedule.after(YIELD, partial(self._submit, held))
                     return
         except BaseException:
-            # Not the handler's failure but ours, or the logging's: the lane must not stand still.
-            with held.lock:
-                held.owned.abort(batch)
-            again = partial(self.ready, held)
-            self._session.client.schedule.after(self._session.config.suspend, again)
+            self._failed(held, batch)  # the lane must not stand still
             raise
         if held.owned.dropped is not None:
             self._session.attention()
         elif held.owned.stuck_full:
             held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
 
-    def _take(self, held: Held) -> Batch | None:
-        with held.lock:
-            batch = held.owned.take(self._session.config.batch_size, now())
-            another = batch is not None and held.owned.request_run()
-        if another:
-            self._submit(held)
-        return batch
-
     def _work(self, held: Held, batch: Batch) -> None:
-        errand = batch.errand
-        if isinstance(errand, DirectCall):
-            if errand.wanted:
-                errand.answer(self._caller.call(held, (errand.message,), batch.key))
-            with held.lock:
-                held.owned.give_back(batch)
-        else:
-            called = self._caller.call(held, batch.messages, batch.key)
-            self._finisher.finish(held, batch, called)
+        messages = to_handle(batch)
+        called = self._caller.call(held, messages, batch.key) if messages else None
+        self._conclude(held, batch, called)
 
     def _must_yield(self, started: float) -> bool:
         ran = now() - started

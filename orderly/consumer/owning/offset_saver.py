@@ -152,7 +152,8 @@ class OffsetSaver:
             owned = held.owned
             if not owned.may_save(now()):
                 return None
-            progress = Progress(owned.offset, owned.finished_ahead)
+            offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
+        progress = Progress(offset, () if ahead is None else ahead.finished, moved)
         written = owned.fence.written
         if progress.offset != written:
             return progress

@@ -12,6 +12,7 @@ import math
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.owning.renewing import announce_loss
 from orderly.consumer.session import Held, Session, now
+from orderly.consumer.telling.places import longest_handler
 from orderly.errors import OrderlyError, RemotingError
 from orderly.ordering.drop import NOT_OURS, Drop
 
@@ -119,32 +120,21 @@ class Releaser:
         """Whether to unlock beside a running handler: only if the user says so, with a warning."""
         config = self._session.config
         force_after = config.force_unlock_after if reason in _FOR_GOOD else None
-        held.left_at = now() if held.left_at is None else held.left_at
-        held.failed_releases += 1
-        if held.failed_releases.bit_count() == 1:  # once for each doubling of the wait
-            held.log.info("the queue stays locked until its handler ends", **self._handler(held))
+        if held.left_at is None:
+            held.left_at = now()
+            held.log.info("the queue stays locked until its handler ends", **longest_handler(held))
         waited = now() - held.left_at
         if force_after is not None and waited >= force_after:
             held.log.error(
                 "unlocked beside a running handler: its key may now be handled twice at a time",
-                **self._handler(held),
+                **longest_handler(held),
             )
             return True
         if not held.overdue and waited >= min(config.handover_timeout, config.lock_trust):
             held.overdue = True
             held.log.warning(
                 "the handover's deadline has passed: its offset is saved, a handler holds it back",
-                **self._handler(held),
+                **longest_handler(held),
             )
             self._saver.save(held)
         return False
-
-    def _handler(self, held: Held) -> dict[str, object]:
-        """Which handler is waited for: the message it began with, and for how long it has run."""
-        with held.lock:
-            running, since = held.owned.messages.oldest, held.owned.handling_since
-        return {
-            "offset": None if running is None else running.queue_offset,
-            "key": None if running is None else running.sharding_key,
-            "handler_running_seconds": None if since is None else round(now() - since, 1),
-        }

@@ -93,10 +93,6 @@ class StateTopics:
             q for q in wanted if q.queue_id < found[q.topic].get(q.broker_name, nothing).usable
         )
 
-    def forget(self, topic: str) -> None:
-        """Look anew next time: a broker said that the state topic of `topic` is not there."""
-        self._looks.pop(topic, None)
-
     def _findings(self, topic: str) -> Mapping[str, _Finding]:
         before = self._looks.get(topic)
         look = self._look(topic)
@@ -172,11 +168,11 @@ class StateTopics:
         """Go by what the broker itself has; make what is missing."""
         present = self._client.admin.topic_config(state, broker)
         if present is not None and _BOTH not in Permission(present.perm):
-            return _Finding(0, ConfigError(_no_permission(state, broker.broker_name, present)))
+            return _Finding(0, ConfigError(_no_permission(state, broker, present)))
         size = _size(present)
         if size < needed:
             if not self._create:
-                text = _too_few(state, broker.broker_name, size, needed)
+                text = _too_few(state, broker, size, needed)
                 return _Finding(size, ConfigError(text))
             self._client.admin.grow_topic(state, broker, needed, present)
             self._log.info(
@@ -193,26 +189,33 @@ def _size(topic: QueueData | TopicConfig | None) -> int:
     return 0 if topic is None else min(topic.read_queues, topic.write_queues)
 
 
-def _no_permission(state: str, broker: str, present: TopicConfig) -> str:
+def _no_permission(state: str, broker: BrokerData, present: TopicConfig) -> str:
     can = "written" if Permission.READ in Permission(present.perm) else "read"
     return (
-        f"state topic {state} may not be {can} on broker {broker}, and order='key' keeps there what"
-        " is finished ahead: set its permission to 6 (mqadmin updateTopicPerm)"
+        f"state topic {state} may not be {can} on broker {broker.broker_name}, and order='key'"
+        " keeps there what is finished ahead: set its permission to 6"
+        f" (mqadmin updateTopicPerm {_at(broker)} -t {state} -p 6)"
     )
 
 
-def _too_few(state: str, broker: str, size: int, needed: int) -> str:
+def _too_few(state: str, broker: BrokerData, size: int, needed: int) -> str:
     remedy = "or let the consumer do it with create_state_topics=True"
     if size == 0:
         return (
-            f"state topic {state} is missing on broker {broker}, and order='key' keeps there what"
-            f" is finished ahead: create it (orderly topic create {state} --queues {needed}),"
-            f" {remedy}"
+            f"state topic {state} is missing on broker {broker.broker_name}, and order='key'"
+            f" keeps there what is finished ahead: create it (orderly topic create {state}"
+            f" --queues {needed}), {remedy}"
         )
     return (
-        f"state topic {state} has {size} queues on broker {broker}, its source topic {needed}:"
-        f" grow it (mqadmin updateTopic with -r {needed} -w {needed}), {remedy}"
+        f"state topic {state} has {size} queues on broker {broker.broker_name}, its source topic"
+        f" {needed}: grow it (mqadmin updateTopic {_at(broker)} -t {state} -r {needed} -w {needed}"
+        f" -p 6), {remedy}"
     )
+
+
+def _at(broker: BrokerData) -> str:
+    """Which broker, as `mqadmin` is told; its name server comes with -n or from NAMESRV_ADDR."""
+    return f"-b {broker.master}" if broker.master else f"-c {broker.cluster}"
 
 
 def _told(error: OrderlyError, state: str, broker: str) -> OrderlyError:

@@ -20,6 +20,7 @@ from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
 
 _MIB = 1024 * 1024
+_NOT_READY = frozenset({Why.NOT_LOCKED, Why.LOCK_LOST})
 
 
 class Insight:
@@ -63,7 +64,7 @@ class Insight:
     # --- health --------------------------------------------------------------------------------
 
     def health(self, state: str) -> Health:
-        """Live unless failed or a handler hangs; ready once all that is ours is held.
+        """Live unless failed or a handler hangs; ready once all that is ours is held and has keys.
 
         Args:
             state: of the consumer.
@@ -95,7 +96,7 @@ class Insight:
         mixed = () if self._company is None else self._company.mixed
         return [
             *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
-            *(str(e) for e in explanations if e.why in (Why.NOT_LOCKED, Why.LOCK_LOST)),
+            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error is not None),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
         ]
 

@@ -24,10 +24,12 @@ class Progress:
     Attributes:
         offset: the lowest unfinished one.
         finished: what is finished above it.
+        moved: the offset was set, by the broker or by hand: it may be stored already.
     """
 
     offset: int
     finished: Runs = ()
+    moved: bool = False
 
 
 def commit(
@@ -54,7 +56,8 @@ def commit(
         OrderlyError: a call failed; what is not acknowledged is to be tried again.
     """
     stored = yield QueryOffset(queue)
-    if stored != progress.offset and not fence.explains(stored):
+    set_already = progress.moved and stored == progress.offset
+    if not set_already and not fence.explains(stored):
         raise LockLost(
             f"the committed offset of {queue} is {stored}, which this member never wrote (its last"
             f" was {fence.written}): another member, or an operator, has changed it"

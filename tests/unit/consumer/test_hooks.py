@@ -1,6 +1,7 @@
 """What the program is told of its queues: each thing once, and nothing of our retry topic."""
 
 import pytest
+import structlog
 
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.session import now
@@ -47,3 +48,13 @@ def test_a_loss_is_told_at_once_and_once_however_long_the_handler_still_runs(
     releaser.release_idle()
     assert told == [("lost", (QUEUE,))]
     assert session.held() == []
+
+
+def test_what_a_hook_raises_is_told_without_the_body_it_could_not_read(session):
+    session.hooks = ConsumerHooks(assigned=lambda queues: b"card=4111 \xff".decode())
+    with structlog.testing.capture_logs() as events:
+        session.hooks.tell("assigned", session.log, (QUEUE,))
+    structlog.reset_defaults()
+    (event,) = events
+    assert event["error"].startswith("UnicodeDecodeError: 'utf-8' codec can't decode")
+    assert "4111" not in event["error"]

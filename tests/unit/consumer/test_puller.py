@@ -432,3 +432,58 @@ def test_bodies_that_come_after_a_seek_do_not_undo_it(lanes, puller, broker):
     lanes.owned.restart_at(2, Drop.MOVED)
     broker.answer(keyed(PullStatus.FOUND, "a", first=START + 1))
     assert lanes.owned.unsaved(now()) == 2
+
+
+# --- when bodies are pulled again, and when not ------------------------------------------------
+
+
+def test_a_key_that_misses_bodies_gets_them_also_if_nothing_of_it_is_in_work(lanes, broker):
+    """A manual commit keeps all it has in hand: no batch ends that could ask for more."""
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    lanes.owned.finish(lanes.owned.take(1, now()), Disposition.KEEP, now())
+    broker.answer(keyed(PullStatus.FOUND, "b", first=START + 2))
+    assert START + 1 in broker.asked(3)
+
+
+def test_bodies_the_broker_does_not_show_yet_are_asked_for_again_after_a_while(
+    lanes, puller, broker, schedule, session
+):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    puller.reopen(lanes)
+    broker.answer(PullResult(PullStatus.NO_NEW, [], START + 1, 0, 99, 0))
+    puller.reopen(lanes)
+    assert broker.asked(3) == [START, START + 2, START + 1], "not at once"
+    assert schedule.seconds == [session.config.pull_retry]
+    schedule.ring()
+    assert broker.asked(4)[-1] == START + 1
+
+
+def test_no_bodies_are_pulled_again_while_there_is_no_room_for_them(lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aabc"))
+    work(lanes)
+    lanes.owned.limit(1, 10**6)
+    puller.reopen(lanes)
+    assert START + 1 not in broker.asked(1)
+    assert not lanes.owned.wants_bodies
+    work(lanes)
+    assert lanes.owned.wants_bodies
+    puller.reopen(lanes)
+    assert broker.asked(2)[-1] == START + 1
+
+
+def test_a_reset_is_told_from_deleted_messages_also_below_the_oldest_one(lanes, puller, broker):
+    broker.answer(keyed(PullStatus.FOUND, "aa"))
+    work(lanes)
+    puller.reopen(lanes)
+    broker.answer(PullResult(PullStatus.OFFSET_ILLEGAL, [], 50, START + 9, 99, 0))
+    assert (lanes.owned.dropped, lanes.owned.offset) == (Drop.OFFSET_ILLEGAL, 50)
+
+
+def test_a_key_function_that_exits_does_not_end_the_reader_thread(lanes, session, broker, schedule):
+    def leave(message):
+        raise SystemExit(3)
+
+    session.key = leave
+    broker.answer(keyed(PullStatus.FOUND, "a"))
+    assert schedule.seconds == [session.config.pull_retry]

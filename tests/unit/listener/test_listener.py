@@ -179,6 +179,11 @@ def test_each_failed_attempt_is_an_event(context, events):
     assert {(e["offset"], e["key"], e["attempt"]) for e in events} == {(7, "k", 5)}
 
 
+def test_by_key_an_event_names_what_the_message_is_ordered_by(events):
+    listener(Script(Fail("no")))([delivered(0)], ConsumeContext(QUEUE, key=("account", 7)))
+    assert {event["key"] for event in events} == {"('account', 7)"}
+
+
 def test_no_event_shows_the_body(context, events):
     secret = replace(message(0), body=b"secret\xff")
 

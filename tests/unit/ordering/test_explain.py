@@ -67,6 +67,23 @@ def uncommitted():
     return queue
 
 
+def keyless():
+    queue = loaded()
+    queue.no_key = "ValueError: no such account"
+    return queue
+
+
+def ahead(*, running):
+    """By key, at its span's end: 0 is stuck, all behind it is finished."""
+    queue = polling(by_key=True, max_runs=9, max_span=2)
+    queue.pulled([message(n, key="t") for n in range(4)], 4, 9, ["stuck", "a", "a", "a"])
+    stuck = queue.take(1, 1)
+    queue.finish(queue.take(3, 1), Disposition.COMMIT, 1)
+    if not running:
+        queue.finish(stuck, Disposition.PUT_BACK, 2, wait=3.0)
+    return queue
+
+
 def dropped(queue, reason):
     queue.drop(reason)
     return queue
@@ -84,6 +101,9 @@ def dropped(queue, reason):
         (paused(), Why.PAUSED, None),
         (uncommitted(), Why.UNCOMMITTED, None),
         (full(), Why.FLOW_CONTROLLED, None),
+        (keyless(), Why.NO_KEY, None),
+        (ahead(running=False), Why.SPAN_END, None),
+        (ahead(running=True), Why.HANDLING, 2.0),
         (dropped(handling(), Drop.REVOKED), Why.LEAVING, 2.0),
         (dropped(loaded(), Drop.REVOKED), Why.RELEASING, None),
         (dropped(loaded(), Drop.LOST), Why.LOCK_LOST, None),
@@ -104,3 +124,24 @@ def test_it_names_the_message_that_holds_the_queue_up():
     explanation = explain(suspended(), 3.0)
     assert (explanation.offset, explanation.key, explanation.attempt) == (0, "k", 2)
     assert explanation.cached == 3
+
+
+def test_a_running_handler_does_not_hide_that_the_span_has_ended():
+    explanation = explain(ahead(running=True), 3.0)
+    assert explanation.at_span_end
+    assert str(explanation).endswith(
+        "a handler is running (2.0 s), consumed ahead as far as may be"
+    )
+    assert not explain(handling(), 3.0).at_span_end
+
+
+def test_a_running_handler_does_not_hide_that_the_key_function_fails():
+    queue = keyless()
+    queue.take(1, 1)
+    explanation = explain(queue, 3.0)
+    assert explanation.key_error == "ValueError: no such account"
+    assert "key function failed at offset 3: ValueError: no such account" in str(explanation)
+
+
+def test_by_key_the_key_is_what_the_message_is_ordered_by():
+    assert explain(ahead(running=True), 3.0).key == "stuck", "not its sharding key"

@@ -12,6 +12,7 @@ from hypothesis.stateful import (
 )
 
 from orderly.ordering import lanes as lanes_module
+from orderly.ordering import lowest as lowest_module
 from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, Lanes
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
@@ -103,7 +104,7 @@ def test_the_lowest_is_that_of_the_slowest_key_however_many_others_end():
         lanes.finish(lanes.take(1, NOW), COMMIT)
         assert lanes.lowest == 0
     assert (len(lanes), lanes.unfinished()) == (1, [0])
-    assert len(lanes._lows) < 2000
+    assert len(lanes._lowest._heap) < 2000
     lanes.finish(slow, COMMIT)
     assert lanes.lowest is None
 
@@ -121,16 +122,81 @@ def test_a_lane_far_behind_keeps_offsets_only_and_gets_its_bodies_again():
     assert (lanes.refill_from, lanes.deferred) == (LANE_BODIES + 3, 2)
 
 
-def test_bodies_come_to_the_lane_that_asked_for_them_only():
+def test_bodies_come_to_every_lane_that_misses_them_and_can_go_on():
     lanes = Lanes(bounded=True)
     count = LANE_BODIES + 1
     lanes.put([message(n) for n in range(count)], ["a"] * count)
     lanes.put([message(n) for n in range(count, 2 * count)], ["b"] * count)
+    lanes.put([message(n) for n in range(2 * count, 3 * count)], ["c"] * count)
+    asleep = lanes.take(1, NOW)
+    lanes.finish(asleep, PUT_BACK, wake_at=5.0)
+    lanes.take(1, NOW)  # b has a body left, and goes on nevertheless
     take_all(lanes)
-    both = [message(n) for n in range(2 * count)]
-    assert lanes.refill(LANE_BODIES, both, 2 * count) == []
-    assert take_all(lanes) == [LANE_BODIES]
-    assert (lanes.deferred, lanes.refill_from) == (1, 2 * count - 1)
+    everything = [message(n) for n in range(3 * count)]
+    assert lanes.refill(3 * count - 1, everything, 3 * count) == []
+    left = {lane.key: list(lane.later) for lane in lanes.lanes}
+    assert left["a"] == list(range(SUSPENDED_BODIES, count)), "it waits"
+    assert not left.get("b")
+    assert not left.get("c")
+
+
+def test_bodies_come_only_while_there_is_room_and_the_rest_is_asked_for_again():
+    lanes, asked = deferred_lane()
+    lanes.limit(1, 10**9)
+    again = [message(asked + place) for place in range(3)]
+    assert lanes.refill(asked, again, asked + 3) == []
+    assert (lanes.count, lanes.deferred) == (2, 1), "one beyond the limit closes it"
+    assert take_all(lanes) == [asked, asked + 1]
+    assert lanes.refill_from == asked + 2
+
+
+def test_a_lane_goes_on_however_much_a_manual_commit_keeps_in_hand():
+    lanes = Lanes(bounded=True)
+    for first in range(0, 3 * LANE_BODIES, LANE_BODIES):
+        batch = [message(first + place) for place in range(LANE_BODIES)]
+        lanes.put(batch, ["a"] * LANE_BODIES)
+        assert lanes.deferred == 0
+        lanes.finish(lanes.take(LANE_BODIES, NOW), Disposition.KEEP)
+    assert lanes.in_hand == 3 * LANE_BODIES
+
+
+def test_a_lane_has_room_for_a_full_batch():
+    size = 2 * LANE_BODIES
+    lanes = Lanes(bounded=True, batch_size=size)
+    lanes.put([message(offset) for offset in range(size)], ["a"] * size)
+    assert len(lanes.take(size, NOW).messages) == size
+
+
+def test_suspended_lanes_keep_one_body_each_where_the_others_lack_room():
+    lanes = lanes_of([f"k{n // 12}" for n in range(120)])
+    lanes.limit(1000, 10**9)
+    for _ in range(10):
+        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
+    assert lanes.count == lanes.asleep == 10 * SUSPENDED_BODIES
+    lanes.limit(50, 10**9)
+    assert (lanes.count, lanes.asleep, lanes.deferred) == (10, 10, 110)
+    lanes.limit(1000, 10**9)
+    lanes.refill(1, [message(1)], 2)
+    assert lanes.count == 10, "and get none as long as they wait"
+
+
+def test_suspended_lanes_may_keep_the_less_the_smaller_the_room_is():
+    lanes = lanes_of("a" * 12)
+    lanes.limit(32, 10**9)
+    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
+    assert (lanes.count, lanes.deferred) == (2, 10)
+
+
+def test_a_body_that_was_tried_and_let_go_comes_again_with_its_count_of_attempts():
+    lanes = lanes_of("a" * 6)
+    lanes.limit(3, 10**9)
+    lanes.finish(lanes.take(6, NOW), PUT_BACK, wake_at=5.0)
+    assert (lanes.count, lanes.deferred) == (1, 5)
+    lanes.limit(100, 10**9)
+    lanes.wake(5.0)
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    assert lanes.refill(1, [message(offset) for offset in range(1, 6)], 6) == []
+    assert [m.reconsume_times for m in lanes.take(9, NOW).messages] == [1] * 5
 
 
 def test_a_suspended_lane_lets_go_of_bodies_but_of_none_that_was_tried():
@@ -177,6 +243,7 @@ def test_a_lost_body_is_told_also_while_others_of_the_key_are_in_hand():
     count = LANE_BODIES + 1
     lanes.put([message(offset) for offset in range(count)], ["a"] * count)
     lanes.finish(lanes.take(LANE_BODIES, NOW), Disposition.KEEP)
+    assert lanes.refill_from == LANE_BODIES
     assert lanes.refill(LANE_BODIES, [], count) == [LANE_BODIES]
     assert lanes.refill_from is None
 
@@ -347,6 +414,10 @@ class LanesMachine(RuleBasedStateMachine):
         self.lanes.send_errand(self.lane(key), ("errand", key))
         self.errands.setdefault(self.lane(key), []).append(("errand", key))
 
+    @rule(count=st.integers(1, 40))
+    def limit_the_room(self, count):
+        self.lanes.limit(count, 10**9)
+
     @rule(seconds=st.floats(0, 4))
     def wake(self, seconds):
         self.now += seconds
@@ -368,7 +439,9 @@ class LanesMachine(RuleBasedStateMachine):
         missing = self.lanes.refill(asked, replies, end)
         key = self.unfinished[asked]
         expected = {o for o in self.waiting(key) if asked <= o < end and o not in self.stored}
-        assert set(missing) == expected, "told are those that are gone, and no others"
+        assert set(missing) <= expected, "told are those that are gone, and no others"
+        assert self.lanes.crowded() or set(missing) == expected
+        assert not count or self.lanes.crowded() or self.lanes.refill_from != asked
         self._gone(missing)
 
     # --- what holds ----------------------------------------------------------------------------
@@ -393,11 +466,15 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.in_hand == in_hand
         assert lanes.pending == lanes.count - in_hand
         assert lanes.size == lanes.count * 100
+        waiting = [lane.messages.pending for lane in lanes.lanes if lane.wake_at is not None]
+        assert lanes.asleep == sum(waiting)
+        assert 0 <= lanes.moving <= 1
         assert lanes.running == len(self.work)
         assert lanes.suspended == len(self.asleep)
         assert lanes.wake_at == min(self.asleep.values(), default=None)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
-        assert len(lanes._lows) <= 2 * len(lanes._low) + lanes_module._LEFT_IN
+        lowest = lanes._lowest
+        assert len(lowest._heap) <= 2 * len(lowest._present) + lowest_module._LEFT_IN
 
     @invariant()
     def a_key_that_can_go_on_will(self):
@@ -418,6 +495,7 @@ class LanesMachine(RuleBasedStateMachine):
             if not batch.errand:
                 self.hand[batch.key] = []
         self.lanes.wake(self.now + 100)
+        self.lanes.limit(10**6, 10**9)
         left = {key: self.waiting(key) for key in set(self.unfinished.values())}
         came = {}
         for _ in range(1000):
@@ -445,7 +523,7 @@ class OneLaneMachine(LanesMachine):
 def test_random_histories(machine, monkeypatch):
     monkeypatch.setattr(lanes_module, "LANE_BODIES", 3)
     monkeypatch.setattr(lanes_module, "SUSPENDED_BODIES", 2)
-    monkeypatch.setattr(lanes_module, "_LEFT_IN", 2)
+    monkeypatch.setattr(lowest_module, "_LEFT_IN", 2)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=80, stateful_step_count=50, deadline=None)
     )

@@ -279,3 +279,56 @@ def test_a_defect_after_a_batch_was_finished_leaves_alone_what_its_key_has_in_wo
     assert queue.take(1, NOW) is None, "no second message of the key beside the running one"
     queue.finish(running, Disposition.COMMIT, NOW)
     assert queue.offset == 2
+
+
+def keys_loaded(keys, **settings):
+    queue = owned(by_key=True, max_runs=9, **settings)
+    queue.pull_gate(NOW)
+    queue.pulled([message(n) for n in range(len(keys))], len(keys), None, keys)
+    return queue
+
+
+def test_what_failing_keys_keep_does_not_stop_the_pulling_of_the_others():
+    """As many of them as the window takes, and each with more messages than one."""
+    queue = keys_loaded([f"bad{n // 12}" for n in range(600)] + ["good"], max_messages=60)
+    for _ in range(50):
+        queue.finish(queue.take(1, NOW), Disposition.PUT_BACK, NOW, wait=60.0)
+    queue.pull_gate(NOW)
+    queue.finish(queue.take(1, NOW), Disposition.COMMIT, NOW)
+    assert queue.wants_pull or queue.pulling
+    assert queue.messages.count <= 60
+
+
+def test_a_slow_key_and_failing_ones_do_not_stop_the_pulling_together():
+    queue = keys_loaded(
+        ["slow", *(f"bad{n}" for n in range(40)), *"abcdefghijklmnopqrst"], max_messages=60
+    )
+    assert queue.pull_gate(NOW) is Gate.FULL
+    queue.take(1, NOW)
+    for _ in range(40):
+        queue.finish(queue.take(1, NOW), Disposition.PUT_BACK, NOW, wait=60.0)
+    while (batch := queue.take(1, NOW)) is not None:
+        queue.finish(batch, Disposition.COMMIT, NOW)
+    assert queue.wants_pull, "41 of 60 are kept, and none of them can move"
+
+
+def test_unfinished_messages_are_bounded_also_where_their_bodies_came_again():
+    queue = keys_loaded(["a"] * 500, max_messages=100)
+    for _ in range(30):
+        asked = queue.refill_gate()
+        while (batch := queue.take(9, NOW)) is not None:
+            queue.finish(batch, Disposition.KEEP, NOW)
+        if asked is not None:
+            queue.refilled(asked, [message(asked + n) for n in range(32)], asked + 32)
+    assert queue.messages.count == 101
+    assert queue.stuck_full
+
+
+def test_what_is_finished_ahead_is_worked_out_from_a_copy():
+    queue = keys_loaded("abab")
+    queue.take(1, NOW)
+    queue.finish(queue.take(1, NOW), Disposition.COMMIT, NOW)
+    ahead = queue.ahead
+    queue.finish(queue.take(1, NOW), Disposition.COMMIT, NOW)
+    assert ahead.finished == ((1, 2),)
+    assert queue.finished_ahead == ((1, 2), (3, 4))

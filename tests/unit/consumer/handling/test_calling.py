@@ -4,6 +4,7 @@ import asyncio
 import gc
 import math
 import warnings
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -339,3 +340,23 @@ def test_hooks_see_the_same_context_before_and_after(session, held, run):
     )
     context = run(Ack()).context
     assert seen == [("before", BATCH, context), (Ack(), BATCH, context)]
+
+
+# --- what the log is not told -------------------------------------------------------------------
+
+SECRET = b"card=4111111111111111 \xff"
+
+
+@pytest.mark.parametrize("answer", [SECRET, replace(message(0), body=SECRET)], ids=["body", "msg"])
+def test_a_foreign_answer_is_told_by_its_type_only(answer, run, events):
+    run(Returned(answer))
+    assert events[0]["answer"] == type(answer).__name__
+    run(Ack(), prepare=lambda context: setattr(context, "auto_commit", answer))
+    assert events[1]["value"] == type(answer).__name__
+    assert "4111" not in str(events)
+
+
+def test_a_body_that_is_no_text_is_not_in_the_error(run, events):
+    run(Ack(), prepare=lambda _: SECRET.decode())
+    assert events[0]["error"].startswith("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff")
+    assert "4111" not in events[0]["error"]

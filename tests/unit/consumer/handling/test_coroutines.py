@@ -1,94 +1,25 @@
-"""Runs of an async handler: how many at once, what a cancellation does, and how the loop ends.
-
-The timers are the test's; the loop is real, on a thread of its own unless a test says otherwise.
-"""
+"""Runs of an async handler: how many at once, in which order, and what a failure does."""
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 
-from orderly.config import ConsumerConfig
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.coroutines import Coroutines
 from orderly.consumer.handling.direct_call import DirectCall
 from orderly.consumer.session import now
-from orderly.ordering.drop import Drop
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail
+from tests.support.coroutines import CONCURRENCY, OTHER, Setting, done, goes_on
 from tests.support.messages import QUEUE, message
 from tests.support.waiting import eventually
 
-CONCURRENCY = 3
-OTHER = replace(QUEUE, queue_id=1)
-
-
-class Setting:
-    """An engine and its handler, which notes each call and does what `act` says."""
-
-    def __init__(self, session, hold):
-        session.config = ConsumerConfig(order="key", concurrency=CONCURRENCY, suspend=2.5)
-        self.session, self._hold = session, hold
-        self.timers = session.client.schedule
-        self.calls, self.running, self.most, self.acks = [], {}, 0, []
-        self.gate = threading.Event()
-        self.act = self.passes
-        self.reopened = []
-        self.engine = Coroutines(session, Caller(session, self.handle), self.reopened.append)
-        session.interrupt = self.engine.interrupt
-
-    def hold(self, keys, queue=QUEUE, **settings):
-        """A queue with one message for each key, which runs at once."""
-        by_key = {"by_key": True, "max_runs": CONCURRENCY} | settings
-        held = self._hold(queue, **by_key)
-        found = [message(offset, key, queue) for offset, key in enumerate(keys)]
-        held.owned.pull_gate(now())
-        held.owned.pulled(found, len(keys), None, list(keys))
-        self.engine.ready(held)
-        return held
-
-    async def handle(self, messages, context):
-        lane = (context.message_queue, context.key)
-        assert lane not in self.running, "one message of a key at a time"
-        self.running[lane] = messages[0].queue_offset
-        self.most = max(self.most, len(self.running))
-        self.calls.append(messages[0].queue_offset)
-        try:
-            return await self.act(messages, context)
-        finally:
-            del self.running[lane]
-
-    async def passes(self, messages, context):
-        return Ack()
-
-    async def waits(self, messages, context):
-        await asyncio.to_thread(self.gate.wait, 5)
-        return Ack()
-
-    def own_thread(self):
-        return next((t for t in threading.enumerate() if t.name == "orderly-loop-group"), None)
-
 
 @pytest.fixture
-def setting(session, hold):
-    setting = Setting(session, hold)
+def setting(session, hold, monkeypatch):
+    setting = Setting(session, hold, monkeypatch)
     yield setting
     setting.gate.set()
     setting.engine.close()
     eventually(lambda: setting.own_thread() is None)
-
-
-def done(held, count):
-    eventually(lambda: held.owned.offset == count and held.owned.idle)
-
-
-def goes_on(setting, held):
-    """Whether the queue's only run can be claimed: what comes now is handled."""
-    eventually(lambda: not setting.engine._tasks)
-    held.owned.pulled([message(90, queue=held.queue)], 91, None, ["z"])
-    setting.engine.ready(held)
-    done(held, 91)
-    return setting.calls[-1] == 90
 
 
 def test_keys_run_side_by_side_and_each_in_order(setting):
@@ -136,58 +67,6 @@ def test_a_run_that_never_waits_gives_way_to_another_queue(setting):
     eventually(lambda: len(seen) > 10)
     setting.hold("a", OTHER, max_runs=1)
     eventually(lambda: OTHER in seen)
-
-
-def test_a_lost_queues_handlers_are_cancelled_and_no_others(setting):
-    setting.act = setting.waits
-    lost, kept = setting.hold("ab"), setting.hold("a", OTHER)
-    eventually(lambda: len(setting.running) == 3)
-    lost.owned.drop(Drop.LOST)
-    setting.engine.interrupt(lost)
-    eventually(lambda: list(setting.running) == [(OTHER, "a")])
-    eventually(lambda: lost.owned.idle)
-    setting.gate.set()
-    done(kept, 1)
-    assert lost.owned.offset == 0, "what was cancelled is not acknowledged"
-
-
-def test_the_rebalancer_hears_of_a_leaving_queue_whose_last_handler_ended(setting, attention):
-    setting.act = setting.waits
-    held = setting.hold("a")
-    eventually(lambda: setting.running)
-    held.owned.drop(Drop.REVOKED)
-    assert attention == []
-    setting.gate.set()
-    eventually(lambda: attention)
-    assert (held.owned.idle, held.owned.offset) == (True, 1)
-
-
-def test_a_task_that_was_cancelled_by_the_program_loses_neither_message_nor_claim(setting):
-    async def cancels_itself(messages, context):
-        setting.act = setting.passes
-        asyncio.current_task().cancel()
-        await asyncio.sleep(0)
-
-    setting.act = cancels_itself
-    held = setting.hold("a", max_runs=1)
-    eventually(lambda: setting.timers.waiting and held.owned.idle)
-    assert held.owned.offset == 0
-    setting.timers.ring()
-    done(held, 1)
-    assert setting.calls == [0, 0]
-    assert goes_on(setting, held)
-
-
-def test_a_handler_that_answers_and_then_is_cancelled_between_two_batches_leaves_no_claim(setting):
-    async def cancels_what_follows(messages, context):
-        asyncio.current_task().cancel()
-        return Ack()
-
-    setting.act = cancels_what_follows
-    held = setting.hold("a", max_runs=1)
-    done(held, 1)
-    setting.act = setting.passes
-    assert goes_on(setting, held)
 
 
 def test_no_handler_begins_while_a_dead_letter_of_its_key_is_being_stored(setting, cluster):
@@ -298,87 +177,4 @@ def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
     setting.gate.set()
     assert by_hand.wait(5).result.value == "SUCCESS"
     assert setting.calls == [0, 77]
-    done(held, 1)
-
-
-def test_a_keyboard_interrupt_that_a_handler_raises_does_not_end_the_loop(setting):
-    async def interrupts(messages, context):
-        setting.act = setting.passes
-        raise KeyboardInterrupt
-
-    setting.act = interrupts
-    held = setting.hold("a")
-    eventually(lambda: setting.timers.waiting)
-    setting.timers.ring()
-    done(held, 1)
-
-
-def test_close_ends_the_loops_thread_once_the_last_handler_ended(setting):
-    setting.act = setting.waits
-    held = setting.hold("a")
-    eventually(lambda: setting.running)
-    setting.engine.close()
-    setting.engine.close()
-    assert setting.own_thread() is not None
-    setting.gate.set()
-    eventually(lambda: setting.own_thread() is None)
-    assert held.owned.offset == 1, "its result still counted"
-    setting.engine.ready(setting.hold("a", OTHER))
-    setting.engine.interrupt(held)
-    assert setting.calls == [0]
-
-
-def test_without_a_run_there_is_no_thread(setting):
-    setting.engine.close()
-    assert setting.own_thread() is None
-
-
-def test_on_the_programs_loop_handlers_run_there_and_it_is_left_alone(setting):
-    async def program():
-        setting.engine.use(asyncio.get_running_loop())
-        loops = []
-
-        async def notes(messages, context):
-            loops.append((asyncio.get_running_loop(), setting.engine.inside))
-            return Ack()
-
-        setting.act = notes
-        held = await asyncio.to_thread(setting.hold, "ab")
-        await asyncio.to_thread(done, held, 2)
-        setting.engine.close()
-        await asyncio.sleep(0.01)
-        return loops == [(asyncio.get_running_loop(), True)] * 2
-
-    assert asyncio.run(asyncio.wait_for(program(), 5))
-    assert setting.own_thread() is None
-    assert not setting.engine.inside
-
-
-def test_once_the_programs_loop_is_closed_nothing_runs_and_nothing_raises(setting):
-    async def program():
-        setting.engine.use(asyncio.get_running_loop())
-
-    asyncio.run(program())
-    held = setting.hold("a")
-    setting.engine.interrupt(held)
-    assert setting.calls == []
-
-
-def test_a_task_that_is_cancelled_before_it_began_costs_no_run(setting):
-    """As by a program that cancels whatever is on its loop."""
-    loop, cancelled = setting.engine._running_loop(), []
-    create_task = loop.create_task
-
-    def create_cancelled(coroutine, **kwargs):
-        task = create_task(coroutine, **kwargs)
-        if not cancelled:
-            cancelled.append(task)
-            task.cancel()
-        return task
-
-    loop.create_task = create_cancelled
-    held = setting.hold("a", max_runs=1)
-    eventually(lambda: setting.timers.waiting)
-    assert setting.calls == []
-    setting.timers.ring()
     done(held, 1)

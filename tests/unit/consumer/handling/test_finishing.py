@@ -1,6 +1,7 @@
 """What becomes of a batch once its handler has answered: how long its lane waits, who wakes it."""
 
 import pytest
+import structlog
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.handling import finishing
@@ -178,3 +179,25 @@ def test_a_result_after_the_loss_moves_nothing(setting):
     setting.held.owned.drop(Drop.LOST)
     setting.finisher.finish(setting.held, batch, called)
     assert (setting.held.owned.offset, setting.held.owned.idle) == (0, True)
+
+
+def test_by_key_the_events_of_a_batch_name_what_it_is_ordered_by(setting, cluster):
+    cluster.send_now = lambda queue, command: None
+    setting.held.owned.pulled([message(3, "tenant")], 4, None, [("account", 7)])
+    setting.take()
+    setting.take()  # the other two keys are busy
+
+    def rejects(messages, context):
+        context.dead_letter(messages[0], "bad")
+        return Fail("no")
+
+    with structlog.testing.capture_logs() as events:
+        setting.handle(Suspend(0.01))
+        setting.held.owned.wake(now() + 9)
+        setting.handle(rejects)
+    structlog.reset_defaults()
+    named = {event["event"]: event["key"] for event in events}
+    assert named == dict.fromkeys(
+        ("key suspended", "handler answered Fail", "message sent to the dead letters"),
+        "('account', 7)",
+    )

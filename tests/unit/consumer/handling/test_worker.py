@@ -9,7 +9,7 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer import session as session_module
-from orderly.consumer.handling import calling, finishing
+from orderly.consumer.handling import calling, engine, finishing
 from orderly.consumer.handling import worker as worker_module
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.direct_call import DirectCall
@@ -30,7 +30,7 @@ class Setting:
     def __init__(self, session, monkeypatch):
         self.time, self.takes, self.answer = 1000.0, 0.0, lambda context: ConsumeResult.SUCCESS
         self.calls, self.tasks, self.reopened = [], [], []
-        for module in (calling, finishing, worker_module, session_module):
+        for module in (calling, engine, finishing, worker_module, session_module):
             monkeypatch.setattr(module, "now", lambda: self.time)
         session.config = ConsumerConfig(suspend=2.5)
         self.timers = session.client.schedule
@@ -133,9 +133,42 @@ def test_after_a_defect_of_ours_the_queue_goes_on_with_the_same_message(setting)
         setting.run()
     assert (setting.timers.seconds, setting.held.owned.idle) == ([2.5], True)
     setting.worker._caller = caller
+    assert not setting.held.owned.request_run(), "it waits as after a failure"
+    setting.time += 2.5
     setting.timers.ring()
     assert setting.run() == COUNT
     assert setting.calls == list(range(COUNT))
+
+
+def test_a_run_for_which_no_thread_can_be_started_begins_when_one_can(setting):
+    def refuse(task):
+        raise RuntimeError("can't start new thread")
+
+    setting.run()
+    setting.worker.pool.submit = refuse
+    setting.held.owned.pulled([message(COUNT)], COUNT + 1)
+    setting.worker.ready(setting.held)
+    setting.timers.ring()
+    assert setting.timers.seconds == [2.5], "one try at a time"
+    setting.worker.pool.submit = setting.tasks.append
+    setting.timers.ring()
+    assert setting.run() == 1
+    assert setting.held.owned.offset == COUNT + 1
+    setting.held.owned.pulled([message(COUNT + 1)], COUNT + 2)
+    assert setting.held.owned.request_run(), "no claim was lost"
+
+
+def test_a_queue_that_is_given_up_meanwhile_needs_no_thread_any_more(setting):
+    def refuse(task):
+        raise RuntimeError("can't start new thread")
+
+    setting.run()
+    setting.worker.pool.submit = refuse
+    setting.held.owned.pulled([message(COUNT)], COUNT + 1)
+    setting.worker.ready(setting.held)
+    setting.held.owned.drop(Drop.CLOSING)
+    setting.timers.ring()
+    assert (setting.timers.waiting, setting.held.owned.idle) == ([], True)
 
 
 def test_what_is_consumed_by_hand_runs_between_two_batches(setting):

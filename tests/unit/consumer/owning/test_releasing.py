@@ -138,3 +138,30 @@ def test_a_failure_keeps_the_lock_and_a_silent_broker_is_asked_once(
     cluster.fail.clear()
     assert releaser.release_idle()
     assert cluster.locks == {}
+
+
+def test_by_key_the_handler_is_named_by_what_it_is_ordered_by(
+    hold, releaser, cluster, session, clock, caplog
+):
+    session.config = ConsumerConfig(handover_timeout=5)
+    cluster.locks[QUEUE] = ME
+    held = hold(by_key=True, max_runs=2)
+    held.owned.pulled([message(n, "tenant") for n in range(2)], 2, None, ["first", "second"])
+    held.owned.take(1, now() - 7)
+    held.owned.take(1, now())
+    releaser.drop(held, Drop.REVOKED)
+    for clock[0] in (0, 1, 6):
+        releaser.release_idle()
+    (line,) = [text for text in caplog.messages if "deadline has passed" in text]
+    assert "key='first'" in line
+    assert "handler_running_seconds=7" in line
+
+
+def test_that_it_stays_locked_is_told_once_and_is_no_failed_release(busy, releaser, clock, caplog):
+    caplog.set_level("INFO")
+    held, _ = busy
+    releaser.drop(held, Drop.REVOKED)
+    for clock[0] in (0, 1, 2):
+        releaser.release_idle()
+    assert caplog.text.count("stays locked until its handler ends") == 1
+    assert held.failed_releases == 0

@@ -11,7 +11,7 @@ from orderly.ordering.state.topic import state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault
-from tests.support.operator import delete_topic, set_topic
+from tests.support.operator import set_topic
 
 STATE = state_topic("shipping", "orders")
 BROKERS = ("broker-a", "broker-b")
@@ -149,7 +149,7 @@ def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log):
     errors = told(log, "error")
     assert [error["broker"] for error in errors] == list(BROKERS), "each once"
     assert "has 4 queues on broker broker-a, its source topic 6" in errors[0]["error"]
-    with pytest.raises(ConfigError, match="updateTopic with -r 6 -w 6"):
+    with pytest.raises(ConfigError, match=rf"updateTopic -b \S+:\d+ -t {STATE} -r 6 -w 6 -p 6\)"):
         new(create=False).ensure("orders")
     set_topic(client, STATE, read=6, write=6)  # as it was told
     assert topics.ready(queues(6)) == queues(6)
@@ -159,7 +159,8 @@ def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log):
 @pytest.mark.parametrize("create", [True, False])
 def test_what_cannot_be_used_is_refused(new, client, permission, what, create):
     set_topic(client, STATE, read=4, write=4, perm=permission)
-    with pytest.raises(ConfigError, match=f"may not be {what} on broker broker-a.*updateTopicPerm"):
+    command = rf"mqadmin updateTopicPerm -b \S+:\d+ -t {STATE} -p 6"
+    with pytest.raises(ConfigError, match=rf"may not be {what} on broker broker-a.*\({command}\)"):
         new(create=create).ensure("orders")
     assert sizes(client)["broker-a"][2] == permission, "that is the operator's decision"
 
@@ -213,15 +214,6 @@ def test_one_that_was_shrunk_is_seen_when_its_route_is_renewed(new, client):
     client.routes.refresh(STATE)
     assert topics.ready(queues(4)) == queues(4)
     assert sizes(client)["broker-a"] == (4, 4, 6)
-
-
-def test_one_that_was_deleted_is_made_again_once_somebody_says_so(new, client):
-    topics = new()
-    topics.ensure("orders")
-    delete_topic(client, STATE)
-    topics.forget("orders")
-    assert topics.ready(queues(4)) == queues(4)
-    assert sizes(client) == {"broker-a": (4, 4, 6), "broker-b": (4, 4, 6)}
 
 
 def test_a_source_topic_that_is_not_there_is_no_state_topic_either(new, client):

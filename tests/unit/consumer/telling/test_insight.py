@@ -142,3 +142,13 @@ def test_the_running_info_tells_each_queue(allowed, insight, rebalancer, session
     assert abs(queue.last_consume_time - time.time()) < 5
     assert ("test_insight" in info.jstack) is allowed
     assert insight.running_info(False).jstack == ""
+
+
+def test_a_queue_whose_key_function_fails_is_not_ready(insight, rebalancer, session):
+    rebalancer.round()
+    assert insight.health("running").ready
+    held = start_handler(session)
+    held.owned.no_key = "ValueError: no such account"
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons[0].endswith("failed at offset 1: ValueError: no such account")

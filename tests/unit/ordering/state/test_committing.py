@@ -195,9 +195,15 @@ def test_a_final_refusal_is_reported_and_the_queue_unlocked():
 def test_an_offset_that_somebody_set_and_that_we_go_on_from_is_no_error():
     """A reset: the broker has set it already, and told us."""
     broker, memory = Broker(stored=2), Memory()
-    assert converse(hand_on(QUEUE, Progress(2), Fence(5), memory), broker) is None
+    assert converse(hand_on(QUEUE, Progress(2, moved=True), Fence(5), memory), broker) is None
     assert SaveOffset(QUEUE, 2) not in broker.asked
     assert memory.closed, "what was finished ahead before is off the record"
+
+
+def test_somebody_elses_progress_to_our_own_offset_is_somebody_elses():
+    """What they finished ahead of it we do not know."""
+    with pytest.raises(LockLost):
+        converse(commit(QUEUE, Progress(7), Fence(5), Memory()), Broker(stored=7))
 
 
 def test_somebody_elses_progress_is_reported_and_the_queue_unlocked():
