@@ -34,7 +34,8 @@ class ConsumerConfig(FromEnv):
         executor: "thread", or "process": each call runs in a process of its own thread, for
             handlers that compute; the handler must be an importable function, and calls that still
             run at the end of close_timeout are killed.
-        batch_size: messages handed to the handler at once; with order="key" all of one key.
+        batch_size: messages handed to the handler at once; with order="key" all of one key (fewer
+            after the key fell behind: bodies come back `pull_batch` at a time).
         suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key
             waits after its first failure, doubled by each further one; by chance half of it to all.
         max_suspend: with order="key" the longest such wait, up to 3600 seconds.

@@ -233,7 +233,7 @@ class Puller:
         if reset and held.released and again is not None:
             held = again  # a pull of our former ownership was told what is for the present one
         with held.lock:
-            before = held.owned.next_pull
+            before, ahead = held.owned.next_pull, held.owned.finished_ahead
             changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
         if changed:
             held.log.warning(
@@ -241,6 +241,7 @@ class Puller:
                 refused=before,
                 correct=correct,
                 skipped=max(0, correct - before),
+                finished_ahead_discarded=sum(end - start for start, end in ahead),
             )
             self._session.attention()
         elif held.released:

@@ -101,7 +101,7 @@ class Taker:
         for held in of_topic:
             with held.lock:
                 held.owned.limit(messages, size)
-                reopened = held.owned.wants_pull
+                reopened = held.owned.wants_bodies
             if reopened:
                 self._start_pulling(held)
 
@@ -152,6 +152,7 @@ class Taker:
             max_messages=config.pull_threshold,
             max_bytes=config.pull_threshold_bytes,
             by_key=by_key,
+            batch_size=config.batch_size,
             max_runs=config.concurrency if by_key else 1,
             max_span=config.max_span,
             finished=inherited.finished,
