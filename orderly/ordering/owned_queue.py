@@ -271,7 +271,7 @@ class OwnedQueue:
             reason: OFFSET_ILLEGAL or MOVED.
         """
         self.pulling = False
-        if not self.counts:
+        if self.dropped in NOT_OURS:
             return False
         if self.dropped is not None and reason is Drop.MOVED:
             return False
@@ -371,11 +371,9 @@ class OwnedQueue:
         )
         self._advance()
 
-    def abort(self, batch: Batch | None) -> None:
-        """After a defect: make what the batch's lane has in hand pending again, and end the run."""
+    def end_run(self) -> None:
+        """End a run that did not come to its end in `take`."""
         self._runs -= 1
-        if batch is not None and self.messages.in_work(batch):
-            self.messages.finish(batch, Disposition.ROLLBACK)
 
     # --- saving --------------------------------------------------------------------------------
 

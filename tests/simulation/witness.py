@@ -270,7 +270,8 @@ class Witness:
 
     def alarmed(self, event, fields):
         """The library warns people: it is true."""
-        if any(event.startswith(text) for text in _FALSE_ALARMS) and not self._reset_seen:
+        excused = self._reset_seen or self._grants.robberies  # a former owner committed in vain
+        if any(event.startswith(text) for text in _FALSE_ALARMS) and not excused:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
     def died(self, member, *, clean):

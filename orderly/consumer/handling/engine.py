@@ -104,7 +104,7 @@ class Engine(ABC):
             held.owned.begin_run()  # a cancelled task may not even have begun
             if batch is not None and held.owned.messages.in_work(batch):
                 held.owned.finish(batch, Disposition.ROLLBACK, at, wait=seconds)
-            held.owned.abort(None)
+            held.owned.end_run()
         again = partial(self._go_on, held, at + seconds)
         self._session.client.schedule.after(seconds, again)
 

@@ -193,7 +193,8 @@ def test_after_a_defect_everything_in_hand_comes_again_and_its_run_is_over():
     assert queue.request_run()
     queue.begin_run()
     batch = queue.take(2, 1)
-    queue.abort(batch)
+    queue.finish(batch, Disposition.ROLLBACK, 1)
+    queue.end_run()
     assert queue.idle
     assert queue.request_run(), "the run of the defect is over"
     assert queue.take(2, 2).messages == batch.messages
@@ -268,14 +269,14 @@ def test_bodies_that_were_asked_for_before_a_reset_do_not_undo_it():
     assert queue.unsaved(NOW) == 2
 
 
-def test_a_defect_after_a_batch_was_finished_leaves_alone_what_its_key_has_in_work_by_then():
+def test_a_batch_that_was_finished_is_not_in_work_though_its_key_has_another():
     queue = owned(by_key=True, max_runs=2)
     queue.pulled([message(n) for n in range(3)], 3, None, "aaa")
     finished = queue.take(1, NOW)
     queue.finish(finished, Disposition.COMMIT, NOW)
     running = queue.take(1, NOW)
-    queue.abort(finished)
-    assert not queue.idle
+    assert not queue.messages.in_work(finished)
+    assert queue.messages.in_work(running)
     assert queue.take(1, NOW) is None, "no second message of the key beside the running one"
     queue.finish(running, Disposition.COMMIT, NOW)
     assert queue.offset == 2

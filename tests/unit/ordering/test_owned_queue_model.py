@@ -150,7 +150,8 @@ class OwnedQueueMachine(RuleBasedStateMachine):
     @rule()
     def our_defect(self):
         batch = self.work.pop()
-        self.queue.abort(batch)
+        self.queue.finish(batch, Disposition.ROLLBACK, self.now)
+        self.queue.end_run()
         self.runs -= 1
         self.in_hand[batch.key].clear()
 
