@@ -9,6 +9,7 @@ from orderly import (
     Message,
     OrderlyConsumer,
     OrderlyProducer,
+    Park,
 )
 from orderly.errors import (
     ConfigError,
@@ -103,8 +104,8 @@ def test_a_one_way_send_in_order_is_refused(producer):
 
 
 def test_what_is_not_there_yet_says_so():
-    with pytest.raises(NotAvailableYet):
-        ConsumerConfig(order="key")
+    with pytest.raises(NotAvailableYet, match="Park"):
+        Park("poison")
 
 
 @pytest.mark.parametrize(
