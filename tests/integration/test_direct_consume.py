@@ -100,7 +100,8 @@ def test_it_waits_for_the_queues_handler_and_moves_no_offset(start):
     )
     asking.start()
     held = setting.member._session.find(first.queue)
-    eventually(lambda: held.direct, within=20)
+    lanes = held.owned.messages
+    eventually(lambda: any(lane.errands for lane in lanes.lanes), within=20)
     assert handler.bodies == [b"first", b"slow"], "never beside the handler"
     handler.release.set()
     asking.join(30)
