@@ -44,7 +44,8 @@ class Lanes:
         self.deferred = 0
         self._max_count = self._max_size = inf
         self._bounded = bounded
-        self._batch_size = batch_size
+        self._awake_bodies = max(LANE_BODIES, batch_size)
+        self._suspended_bodies = SUSPENDED_BODIES
         self._last = -1
         self._lanes: dict[Hashable, Lane] = {}
         self._ready: deque[Lane] = deque()
@@ -80,11 +81,6 @@ class Lanes:
     def handling_since(self) -> float | None:
         """When the oldest batch in work was taken (seconds), or None."""
         return next(iter(self._running)).since if self._running else None
-
-    @property
-    def oldest(self) -> ReceivedMessage | None:
-        """The first message of the oldest batch in work, or None."""
-        return next(iter(self._running)).messages.head if self._running else None
 
     @property
     def wake_at(self) -> float | None:
@@ -141,6 +137,7 @@ class Lanes:
     def limit(self, count: int, size: int) -> None:
         """Set the messages and bytes beyond which it is crowded."""
         self._max_count, self._max_size = count, size
+        self._suspended_bodies = min(SUSPENDED_BODIES, max(1, count // _SUSPENDED_PART))
         self._shed()
 
     def crowded(self, share: float = 1.0) -> bool:
@@ -169,9 +166,7 @@ class Lanes:
 
     def _bodies(self, lane: Lane) -> int:
         """How many pending messages the lane may keep with their bodies."""
-        if lane.wake_at is None:
-            return max(LANE_BODIES, self._batch_size)
-        return min(SUSPENDED_BODIES, max(1, int(min(self._max_count, 1e9)) // _SUSPENDED_PART))
+        return self._awake_bodies if lane.wake_at is None else self._suspended_bodies
 
     # --- coming in -----------------------------------------------------------------------------
 

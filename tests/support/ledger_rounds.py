@@ -4,28 +4,14 @@ import contextlib
 import random
 
 from orderly import Client
-from orderly.testing.ports import free_port
-from tests.support.leases import SHORT, leasing_broker
+from tests.support.leases import SHORT
 from tests.support.ledger import ACCOUNTS, Bookkeeper, Ledger
 from tests.support.ledger_member import LedgerMember
-from tests.support.proxy import Proxy
+from tests.support.proxied import proxied_broker
 from tests.support.waiting import eventually
 
 QUEUES = 6
 MEMBERS = 3
-
-
-@contextlib.contextmanager
-def proxied_broker():
-    """(proxy, broker with a short lease): clients reach the broker through the proxy only."""
-    port = free_port(-2, 1)
-    with (
-        Proxy(f"127.0.0.2:{port}", f"127.0.0.1:{port}") as proxy,
-        leasing_broker(
-            SHORT, broker_port=port, broker_properties={"brokerIP1": "127.0.0.2"}
-        ) as broker,
-    ):
-        yield proxy, broker
 
 
 class LedgerRounds:

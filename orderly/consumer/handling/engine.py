@@ -99,19 +99,13 @@ class Engine(ABC):
         It is not the handler's failure but ours, the logging's or the program's; no attempt is
         counted.
         """
-        at, seconds = now(), self._session.config.suspend
+        seconds = self._session.config.suspend
         with held.lock:
             held.owned.begin_run()  # a cancelled task may not even have begun
             if batch is not None and held.owned.messages.in_work(batch):
-                held.owned.finish(batch, Disposition.ROLLBACK, at, wait=seconds)
+                held.owned.finish(batch, Disposition.ROLLBACK, now(), wait=seconds)
             held.owned.end_run()
-        again = partial(self._go_on, held, at + seconds)
-        self._session.client.schedule.after(seconds, again)
-
-    def _go_on(self, held: Held, at: float) -> None:
-        with held.lock:
-            held.owned.wake(at)
-        self.ready(held)
+        self._finisher.wake_later(held, seconds)
 
 
 def to_handle(batch: Batch) -> tuple[ReceivedMessage, ...]:

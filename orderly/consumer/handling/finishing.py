@@ -14,8 +14,6 @@ from orderly.ordering.backoff import backoff
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
-_EARLY = 0.005  # seconds: a timer on another clock may ring that early, and it rings once
-
 
 class Finisher:
     """Applies results. Thread-safe.
@@ -58,14 +56,19 @@ class Finisher:
         if wait is None:
             return
         if going_on:
-            self._session.client.schedule.after(wait, partial(self._wake, held))
+            self.wake_later(held, wait)
         at = place(self._session.group, held, batch.messages[0], batch.key)
         event = "key suspended" if held.owned.by_key else "queue suspended"
         held.log.info(event, **at, seconds=round(wait, 3))
 
-    def _wake(self, held: Held) -> None:
+    def wake_later(self, held: Held, seconds: float) -> None:
+        """Have a suspended lane go on after so long, without a thread meanwhile."""
+        at = now() + seconds  # and not when the timer rings: on another clock that may be too early
+        self._session.client.schedule.after(seconds, partial(self._wake, held, at))
+
+    def _wake(self, held: Held, at: float) -> None:
         with held.lock:
-            held.owned.wake(now() + _EARLY)
+            held.owned.wake(at)
         self._ready(held)
 
     def _wait(self, held: Held, batch: Batch, called: Called) -> float:

@@ -41,14 +41,14 @@ class OffsetSaver:
             return
         unsaved: dict[str, list[Held]] = {}
         for held in self._session.held():
-            if self._progress(held) is not None:
+            if self._has_news(held):
                 unsaved.setdefault(held.queue.broker_name, []).append(held)
         for holds in unsaved.values():
             self._save_of_broker(holds, deadline)
 
     def save(self, held: Held) -> None:
         """Save one queue's offset; a failure is logged, and tried again in the next round."""
-        if self._session.store_together is None and self._progress(held) is not None:
+        if self._session.store_together is None and self._has_news(held):
             self._save_of_broker([held], math.inf)
 
     def _save_of_broker(self, holds: Sequence[Held], deadline: float) -> None:
@@ -146,20 +146,26 @@ class OffsetSaver:
                 held.released = ours
                 held.owned.drop(Drop.LOST)  # unlocked: whoever waited for `saving` saves no more
 
+    def _has_news(self, held: Held) -> bool:
+        """Whether there is something to save; what is finished ahead is worked out if need be."""
+        with held.lock:
+            moved = held.owned.unsaved(now()) is not None
+        return moved or self._progress(held) is not None
+
     def _progress(self, held: Held, *, closing: bool = False) -> Progress | None:
         """What is to be saved, or None: nothing new, or not ours to save."""
         with held.lock:
             owned = held.owned
             if not owned.may_save(now()):
                 return None
+            unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
         progress = Progress(offset, () if ahead is None else ahead.finished, moved)
-        written = owned.fence.written
-        if progress.offset != written:
+        if unsaved:
             return progress
         if held.memory is None:
             return None
-        due = held.memory.due(progress.offset, written, progress.finished)
+        due = held.memory.due(progress.offset, owned.fence.written, progress.finished)
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:

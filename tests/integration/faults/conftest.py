@@ -5,9 +5,9 @@ import contextlib
 import pytest
 
 from orderly import Client
-from orderly.testing.ports import free_port
 from tests.support.consuming import unique
-from tests.support.leases import SHORT, leasing_broker
+from tests.support.leases import SHORT
+from tests.support.proxied import proxied_broker as broker_behind_proxy
 from tests.support.proxy import Proxy
 from tests.support.traffic import Traffic
 
@@ -20,14 +20,8 @@ def closing():
 
 @pytest.fixture(scope="session")
 def proxied(orderly_broker):
-    """(broker, proxy): clients reach the broker through the proxy only. It stands first."""
-    port = free_port(-2, 1)
-    with (
-        Proxy(f"127.0.0.2:{port}", f"127.0.0.1:{port}") as proxy,
-        leasing_broker(
-            SHORT, broker_port=port, broker_properties={"brokerIP1": "127.0.0.2"}
-        ) as broker,
-    ):
+    """(broker, proxy): clients reach the broker through the proxy only."""
+    with broker_behind_proxy() as (proxy, broker):
         yield broker, proxy
 
 
