@@ -58,6 +58,24 @@ class _NeverLost:
 _NEVER_LOST = _NeverLost()
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a message that is to be parked.
+
+    Attributes:
+        reason: why it is parked.
+        attempts: how often it was tried; 0: not at all.
+        fingerprint: of the failure, for people (see `ordering.fingerprint`); None: not known.
+        first_error, last_error: of its attempts; None: not known.
+    """
+
+    reason: str
+    attempts: int = 0
+    fingerprint: str | None = None
+    first_error: str | None = None
+    last_error: str | None = None
+
+
 @dataclass(slots=True)
 class ConsumeContext:
     """One call of a handler. Used by that call's thread or coroutine only.
@@ -76,6 +94,10 @@ class ConsumeContext:
         key: which all messages of the batch share; None: ordered by queue, or without a key.
         tenure: the ownership of the queue, behind `token`, `deadline`, `lost` and `extend`.
         max_suspend: seconds, the longest that `suspend` takes.
+        replayed: the message was parked and is being released.
+        dry_run: nothing is acknowledged whatever the handler answers: it shall leave no trace. Only
+            a handler that says it can is called so.
+        parked: queue offset -> why, of what `park` named.
         rejected: queue offset -> reason, of what `dead_letter` named.
     """
 
@@ -86,6 +108,9 @@ class ConsumeContext:
     key: Hashable | None = None
     tenure: Tenure | None = None
     max_suspend: float = MAX_SUSPEND
+    replayed: bool = False
+    dry_run: bool = False
+    parked: dict[int, Failure] = field(default_factory=dict, init=False)
     finished: set[int] = field(default_factory=set, init=False)
     untried: set[int] = field(default_factory=set, init=False)
     rejected: dict[int, str] = field(default_factory=dict, init=False)
@@ -174,6 +199,23 @@ class ConsumeContext:
             reason: for the log; not stored with the message.
         """
         self.rejected[message.queue_offset] = reason
+        return ConsumeResult.SUSPEND
+
+    def park(
+        self, message: ReceivedMessage, reason: str, failure: Failure | None = None
+    ) -> ConsumeResult:
+        """Set the key of a message of the batch aside, from this message on; see `Park`.
+
+        Returns SUSPEND: `return context.park(message, "no such account")`. What is not named done
+        by then is parked with it, in order.
+
+        Args:
+            message: of this batch.
+            reason: for the log, and kept with the message.
+            failure: what else is known of it.
+        """
+        failure = failure or Failure(reason, attempts=message.reconsume_times + 1)
+        self.parked[message.queue_offset] = failure
         return ConsumeResult.SUSPEND
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import final
 
 from orderly.config.numbers import MAX_LANE_SUSPEND, MIN_SUSPEND, check_number
-from orderly.errors import NotAvailableYet
 from orderly.ordering.results import ConsumeResult
 
 
@@ -56,16 +55,17 @@ class Fail:
 @final
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Set the messages' key aside and go on with the others.
+    """Set the messages' key aside and go on with the others, with order="key".
 
-    Raises:
-        NotAvailableYet: always, in this release.
+    These messages, and all later ones of their key, are kept in order in the group's park topic
+    until somebody releases the key. Where that is not possible (order by queue, no key, a limit)
+    the message blocks its lane.
+
+    Args:
+        reason: for the log, and kept with the message.
     """
 
     reason: str
-
-    def __post_init__(self) -> None:
-        raise NotAvailableYet("Park is not available yet; answer DeadLetter or Suspend instead")
 
 
 @final

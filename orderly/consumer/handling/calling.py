@@ -23,7 +23,7 @@ from orderly.errors import ConfigError
 from orderly.log import error_text, type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
-from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect, effect_of
 
 _ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
@@ -165,6 +165,8 @@ class Caller:
                     if message.queue_offset not in context.finished | context.untried:
                         context.rejected.setdefault(message.queue_offset, reason)
                 return ConsumeResult.SUSPEND
+            case Park(reason):
+                return context.park(_first_unfinished(started), reason)
             case Fail(reason):
                 self._warn(started, "handler answered Fail", reason=reason)
             case BaseException():
@@ -218,6 +220,13 @@ class Caller:
         held, key = started.held, started.context.key
         at = place(self._session.group, held, started.messages[0], key)
         held.log.warning(event, **at, **fields)
+
+
+def _first_unfinished(started: Started) -> ReceivedMessage:
+    finished = started.context.finished
+    return next(
+        (m for m in started.messages if m.queue_offset not in finished), started.messages[0]
+    )
 
 
 def _asked_to_stop() -> bool:
