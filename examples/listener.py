@@ -1,63 +1,83 @@
-"""One function per message: retried in place, then its queue waits, then it is a dead letter.
+"""One function per message: retried, judged by what other orders do, and set aside if it is bad.
 
     orderly broker start
     ORDERLY_NAMESRV=localhost:9876 python examples/listener.py
 
-Three orders are shipped. The carrier fails now and then, which a retry mends; order-2 has no
-address, which nothing mends: it goes to the dead letters (`orderly tail %DLQ%<group>` shows it).
+Four orders are shipped. The carrier does not answer now and then, which a retry mends while the
+other orders go on. One step of order-2 is no JSON, which nothing mends: it goes to the group's dead
+letters, and the event says that the order has a gap.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from typing import TypedDict
 
+import tenacity
+
+import orderly
 from orderly import (
     Ack,
+    Attempt,
     Client,
     ConsumerConfig,
-    DeadLetter,
     Message,
     OrderlyConsumer,
     OrderlyProducer,
-    ReceivedMessage,
+    Outcome,
+    Retry,
+    Skip,
 )
-from orderly.listener import Attempt, Listener, Outcome, Retry
 
 STEPS = ("created", "packed", "shipped")
-ORDERS = {"order-1": "Rome", "order-2": "", "order-3": "Oslo"}
-settled = threading.Semaphore(0)
+ORDERS = ("order-1", "order-2", "order-3", "order-4")
+shipped = threading.Semaphore(0)
 
 
-def ship(message: ReceivedMessage, attempt: Attempt) -> Outcome:
-    """Handle one message; whatever is not Ack() comes again."""
-    order, step = message.sharding_key or "", message.body.decode()
-    if step == "shipped" and not ORDERS[order]:
-        settled.release()
-        return DeadLetter("no address")
-    if step == "packed" and attempt.number < 3:
+class Step(TypedDict):
+    """What a body says."""
+
+    name: str
+
+
+@orderly.listener(
+    decode="json",
+    retry=Retry(
+        stop=tenacity.stop_after_attempt(5),
+        wait=tenacity.wait_exponential(multiplier=0.1),
+        retry=tenacity.retry_if_exception_type(OSError),
+    ),
+    on_poison="dead_letter",
+)
+def ship(step: Step, attempt: Attempt) -> Outcome:
+    """Handle one step; whatever is not Ack() or Skip() comes again."""
+    if step["name"] not in STEPS:
+        return Skip("not for us")
+    if step["name"] == "packed" and attempt.number < 3:
         raise ConnectionError("the carrier does not answer")
-    print(order, step, f"(attempt {attempt.number})")
-    if step == "shipped":
-        settled.release()
+    print(attempt.key, step["name"], f"(attempt {attempt.number})")
+    if step["name"] == "shipped":
+        shipped.release()
     return Ack()
 
 
 def main() -> None:
-    """Send three steps of each order, and consume them until all orders have been seen."""
+    """Send three steps of each order, and consume them until all orders are shipped."""
     name = f"listener-{time.time_ns():x}"
     with Client() as client, OrderlyProducer(client=client) as producer:
         client.admin.create_topic(name, 4)
         for step in STEPS:
             for order in ORDERS:
-                producer.send(Message(name, step.encode(), sharding_key=order))
-        retry = Retry(attempts=3, first_wait=0.1, fatal=(KeyError,))
-        listener = Listener(ship, retry=retry, suspend=0.5, limit=5, then=DeadLetter)
-        config = ConsumerConfig(consume_from="first")
-        consumer = OrderlyConsumer(name, listener, client=client, config=config)
+                bad = (order, step) == ("order-2", "packed")
+                body = b"{" if bad else json.dumps({"name": step}).encode()
+                producer.send(Message(name, body, sharding_key=order))
+        config = ConsumerConfig(consume_from="first", order="key")
+        consumer = OrderlyConsumer(name, ship, client=client, config=config)
         with consumer.subscribe(name):
             for _ in ORDERS:
-                settled.acquire()
+                shipped.acquire()
     print(f"closed; dead letters: orderly tail %DLQ%{name}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.config import ClientConfig, ConsumerConfig, ProducerConfig
+    from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
     from orderly.consumer import (
         ConsumeContext,
         Consumed,
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
         OrderlyConsumer,
     )
     from orderly.errors import LockLost, OrderlyError
+    from orderly.listening import (
+        AsyncListener,
+        Attempt,
+        Block,
+        Listener,
+        Outcome,
+        PoisonRules,
+        Retry,
+        Skip,
+        listener,
+    )
     from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
     from orderly.ordering.context import AsyncHandler, Handler
     from orderly.ordering.outcomes import Ack, Answer, DeadLetter, Fail, Park, Suspend
@@ -29,6 +40,9 @@ __all__ = [
     "Ack",
     "Answer",
     "AsyncHandler",
+    "AsyncListener",
+    "Attempt",
+    "Block",
     "Client",
     "ClientConfig",
     "ConsumeContext",
@@ -39,29 +53,47 @@ __all__ = [
     "DeadLetter",
     "Fail",
     "Handler",
+    "Listener",
     "LockLost",
     "Message",
     "MessageQueue",
     "OrderlyConsumer",
     "OrderlyError",
     "OrderlyProducer",
+    "Outcome",
     "Park",
+    "ParkLimits",
+    "PoisonRules",
     "ProducerConfig",
     "ReceivedMessage",
+    "Retry",
     "SendResult",
+    "Skip",
     "Suspend",
     "__version__",
+    "listener",
 ]
 
 _HOMES = {
     "orderly.client": ("Client",),
-    "orderly.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
+    "orderly.config": ("ClientConfig", "ConsumerConfig", "ParkLimits", "ProducerConfig"),
     "orderly.consumer": (
         "Consumed",
         "ConsumerHooks",
         "OrderlyConsumer",
     ),
     "orderly.errors": ("LockLost", "OrderlyError"),
+    "orderly.listening": (
+        "AsyncListener",
+        "Attempt",
+        "Block",
+        "Listener",
+        "Outcome",
+        "PoisonRules",
+        "Retry",
+        "Skip",
+        "listener",
+    ),
     "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
     "orderly.ordering.context": ("AsyncHandler", "ConsumeContext", "Handler"),
     "orderly.ordering.outcomes": ("Ack", "Answer", "DeadLetter", "Fail", "Park", "Suspend"),

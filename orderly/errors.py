@@ -25,6 +25,7 @@
     ├── LockLost                        the queue is no longer ours; somebody else may have it
     ├── QueueRecreated                  what was applied is of a queue that is no more
     ├── WorkerDied                      a worker process ended before it answered
+    ├── HandlerHung (TimeoutError)      a handler ran over handler_timeout and was stopped
     ├── NotPicklable                    a value that cannot pass between our processes
     ├── OffsetFileError                 the offset file of a broadcasting consumer
     └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
@@ -178,6 +179,10 @@ class WorkerDied(OrderlyError):
         super().__init__(message)
         self.exit_code = exit_code
         self.offset = offset
+
+
+class HandlerHung(OrderlyError, TimeoutError):
+    """A handler ran longer than `handler_timeout` and was stopped; its messages come again."""
 
 
 class NotPicklable(OrderlyError):

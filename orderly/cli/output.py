@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,14 @@ def print_table(table: Table) -> None:
 def print_json(value: Any) -> None:
     """Print `value` on stdout as indented JSON."""
     click.echo(json.dumps(value, indent=2))
+
+
+def json_body(body: bytes) -> dict[str, str]:
+    """A message's body as a field of a JSON object: a text, or base64 if it is not UTF-8."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": b64encode(body).decode("ascii")}
 
 
 def plain_lines(table: Table) -> list[str]:

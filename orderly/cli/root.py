@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
     "backlog": ("orderly.cli.backlog", "How far behind a consumer group is; a checker for cron."),
     "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
+    "parked": ("orderly.cli.parked", "Keys set aside: list, look, release, replay, export."),
+    "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
     "tail": ("orderly.cli.tail", "Read a topic without joining a group."),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator
 from itertools import islice
 
 import click
 
+from orderly.cli.output import json_body
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, preview, printable
 from orderly.model import ReceivedMessage
@@ -93,12 +93,5 @@ def as_json(message: ReceivedMessage) -> str:
             "tags": message.tags,
             "message_id": message.message_id,
         }
-        | _json_body(message.body)
+        | json_body(message.body)
     )
-
-
-def _json_body(body: bytes) -> dict[str, str]:
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": b64encode(body).decode("ascii")}

@@ -166,6 +166,17 @@ class Admin:
         what = f"topic {topic!r} to have {queues} queues"
         self._masters.ask(broker, request(header.code, to_ext(header)), what)
 
+    def broker_settings(self, broker: BrokerData) -> dict[str, str]:
+        """A broker's configuration, by name; values are texts as the broker writes them.
+
+        `fileReservedTime`, say: hours for which messages are kept (BrokerConfig,
+        MessageStoreConfig in Java).
+        """
+        what = f"the configuration of broker {broker.broker_name!r}"
+        reply = self._masters.ask(broker, request(RequestCode.GET_BROKER_CONFIG), what)
+        pairs = (line.partition("=") for line in reply.body.decode(errors="replace").splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
     def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Oldest and next offset of every queue of the topic.
 

@@ -133,9 +133,7 @@ class GroupAdmin:
 
     def _require_own_resets(self, broker: BrokerData) -> None:
         """Refuse a broker that would take one queue's reset for one of the whole topic."""
-        command = request(RequestCode.GET_BROKER_CONFIG)
-        reply = self._masters.ask(broker, command, "its configuration")
-        if b"useServerSideResetOffset=true" not in reply.body.split():
+        if self._admin.broker_settings(broker).get("useServerSideResetOffset") != "true":
             raise ConfigError(
                 f"broker {broker.broker_name!r} resets only whole topics: set"
                 " useServerSideResetOffset=true in its configuration (release 5.1 or later)"

@@ -10,6 +10,7 @@ from orderly.config.fields import MIB
 from orderly.config.functions import check_callable, check_function, is_async
 from orderly.config.names import check_group, check_topic, parse_addresses
 from orderly.config.numbers import check_seconds
+from orderly.config.park_limits import ParkLimits
 from orderly.config.positions import check_offset, parse_consume_from, parse_position
 from orderly.config.producer import ProducerConfig
 
@@ -17,6 +18,7 @@ __all__ = [
     "MIB",
     "ClientConfig",
     "ConsumerConfig",
+    "ParkLimits",
     "ProducerConfig",
     "check_callable",
     "check_function",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orderly.config.fields import MIB, FromEnv, check_types, require
 from orderly.config.numbers import MAX_LANE_SUSPEND, MAX_SUSPEND, MIN_SUSPEND
+from orderly.config.park_limits import ParkLimits
 from orderly.config.positions import parse_consume_from
 
 BROKER_LEASE = 60.0  # seconds after which a broker frees a lock (Java: RebalanceLockManager)
@@ -46,9 +47,19 @@ class ConsumerConfig(FromEnv):
         max_reconsume_times: failures of a message after which the next one sends it to the
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).
+        parking: with order="key", how much the group may park; at a limit a key blocks instead.
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
             statistics (Java: 15 min). While one runs longer, `health().live` is False and the
-            probe's /live answers 503: who restarts by it ends the process. Here nothing stops it.
+            probe's /live answers 503: who restarts by it ends the process. Nothing stops it: that
+            is what handler_timeout is for.
+        handler_timeout: seconds after which a handler's call hangs: an error event "handler.hung"
+            with its stack, once and at each doubling, `explain` says HUNG, and `health().live` is
+            False. A worker process is then killed (the time includes its start), a coroutine
+            cancelled; both count as failed deliveries. None: nothing hangs.
+        on_hang: what follows for a thread, and for a coroutine that still runs at twice the time:
+            "block": nothing more. "exit": the event "process.exits", and the process ends at once
+            with exit code 70: for who starts it again. Its queues are free after 60 s, and all that
+            it had in work comes again; it counts as a crash.
         pull_batch: messages asked for in one pull (the broker caps it at 32).
         pull_threshold, pull_threshold_bytes: cached messages and bytes per queue at which
             pulling pauses.
@@ -89,7 +100,10 @@ class ConsumerConfig(FromEnv):
     max_span: int = 1_000_000
     create_state_topics: bool = True
     max_reconsume_times: int | None = None
+    parking: ParkLimits = field(default_factory=ParkLimits)
     consume_timeout: float = 900.0
+    handler_timeout: float | None = None
+    on_hang: str = "block"
     pull_batch: int = 32
     pull_threshold: int = 1000
     pull_threshold_bytes: int = 100 * MIB
@@ -150,6 +164,10 @@ class ConsumerConfig(FromEnv):
             require(not self.instance, "instance is for model='broadcasting' only")
 
     def _check_handling(self) -> None:
+        require(
+            isinstance(self.parking, ParkLimits),
+            f"parking must be a ParkLimits, not {self.parking!r}",
+        )
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
         require(
             MIN_SUSPEND <= self.suspend <= MAX_SUSPEND,
@@ -162,6 +180,7 @@ class ConsumerConfig(FromEnv):
         require(self.max_span >= 1, "max_span must be 1 offset or more")
         require(1 <= self.min_workers <= self.concurrency, "need 1 <= min_workers <= concurrency")
         require(self.consume_timeout > 0, "consume_timeout must be more than 0 seconds")
+        self._check_hanging()
         require(self.handover_timeout > 0, "handover_timeout must be more than 0 seconds")
         require(
             self.force_unlock_after is None or self.force_unlock_after > 0,
@@ -173,6 +192,17 @@ class ConsumerConfig(FromEnv):
             limit is None or 0 <= limit <= _MAX_RECONSUME,
             f"max_reconsume_times must be 0 to {_MAX_RECONSUME}, or None to retry for ever",
         )
+
+    def _check_hanging(self) -> None:
+        limit = self.handler_timeout
+        require(limit is None or limit > 0, "handler_timeout must be more than 0 seconds, or None")
+        require(self.on_hang in ("block", "exit"), "on_hang must be 'block' or 'exit'")
+        if self.on_hang == "exit":
+            require(limit is not None, "on_hang='exit' needs handler_timeout, in seconds")
+            require(
+                self.executor == "thread",
+                "with executor='process' the process that hangs is killed alone: leave on_hang out",
+            )
 
     def _check_pulling(self) -> None:
         require(1 <= self.pull_batch <= 1024, "pull_batch must be 1 to 1024 messages")

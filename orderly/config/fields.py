@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any, Self
 
 from orderly.config.numbers import is_int, is_number
@@ -47,10 +47,15 @@ _KINDS: dict[str, _Kind] = {
 
 
 def check_types(config: Any) -> None:
-    """Check the type of every field; a bool is no number, and neither is NaN."""
-    for field in fields(config):
+    """Check the type of every plain field; a bool is no number, and neither is NaN."""
+    for field in _plain(config):
         kind, value = _KINDS[str(field.type)], getattr(config, field.name)
         require(kind.accepts(value), f"{field.name} must be {kind.name}, not {value!r}")
+
+
+def _plain(config: Any) -> list[Field[Any]]:
+    """The fields that have a variable; those with parts of their own are the config's to check."""
+    return [field for field in fields(config) if str(field.type) in _KINDS]
 
 
 class FromEnv:
@@ -66,7 +71,7 @@ class FromEnv:
         env = os.environ if env is None else env
         found: dict[str, Any] = {
             f.name: _from_text(f.name, str(f.type), env[f"ORDERLY_{f.name.upper()}"])
-            for f in fields(cls)  # type: ignore[arg-type]
+            for f in _plain(cls)
             if f"ORDERLY_{f.name.upper()}" in env
         }
         return cls(**(found | explicit))

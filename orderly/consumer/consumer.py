@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from orderly.client import Client
@@ -18,11 +17,15 @@ from orderly.consumer.aside import aside
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.life import Life, State
 from orderly.consumer.loops import Loops
-from orderly.consumer.owning.local_offsets import LocalOffsets
-from orderly.consumer.owning.perform import broadcasting_performer, performer
-from orderly.consumer.owning.state_topics import StateTopics
+from orderly.consumer.parts import (
+    check_key,
+    check_parking,
+    new_session,
+    new_state_topics,
+    subscription_of,
+)
 from orderly.consumer.preflight import check_filter, check_readable
-from orderly.consumer.session import Session, now, sharding_key
+from orderly.consumer.session import now, sharding_key
 from orderly.consumer.telling.health import Health
 from orderly.consumer.telling.insight import held_queues
 from orderly.consumer.telling.statistics import TopicStatistics
@@ -33,8 +36,8 @@ from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
 from orderly.ordering.explain_keys import KeyExplanation
+from orderly.ordering.parking.keys import ParkedKey
 from orderly.processes.handler import ProcessHandler
-from orderly.protocol.heartbeat import BY_SQL, Subscription
 
 
 class OrderlyConsumer:
@@ -59,7 +62,7 @@ class OrderlyConsumer:
         group: the consumer group; its members share the queues. 1-120 characters of
             `%|a-zA-Z0-9_-`.
         handler: called with (messages, context), a plain function or an `async def`; answers with
-            an outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `DeadLetter("why")`) or one of Java's
+            an outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `Park("why")`, ...) or one of Java's
             ConsumeResults. A raise, None or anything else is a failure: the queue, or with
             order="key" only that key, waits and the messages come again.
         namesrv: "host:port;host:port"; empty: the environment's ORDERLY_NAMESRV.
@@ -75,7 +78,7 @@ class OrderlyConsumer:
 
     Raises:
         ConfigError: a bad group name, address or setting, a handler that is not callable, `key`
-            without order="key".
+            without order="key", or a handler that parks keys without it.
         NotAvailableYet: a setting that this release does not implement.
     """
 
@@ -98,25 +101,26 @@ class OrderlyConsumer:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = config or ConsumerConfig()
-        if key is not sharding_key and not self.config.by_key:
-            raise ConfigError(
-                "key= decides nothing with order='queue': pass"
-                " config=ConsumerConfig(order='key'), or leave key out"
-            )
+        check_key(self.config, key)
+        check_parking(self.config, handler)
+        dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
-        self._session, offsets = _new_session(
+        self._session, offsets = new_session(
             self._real(group), self._client, self.config, hooks or ConsumerHooks(), key
         )
-        state_topics = _new_state_topics(self._session)
+        state_topics = new_state_topics(self._session)
         owned = [] if offsets is None else [offsets.close]
-        kill = None
+        kill = kill_call = None
         if self.config.executor == "process":
-            handler = processes = ProcessHandler(handler, self._session.group)
+            processes = ProcessHandler(getattr(handler, "work", handler), self._session.group)
+            handler = handler.through(processes) if hasattr(handler, "through") else processes
             owned.append(processes.close)
-            kill = processes.kill
+            kill, kill_call = processes.kill, processes.kill_call
         if client is None:
             owned.append(self._client.close)
-        self._loops = Loops(self._session, handler, allocate, state_topics)
+        self._loops = Loops(
+            self._session, handler, allocate, state_topics, dry_run=dry_run, kill_call=kill_call
+        )
         self._life = Life(
             self._session,
             self._loops,
@@ -144,7 +148,7 @@ class OrderlyConsumer:
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
-        subscription = _subscription(check_topic(self._real(topic)), tags, sql)
+        subscription = subscription_of(check_topic(self._real(topic)), tags, sql)
         real = subscription.topic
         self._client.connections.check_process()
         with self._life.lock:
@@ -332,6 +336,14 @@ class OrderlyConsumer:
         """
         return self._loops.insight.explain_keys(limit)
 
+    def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
+        """With order="key": the keys set aside in the queues held here, sorted; asks no broker.
+
+        Their messages wait in the group's park topic, and later ones follow them there, until
+        somebody releases or drops the key (`orderly parked`).
+        """
+        return self._loops.insight.parked()
+
     def health(self) -> Health:
         """For probes: live unless failed or hanging; ready once all that is ours is held."""
         return self._loops.insight.health(self.state.value)
@@ -343,41 +355,3 @@ class OrderlyConsumer:
     def _real(self, name: str) -> str:
         """The broker's name of a topic or group: with the client's namespace."""
         return wrap(self._client.config.namespace, name)
-
-
-def _new_session(
-    group: str,
-    client: Client,
-    config: ConsumerConfig,
-    hooks: ConsumerHooks,
-    key: Callable[[ReceivedMessage], Hashable],
-) -> tuple[Session, LocalOffsets | None]:
-    """The shared state, and a broadcasting member's own offsets."""
-    if not config.broadcasting:
-        perform = performer(group, client.brokers)
-        return Session(group, client, config, perform, hooks, key=key), None
-    offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
-    perform = broadcasting_performer(offsets, client.brokers)
-    together = offsets.put_all
-    session = Session(group, client, config, perform, hooks, key=key, store_together=together)
-    return session, offsets
-
-
-def _new_state_topics(session: Session) -> StateTopics | None:
-    """Where what is finished ahead is remembered; a broadcasting member remembers nothing."""
-    config = session.config
-    if not config.by_key or config.broadcasting:
-        return None
-    return StateTopics(session.client, session.group, config.create_state_topics, session.log)
-
-
-def _subscription(topic: str, tags: str, sql: str | None) -> Subscription:
-    if sql is not None:
-        if tags != "*":
-            raise ConfigError("pass tags or sql, not both")
-        if not isinstance(sql, str) or not sql.strip():
-            raise ConfigError(f"sql must be a condition such as 'amount > 100', not {sql!r}")
-        return Subscription(topic, sql, expression_type=BY_SQL)
-    if not isinstance(tags, str):
-        raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
-    return Subscription.from_expression(topic, tags, 0)

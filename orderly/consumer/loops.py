@@ -13,6 +13,8 @@ from orderly.consumer.control import Control
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.coroutines import Coroutines
 from orderly.consumer.handling.direct import DirectConsumption
+from orderly.consumer.handling.hanging import HangWatch, interval
+from orderly.consumer.handling.running_calls import RunningCalls
 from orderly.consumer.handling.worker import Worker
 from orderly.consumer.owning.lock_keeper import LockKeeper
 from orderly.consumer.owning.offset_saver import OffsetSaver
@@ -20,12 +22,14 @@ from orderly.consumer.owning.rebalancer import Rebalancer
 from orderly.consumer.owning.releasing import Releaser
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.taking import Taker
+from orderly.consumer.parking.commands import LOOK_INTERVAL, Commands
+from orderly.consumer.parking.keeping import FIRST_KEEP, KEEP_INTERVAL, Keepalive
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.insight import Insight
 from orderly.consumer.telling.span_ends import SpanEnds
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.context import AsyncHandler, Handler
+from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.drop import Drop
 from orderly.remoting.periodic import Periodic
 
@@ -49,6 +53,8 @@ class Loops:
         handler: the user's function; one that is `async def` runs as coroutines.
         allocate: who gets which queues.
         state_topics: of the group, with order by key; else None.
+        dry_run: whether the handler can be tried without a trace.
+        kill_call: ends the worker process that runs a call; None: handlers run in this process.
     """
 
     def __init__(
@@ -57,17 +63,24 @@ class Loops:
         handler: Handler | AsyncHandler,
         allocate: Allocation,
         state_topics: StateTopics | None,
+        *,
+        dry_run: bool = False,
+        kill_call: Callable[[ConsumeContext], None] | None = None,
     ) -> None:
         self._session = session
         self._attention = threading.Event()
         session.attention = self._on_attention
+        calls = RunningCalls()
+        self._watches = self._hang_watches(calls, kill_call)
+        if self._watches:
+            handler = calls.around(handler)
         engine = Coroutines if is_async(handler) else Worker
         self.engine = engine(session, Caller(session, handler), self._reopen)
         session.interrupt = self.engine.interrupt
         self._puller = Puller(session, self.engine.ready)
         self.control = Control(session, self._puller, self.engine.ready)
         company = _company(session)
-        self.insight = Insight(session, company)
+        self.insight = Insight(session, company, calls)
         self.direct = DirectConsumption(session, self.engine.ready)
         self._saver = OffsetSaver(session)
         self._span_ends = SpanEnds(session)
@@ -81,12 +94,32 @@ class Loops:
         keeper = LockKeeper(session, self._renew_again)
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
         self._offsets = self._periodic("offsets", config.commit_interval, self._save_round)
+        self._parking = () if state_topics is None else self._parking_loops(dry_run)
 
     def _periodic(
         self, role: str, interval: float, work: Callable[[], object], first: float | None = None
     ) -> Periodic:
         first_after = interval if first is None else first
         return Periodic(f"{role}-{self._session.group}", interval, work, first_after=first_after)
+
+    def _parking_loops(self, dry_run: bool) -> tuple[Periodic, ...]:
+        """Those that see to parked keys."""
+        commands = Commands(self._session, self.engine.ready, dry_run=dry_run)
+        keepalive = Keepalive(self._session, self.engine.ready)
+        return (
+            self._periodic("parked", LOOK_INTERVAL, commands.round),
+            self._periodic("keepalive", KEEP_INTERVAL, keepalive.round, first=FIRST_KEEP),
+        )
+
+    def _hang_watches(
+        self, calls: RunningCalls, kill_call: Callable[[ConsumeContext], None] | None
+    ) -> tuple[Periodic, ...]:
+        """The loop that looks for handlers that hang, if one may."""
+        timeout = self._session.config.handler_timeout
+        if timeout is None:
+            return ()
+        watch = HangWatch(self._session, calls, kill_call)
+        return (self._periodic("hanging", interval(timeout), watch.round),)
 
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run async handlers on this event loop; before `start`."""
@@ -99,7 +132,7 @@ class Loops:
 
     def start(self) -> None:
         """Begin all rounds, the first rebalance at once."""
-        for loop in (self.rounds, self._locks, self._offsets):
+        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
             loop.start()
         self.rounds.wake()
 
@@ -135,7 +168,7 @@ class Loops:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
         self.engine.close()
-        for loop in (self.rounds, self._locks, self._offsets):
+        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
             loop.stop()
 
     def _released(self, deadline: float = math.inf) -> bool:

@@ -75,6 +75,8 @@ class Held:
         tenure: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
+        being_parked: messages and bytes that lanes are about to park, by key.
+        failed_parkings: one after the other, since the last that did not fail.
     """
 
     owned: OwnedQueue
@@ -90,6 +92,8 @@ class Held:
     left_at: float | None = None
     overdue: bool = False
     failed_releases: int = 0
+    failed_parkings: int = 0
+    being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     released: bool = False
 
     @property

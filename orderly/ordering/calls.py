@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from orderly.errors import OrderlyError
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, ReceivedMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,35 @@ class RecordsRead:
     min_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReadParked:
+    """One block of a park queue from `offset` on. Answer: ParkedRead.
+
+    With `tag` only messages that have it. With `wait` the broker may hold the answer for some
+    seconds until a message comes.
+    """
+
+    queue: MessageQueue
+    offset: int
+    tag: str | None = None
+    wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRead:
+    """The answer to ReadParked.
+
+    Attributes:
+        messages: rising positions; may be empty before the end, too.
+        next_offset: where to read on; the queue ends where it is not above what was asked for.
+        min_offset: the oldest message the broker still has.
+    """
+
+    messages: tuple[ReceivedMessage, ...]
+    next_offset: int
+    min_offset: int
+
+
 Call = (
     LockQueues
     | UnlockQueues
@@ -114,6 +143,7 @@ Call = (
     | SearchOffset
     | AppendRecord
     | ReadRecords
+    | ReadParked
 )
 WRITES = (SaveOffset, AppendRecord)
 """Calls that would do harm if they came after another member had gone on."""

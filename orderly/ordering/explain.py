@@ -22,6 +22,7 @@ class Why(StrEnum):
     RELEASING = "being given up: its offset is to be saved and its lock returned"
     PAUSED = "paused by the user"
     HANDLING = "a handler is running"
+    HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "suspended: a handler asked to wait"
     NO_KEY = "the key function fails: nobody knows whom the next message may overtake"
     SPAN_END = "consumed ahead as far as may be: it waits for its lowest unfinished message"
@@ -40,7 +41,7 @@ class Explanation:
     Attributes:
         queue: which one.
         why: the reason.
-        seconds: HANDLING and LEAVING: for how long the (oldest) handler has been running;
+        seconds: HANDLING, HUNG and LEAVING: for how long the (oldest) handler has been running;
             SUSPENDED: for how much longer it waits; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
@@ -53,6 +54,7 @@ class Explanation:
         span: offsets from the lowest unfinished one to where the queue is pulled.
         at_span_end: True if it waits there for that message, whatever else it is doing.
         key_error: how the key function fails for the next message, if it does: type and text.
+        keys_parked: keys set aside until somebody releases them.
     """
 
     queue: MessageQueue
@@ -68,13 +70,15 @@ class Explanation:
     span: int = 0
     at_span_end: bool = False
     key_error: str | None = None
+    keys_parked: int = 0
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
         full = ", pulling is flow-controlled" if self.flow_controlled else ""
         ahead = ", consumed ahead as far as may be" if self._ends else ""
-        return f"{self.queue}: {self.why}{span}{full}{ahead}{self._no_key}"
+        parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
+        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._no_key}"
 
     @property
     def _ends(self) -> bool:
@@ -106,6 +110,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         span=owned.span,
         at_span_end=owned.at_span_end,
         key_error=owned.no_key,
+        keys_parked=len(owned.parking),
     )
 
 

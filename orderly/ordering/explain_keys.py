@@ -9,16 +9,22 @@ from enum import StrEnum
 from orderly.model import MessageQueue
 from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.parking.keys import ParkedKey
 
 
 class KeyWhy(StrEnum):
     """What a key is waiting for, or what it is doing."""
 
     HANDLING = "a handler is running"
+    HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "waits after a failure"
     FETCHING = "its next messages are pulled again: it was too far behind to keep them"
+    PARKED = "parked: its messages are set aside until somebody releases it"
     UNCOMMITTED = "all its messages are in hand: only a COMMIT helps"
     WAITING = "waits for its turn"
+
+
+_IDLE = frozenset({KeyWhy.FETCHING, KeyWhy.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,11 @@ class KeyExplanation:
         queue: which queue its messages are in.
         key: which key; None: messages without one.
         why: the reason.
-        seconds: HANDLING: for how long; SUSPENDED: for how much longer; otherwise None.
-        offset: of its lowest unfinished message.
+        seconds: HANDLING and HUNG: for how long; SUSPENDED: for how much longer; otherwise None.
+        offset: of its lowest unfinished message; without one, of the first that is parked.
         attempt: of that message, 1 for the first; None if its body is not here.
         unfinished: its messages that were pulled and are not finished.
+        parked: about how many of its messages are set aside; they are finished here.
     """
 
     queue: MessageQueue
@@ -42,6 +49,7 @@ class KeyExplanation:
     offset: int
     attempt: int | None
     unfinished: int
+    parked: int = 0
 
     def __str__(self) -> str:
         """For people: queue, key, reason and for how long."""
@@ -50,24 +58,35 @@ class KeyExplanation:
 
 
 def explain_keys(owned: OwnedQueue, now: float) -> list[KeyExplanation]:
-    """One explanation for each key with something unfinished. The caller guards `owned`.
+    """One explanation for each key with something unfinished or parked. The caller guards `owned`.
 
     Args:
         owned: the queue.
         now: seconds.
     """
-    return [
-        _explain(owned.queue, lane, now) for lane in owned.messages.lanes if lane.low is not None
-    ]
+    lanes = [lane for lane in owned.messages.lanes if lane.low is not None]
+    at_rest: dict[Hashable, ParkedKey] = {parked.key: parked for parked in owned.parking.snapshot()}
+    found = [_explain(owned.queue, lane, at_rest.pop(lane.key, None), now) for lane in lanes]
+    return found + [_parked(owned.queue, parked) for parked in at_rest.values()]
 
 
-def _explain(queue: MessageQueue, lane: Lane, now: float) -> KeyExplanation:
+def _explain(
+    queue: MessageQueue, lane: Lane, parked: ParkedKey | None, now: float
+) -> KeyExplanation:
     why, seconds = _reason(lane, now)
+    if parked is not None and why in _IDLE:
+        why = KeyWhy.PARKED
     head = lane.messages.head
     assert lane.low is not None, "a lane without anything unfinished is not explained"
     attempt = None if head is None else head.reconsume_times + 1
     unfinished = lane.messages.count + len(lane.later)
-    return KeyExplanation(queue, lane.key, why, seconds, lane.low, attempt, unfinished)
+    many = 0 if parked is None else parked.messages
+    return KeyExplanation(queue, lane.key, why, seconds, lane.low, attempt, unfinished, many)
+
+
+def _parked(queue: MessageQueue, parked: ParkedKey) -> KeyExplanation:
+    why, many = KeyWhy.PARKED, parked.messages
+    return KeyExplanation(queue, parked.key, why, None, parked.next, None, 0, many)
 
 
 def _reason(lane: Lane, now: float) -> tuple[KeyWhy, float | None]:

@@ -181,6 +181,11 @@ class Failing:
         """The one that holds the keys which fail so."""
         return self._circuits.get(fingerprint, CLOSED)
 
+    @property
+    def open_circuits(self) -> frozenset[str | None]:
+        """The fingerprints whose keys are held."""
+        return frozenset(self._circuits)
+
     def set_circuit(self, fingerprint: str, circuit: Circuit) -> None:
         """Keep it, or drop it if it is closed."""
         if circuit.closed:

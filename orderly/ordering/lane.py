@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from orderly.model import ReceivedMessage
 from orderly.ordering.process_queue import ProcessQueue
@@ -48,7 +49,7 @@ class Lane:
         self.messages = ProcessQueue()
         self.later: deque[int] = deque()
         self.tried: dict[int, int] = {}
-        self.errands: deque[object] = deque()
+        self.errands: deque[Any] = deque()
         self.since: float | None = None
         self.wake_at: float | None = None
         self.queued = False
@@ -112,7 +113,7 @@ class Batch:
 
     lane: Lane
     messages: tuple[ReceivedMessage, ...]
-    errand: object = None
+    errand: Any = None
 
     @property
     def key(self) -> Hashable:

@@ -97,6 +97,11 @@ class Lanes:
         """The lowest unfinished offset; None: all is finished."""
         return self._lowest.value
 
+    def lowest_of(self, key: Hashable) -> int | None:
+        """The lowest unfinished offset of a key; None: all of it is finished."""
+        lane = self._lanes.get(key)
+        return None if lane is None else lane.lowest
+
     @property
     def head(self) -> ReceivedMessage | None:
         """The lowest unfinished message, or None if its body is not here."""

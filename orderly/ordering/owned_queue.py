@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import NOT_OURS, Drop
 from orderly.ordering.lane import Batch
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKeys
 from orderly.ordering.results import Disposition
 from orderly.ordering.state.ahead import Ahead
 from orderly.ordering.state.fence import Fence
@@ -42,10 +44,14 @@ class OwnedQueue:
         finished: what former owners finished ahead of `start`; it is not handed out again.
         stored: the offset the broker has; None: `start`.
         remembered: how many of our latest commits a killed broker may forget (`Fence`).
+        kept: the keys that former owners parked.
+        suspects: what may have ended their processes; None: nothing.
 
     Attributes:
         messages: what is unfinished here.
         fence: what we wrote to the broker.
+        parking: the keys that are parked.
+        suspects: messages that may end the process of whoever handles them.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
     """
 
@@ -64,6 +70,8 @@ class OwnedQueue:
         finished: Runs = (),
         stored: int | None = None,
         remembered: int = 4,
+        kept: Kept = NOTHING_KEPT,
+        suspects: Suspects | None = None,
     ) -> None:
         self.queue = queue
         self.lease = lease
@@ -72,6 +80,8 @@ class OwnedQueue:
         self.next_pull = start
         self.offset = start
         self.fence = Fence(start if stored is None else stored, remembered)
+        self.parking = ParkedKeys(kept)
+        self.suspects = suspects or Suspects()
         self.dropped: Drop | None = None
         self.restarted = False
         self.paused = False
@@ -224,6 +234,7 @@ class OwnedQueue:
         if self._finished and self.next_pull >= self._finished[-1][1]:
             self._finished = ()
         self._advance()
+        self._look_for_suspects()
         return self.messages.ready
 
     def pull_failed(self) -> None:
@@ -304,7 +315,7 @@ class OwnedQueue:
         one claimed for a queue that has nothing to hand out, nor while another one has not begun:
         with quick handlers the present runs are done before it would (each wakes a thread).
         """
-        if self._run_waits or self._runs >= self._max_runs:
+        if self._run_waits or self._runs >= (1 if self.suspects.on else self._max_runs):
             return False
         if self.dropped is not None or not self.messages.ready:
             return False
@@ -320,7 +331,8 @@ class OwnedQueue:
         """Next batch for the handler, only under a valid lease; None ends the run."""
         self.keeps_lock(now)
         stopped = self.paused or self.dropped is not None
-        batch = None if stopped else self.messages.take(limit, now)
+        most = 1 if self.suspects.careful else limit
+        batch = None if stopped else self.messages.take(most, now)
         if batch is None:
             self._runs -= 1
         else:
@@ -370,10 +382,40 @@ class OwnedQueue:
             batch, disposition, finished=finished, untried=untried, wake_at=wake_at
         )
         self._advance()
+        if self.suspects.careful:
+            self._settle_suspects(batch)
 
     def end_run(self) -> None:
         """End a run that did not come to its end in `take`."""
         self._runs -= 1
+
+    def is_finished(self, key: Hashable, offset: int) -> bool:
+        """True if the message of `key` at `offset` is done here; else it is still to come.
+
+        A parked copy of one that is not done was written by somebody who could not say so any more.
+        """
+        if offset >= self.next_pull:
+            return contains(self._finished, offset)
+        low = self.messages.lowest_of(key)
+        return low is None or offset < low
+
+    # --- messages that may end the process -----------------------------------------------------
+
+    def tries(self, offset: int | None) -> None:
+        """A suspect is about to be handled; None: the handler came back from it."""
+        self.suspects.tries(offset)
+        self._look_for_suspects()
+
+    def _settle_suspects(self, batch: Batch) -> None:
+        for message in batch.messages:
+            if batch.lane.lowest is None or message.queue_offset < batch.lane.lowest:
+                self.suspects.finished(message.queue_offset)
+        self._look_for_suspects()
+
+    def _look_for_suspects(self) -> None:
+        if self.suspects.on:
+            heads = (lane.low for lane in self.messages.lanes if lane.low is not None)
+            self.suspects.look(self.offset, self.next_pull, heads)
 
     # --- saving --------------------------------------------------------------------------------
 

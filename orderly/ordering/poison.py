@@ -73,6 +73,12 @@ class Verdicts:
         return self._circuit
 
     @property
+    def open_circuits(self) -> frozenset[str | None]:
+        """Those that are not closed: by the fingerprint whose keys it holds; None: all keys."""
+        held = self._failing.open_circuits
+        return held if self._circuit.closed else held | {None}
+
+    @property
     def size(self) -> int:
         """Entries in memory."""
         return self._failing.size

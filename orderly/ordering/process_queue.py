@@ -41,6 +41,11 @@ class ProcessQueue:
         return len(self._in_hand)
 
     @property
+    def taken(self) -> tuple[ReceivedMessage, ...]:
+        """The messages taken and not yet committed, in order."""
+        return tuple(self._in_hand)
+
+    @property
     def head(self) -> ReceivedMessage | None:
         """The lowest uncommitted message, or None."""
         if self._in_hand:

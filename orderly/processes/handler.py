@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Sequence
 from itertools import count
 
-from orderly.errors import ConfigError, LifecycleError, WorkerDied
+from orderly.errors import ConfigError, HandlerHung, LifecycleError, WorkerDied
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
@@ -54,10 +54,11 @@ class ProcessHandler:
         Raises:
             BaseException: what the handler raised, with its traceback as a note.
             WorkerDied: the process ended before it answered; the next call starts another.
+            HandlerHung: it did because of `kill_call`.
             NotPicklable: the answer or the error cannot come out of the process.
             LifecycleError: closed.
         """
-        worker = self._claim()
+        worker = self._claim(context)
         try:
             # Whatever is no answer to this mypy cannot see: the consumer judges it.
             return worker.call(messages, context)  # type: ignore[no-any-return]
@@ -67,6 +68,8 @@ class ProcessHandler:
                 {} if context.key is None else {"key": context.key}
             )
             self._log.error("worker process died", **at, exit_code=error.exit_code)
+            if worker.hung:
+                raise HandlerHung("the handler ran too long; its process was killed") from error
             raise
         finally:
             self._give_back(worker)
@@ -78,7 +81,7 @@ class ProcessHandler:
         """
         with self._lock:
             self._closed = True
-            idle = [worker for worker in self._workers if not worker.busy]
+            idle = [worker for worker in self._workers if worker.serving is None]
         for worker in idle:
             worker.hang_up()  # all at once, before any is waited for
         for worker in idle:
@@ -91,7 +94,15 @@ class ProcessHandler:
         for worker in workers:
             worker.kill()
 
-    def _claim(self) -> WorkerProcess:
+    def kill_call(self, context: ConsumeContext) -> None:
+        """End the process of one call, if that still runs: it raises HandlerHung."""
+        with self._lock:  # the call cannot give its process back meanwhile
+            for worker in self._workers:
+                if worker.serving is context:
+                    worker.hung = True
+                    worker.kill()
+
+    def _claim(self, context: ConsumeContext) -> WorkerProcess:
         """This thread's process, a new one if it has none."""
         with self._lock:
             if self._closed:
@@ -99,7 +110,7 @@ class ProcessHandler:
             seat: _Seat | None = getattr(self._local, "seat", None)
             if seat is None or not seat.worker.usable:  # it may have died without a call, too
                 seat = self._local.seat = _Seat(self._new_worker())
-            seat.worker.busy = True
+            seat.worker.serving = context
             return seat.worker
 
     def _new_worker(self) -> WorkerProcess:
@@ -109,7 +120,7 @@ class ProcessHandler:
 
     def _give_back(self, worker: WorkerProcess) -> None:
         with self._lock:
-            worker.busy = False
+            worker.serving = None
             closed = self._closed
         if closed:
             worker.end()

@@ -47,6 +47,10 @@ _CHILDREN = threading.RLock()  # multiprocessing's own list of children has no l
 class WorkerProcess:
     """One process that runs one call at a time. Used by one thread; end and kill by any.
 
+    Attributes:
+        serving: the context of the call it runs, or is to run; None: it is idle.
+        hung: it was killed because that call ran too long.
+
     Args:
         pickled: the handler.
         name: of the process, after "orderly-process-".
@@ -56,7 +60,8 @@ class WorkerProcess:
     """
 
     def __init__(self, pickled: bytes, name: str) -> None:
-        self.busy = False
+        self.serving: ConsumeContext | None = None
+        self.hung = False
         self.ended = False
         self._owner = os.getpid()
         self._numbers = count(1)
@@ -70,9 +75,9 @@ class WorkerProcess:
 
     @property
     def usable(self) -> bool:
-        """False once the process is ended or dead."""
+        """False once the process is ended or dead, or about to be."""
         with _CHILDREN:
-            return not self.ended and self._process.exitcode is None
+            return not self.ended and not self.hung and self._process.exitcode is None
 
     def call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
         """Call the handler there, and set in `context` what it set.

@@ -13,6 +13,8 @@ from enum import IntEnum
 from orderly.errors import ProtocolError
 
 _ZLIB_LEVEL = 5  # Java's default
+_COMPRESS_ABOVE = 4096  # bytes, as Java's producer
+_COMPRESSED = 0x1  # of a message's flags
 
 
 class Compression(IntEnum):
@@ -27,6 +29,17 @@ class Compression(IntEnum):
 def compress_zlib(data: bytes) -> bytes:
     """Compress a body as Java does by default; it carries Compression.ZLIB."""
     return zlib.compress(data, _ZLIB_LEVEL)
+
+
+def sent_body(body: bytes) -> tuple[bytes, int]:
+    """Return a received body as it is sent once more, and its flags.
+
+    How it came is no longer known, so a large one is compressed.
+    """
+    smaller = compress_zlib(body) if len(body) > _COMPRESS_ABOVE else body
+    if len(smaller) >= len(body):
+        return body, 0
+    return smaller, _COMPRESSED | Compression.ZLIB << 8
 
 
 def decompress(kind: int, data: bytes, limit: int) -> bytes:

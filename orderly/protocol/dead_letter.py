@@ -12,14 +12,11 @@ from orderly.model import ReceivedMessage
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol import properties as names
 from orderly.protocol.command import RemotingCommand
-from orderly.protocol.compression import compress_zlib
+from orderly.protocol.compression import sent_body
 from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage, to_ext
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-_COMPRESS_ABOVE = 4096  # bytes, as Java's producer; how it came is no longer known
-_COMPRESSED = 0x1
-_ZLIB = 0x300  # bits 8-10 of the system flag: type 3
 _DELAY_OF_FIRST = 3  # Java: 3 + reconsume times; without effect on a dead letter
 _TRANSACTION = "TRAN_MSG"
 
@@ -42,7 +39,7 @@ def dead_letter_request(
         InvalidMessage: its properties with those of a dead letter are too long to be sent.
     """
     count = message.reconsume_times
-    body, sys_flag = _sent_body(message.body)
+    body, sys_flag = sent_body(message.body)
     header = SendMessage(
         producer_group=INNER_PRODUCER,
         topic=RETRY_PREFIX + group,
@@ -56,11 +53,6 @@ def dead_letter_request(
         broker_name=broker_name,
     )
     return request(header.code, to_ext(header), body)
-
-
-def _sent_body(body: bytes) -> tuple[bytes, int]:
-    smaller = compress_zlib(body) if len(body) > _COMPRESS_ABOVE else body
-    return (smaller, _COMPRESSED | _ZLIB) if len(smaller) < len(body) else (body, 0)
 
 
 def _properties(message: ReceivedMessage) -> dict[str, str]:

@@ -1,36 +1,43 @@
 """Records of a state topic: what the owner of a queue leaves to the next one.
 
-A record is one readable line: `orderly-state VERSION KIND CHECKSUM JSON`. The checksum (CRC-32 in
-hex) covers kind and JSON. Which records count, and when one is written, is `ordering`'s business.
+A record is one readable line (see `record_line`). Which records count, and when one is written, is
+`ordering`'s business.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
-from zlib import crc32
 
 from orderly.errors import ProtocolError
-from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import (
-    as_int,
-    bool_in,
-    int_in,
-    list_in,
-    load_object,
-    text_in,
-    texts_in,
-)
+from orderly.protocol.json_values import as_int, bool_in, int_in, list_in, text_in
+from orderly.protocol.parked_key import Key, ParkedKey, as_key, parked_from_json, parked_to_json
+from orderly.protocol.record_line import LineFormat, Unknown
+
+__all__ = [
+    "Acquire",
+    "Confirm",
+    "Entry",
+    "Record",
+    "Trying",
+    "Unknown",
+    "decode_record",
+    "encode_record",
+    "record_kind",
+]
 
 VERSION = 1
 MAX_RECORD = 256 * 1024  # bytes
-RUNS_A_RECORD = 6000  # two numbers of at most 20 characters and a comma each: they always fit
+RUN_BYTES = 42  # two numbers of at most 20 characters and a comma each
+RUNS_A_RECORD = 5000  # they always fit, and so do the suspects
 MAX_CHUNKS = 256
-MAX_RUNS = RUNS_A_RECORD * MAX_CHUNKS
+PARKED_CHUNKS = 56  # of them may hold parked keys: 10 000 of the longest
+MAX_RUNS = RUNS_A_RECORD * (MAX_CHUNKS - PARKED_CHUNKS)
+MAX_SUSPECTS = 1000
 
-_LINE = re.compile(rb"orderly-state ([0-9]{1,6}) (?:([a-z]{1,16}) ([0-9a-f]{8}) )?", re.ASCII)
+_FORMAT = LineFormat("orderly-state", VERSION, MAX_RECORD)
 _END = 1 << 63  # offsets are below it
 
 
@@ -65,7 +72,12 @@ class Entry:
         runs: finished above `low`, half-open; of a change, only the new ones.
         closed: the owner gave the queue back.
         chunk, chunks: which part of everything; chunks 0 is a change.
-        parked: keys that wait in the park topic.
+        parked: keys that wait in the park topic; of a change, those that are new or changed.
+        released: keys that no longer do; only of a change.
+        commands: position in the park queue up to which its commands are settled.
+        deaths: how many owners ended without closing since `low` last moved.
+        suspects: (offset, how many owners ended while it was handled).
+        trying: the suspect that was being handled when this was written; see `Trying`.
     """
 
     owner: str
@@ -79,7 +91,12 @@ class Entry:
     closed: bool = False
     chunk: int = 0
     chunks: int = 0
-    parked: tuple[str, ...] = ()
+    parked: tuple[ParkedKey, ...] = ()
+    released: tuple[Key, ...] = ()
+    commands: int = 0
+    deaths: int = 0
+    suspects: tuple[tuple[int, int], ...] = ()
+    trying: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -88,27 +105,29 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """A record of a release with another format."""
+class Trying:
+    """The owner with this token is about to handle `offset`, which may be what ends the process.
 
-    version: int
+    None: the handler came back from what was tried last, whatever it answered. It changes nothing
+    else: which entries count does not depend on it.
+    """
+
+    owner: str
+    token: int
+    offset: int | None
 
 
-Record = Acquire | Confirm | Entry | Unknown
+Record = Acquire | Confirm | Entry | Trying | Unknown
 
 
-def encode_record(record: Acquire | Confirm | Entry) -> bytes:
+def encode_record(record: Acquire | Confirm | Entry | Trying) -> bytes:
     """Write a record.
 
     Raises:
-        ProtocolError: over 256 KiB: more runs than RUNS_A_RECORD, or long names.
+        ProtocolError: over 256 KiB: more than RUNS_A_RECORD takes, or long names.
     """
     kind = _KINDS[type(record)]
-    content = dumps(_WRITERS[kind](record))
-    line = b"orderly-state %d %s %08x " % (VERSION, kind, crc32(kind + content))
-    if len(line) + len(content) > MAX_RECORD:
-        raise ProtocolError(f"a state record of {len(content)} bytes; at most {MAX_RECORD} fit")
-    return line + content
+    return _FORMAT.encode(kind, _WRITERS[kind](record))
 
 
 def decode_record(body: bytes) -> Record:
@@ -117,25 +136,18 @@ def decode_record(body: bytes) -> Record:
     Raises:
         ProtocolError: not a state record, or a damaged one.
     """
-    line = _LINE.match(body)
-    if line is None:
-        raise ProtocolError(f"not a state record: {body[:40]!r}")
-    version, kind, checksum = line.groups()
-    if int(version) != VERSION:
-        return Unknown(int(version))
-    if kind not in _READERS or len(body) > MAX_RECORD:
-        raise ProtocolError(f"a state record of kind {kind!r} with {len(body)} bytes")
-    content = body[line.end() :]
-    if crc32(kind + content) != int(checksum, 16):
-        raise ProtocolError(f"a damaged state record: its checksum is not {checksum.decode()}")
-    record: Record = _READERS[kind](load_object(content))
-    return record
+    line = _FORMAT.decode(body)
+    if isinstance(line, Unknown):
+        return line
+    kind, fields = line
+    if kind not in _READERS:
+        raise ProtocolError(f"a state record of kind {kind}")
+    return _READERS[kind](fields)
 
 
 def record_kind(body: bytes) -> str:
     """The kind of an encoded record, for people who look at the topic: "entry", say."""
-    line = _LINE.match(body)
-    return ((line and line[2]) or b"unknown").decode()
+    return _FORMAT.kind(body)
 
 
 def _acquire_fields(record: Acquire) -> dict[str, Any]:
@@ -154,6 +166,15 @@ def _read_confirm(fields: dict[str, Any]) -> Confirm:
     return Confirm(text_in(fields, "owner"), _natural(fields, "token"))
 
 
+def _trying_fields(record: Trying) -> dict[str, Any]:
+    return {"owner": record.owner, "token": record.token, **_known("offset", record.offset)}
+
+
+def _read_trying(fields: dict[str, Any]) -> Trying:
+    offset = _natural_or_none(fields, "offset")
+    return Trying(text_in(fields, "owner"), _natural(fields, "token"), offset)
+
+
 def _entry_fields(record: Entry) -> dict[str, Any]:
     fields = {
         "owner": record.owner,
@@ -168,7 +189,15 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
         "chunks": record.chunks,
         "runs": _steps(record.low, record.runs),
     }
-    return fields | ({"parked": list(record.parked)} if record.parked else {})
+    seldom = {
+        "parked": list(map(parked_to_json, record.parked)),
+        "released": list(record.released),
+        "commands": record.commands,
+        "deaths": record.deaths,
+        "suspects": list(map(list, record.suspects)),
+    }
+    fields |= {name: value for name, value in seldom.items() if value}
+    return fields | _known("trying", record.trying)
 
 
 def _read_entry(fields: dict[str, Any]) -> Entry:
@@ -185,7 +214,12 @@ def _read_entry(fields: dict[str, Any]) -> Entry:
         closed=bool_in(fields, "closed"),
         chunk=_natural(fields, "chunk"),
         chunks=_natural(fields, "chunks"),
-        parked=texts_in(fields, "parked"),
+        parked=tuple(map(parked_from_json, list_in(fields, "parked"))),
+        released=tuple(map(as_key, list_in(fields, "released"))),
+        commands=_natural(fields, "commands", 0),
+        deaths=_natural(fields, "deaths", 0),
+        suspects=_suspects_from(list_in(fields, "suspects")),
+        trying=_natural_or_none(fields, "trying"),
     )
     if entry.chunks > MAX_CHUNKS or entry.chunk >= max(entry.chunks, 1):
         raise ProtocolError(f"chunk {entry.chunk} of {entry.chunks} of a state")
@@ -209,21 +243,49 @@ def _runs_from(low: int, steps: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _natural(fields: dict[str, Any], name: str) -> int:
-    value = int_in(fields, name)
+def _suspects_from(pairs: list[Any]) -> tuple[tuple[int, int], ...]:
+    if len(pairs) > MAX_SUSPECTS:
+        raise ProtocolError(
+            f"{len(pairs)} suspects of a state; at most {MAX_SUSPECTS} are possible"
+        )
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise ProtocolError(f"not a suspect: {pair!r:.80}")
+        if min(as_int(number, "a number of a suspect") for number in pair) < 0:
+            raise ProtocolError(f"a suspect with a number below 0: {pair!r:.80}")
+    return tuple((offset, deaths) for offset, deaths in pairs)
+
+
+def _natural(fields: dict[str, Any], name: str, default: int | None = None) -> int:
+    value = int_in(fields, name, default)
     if value < 0:
         raise ProtocolError(f"{name!r} of a state record is {value}")
     return value
 
 
-_KINDS: dict[type, bytes] = {Acquire: b"acquire", Confirm: b"confirm", Entry: b"entry"}
-_WRITERS: dict[bytes, Any] = {
-    b"acquire": _acquire_fields,
-    b"confirm": _confirm_fields,
-    b"entry": _entry_fields,
+def _natural_or_none(fields: dict[str, Any], name: str) -> int | None:
+    return None if fields.get(name) is None else _natural(fields, name)
+
+
+def _known(name: str, value: int | None) -> dict[str, int]:
+    return {} if value is None else {name: value}
+
+
+_KINDS: dict[type, str] = {
+    Acquire: "acquire",
+    Confirm: "confirm",
+    Entry: "entry",
+    Trying: "trying",
 }
-_READERS: dict[bytes, Any] = {
-    b"acquire": _read_acquire,
-    b"confirm": _read_confirm,
-    b"entry": _read_entry,
+_WRITERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "acquire": _acquire_fields,
+    "confirm": _confirm_fields,
+    "entry": _entry_fields,
+    "trying": _trying_fields,
+}
+_READERS: dict[str, Callable[[dict[str, Any]], Record]] = {
+    "acquire": _read_acquire,
+    "confirm": _read_confirm,
+    "entry": _read_entry,
+    "trying": _read_trying,
 }

@@ -4,7 +4,14 @@ import zlib
 from dataclasses import fields, is_dataclass
 from typing import get_args, get_type_hints
 
-from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
+from orderly.model import (
+    BrokerData,
+    MessageQueue,
+    Permission,
+    QueueData,
+    ReceivedMessage,
+    TopicRoute,
+)
 from orderly.protocol import admin_headers, headers, member_headers, query_headers
 from orderly.protocol import bodies as b
 from orderly.protocol import broker_bodies as bb
@@ -17,9 +24,19 @@ from orderly.protocol.frame import Serializer, encode_frame
 from orderly.protocol.frame_json import write_json_header
 from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.park_record import (
+    Command,
+    ParkDetails,
+    Released,
+    Result,
+    Verb,
+    control_message,
+    park_message,
+)
+from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus, encode_running_info
-from orderly.protocol.state_record import Acquire, Confirm, Entry, encode_record
+from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, encode_record
 from orderly.protocol.topic_config import TopicConfig, encode_topic_config
 
 QUEUES = [MessageQueue("orders", "broker-a", i) for i in range(3)]
@@ -87,9 +104,29 @@ BATCHES = [
 ]
 _ENTRY = Entry(
     owner="c1", token=4711, number=3, previous=4712, epoch=2, low=10, previous_low=9,
-    runs=((12, 15), (17, 18)), chunks=1, parked=("order-1",),
+    runs=((12, 15), (17, 18)), chunks=1, parked=(ParkedKey("order-1", 11, 3, 2, 900),),
+    released=("order-2", 7), commands=4, deaths=1, suspects=((12, 1),),
 )  # fmt: skip
-STATE_RECORDS = [encode_record(record) for record in (Acquire("c1"), Confirm("c1", 4711), _ENTRY)]
+STATE_RECORDS = [
+    encode_record(record)
+    for record in (Acquire("c1"), Confirm("c1", 4711), Trying("c1", 4711, 12), _ENTRY)
+]
+_CONTROLS = (
+    Command("id", Verb.DROP, "order-1", "c1", 1_700_000_000_000),
+    Result("id", True, 3, 12, "why", ((12, "ok"), (13, "ValueError"))),
+    Released("order-1", 12, 4711),
+)
+CONTROL_RECORDS = [control_message(record).body for record in _CONTROLS]
+ORIGINAL = ReceivedMessage(
+    QUEUES[0], 12, b"body", {"TAGS": "paid", "DELAY": "3", "KEYS": "k"}, "id-1", "0A" * 16,
+    1e9, 1e9, "10.0.0.1:1", "10.0.0.2:2", 0, 0, 0, 4096, 200,
+)  # fmt: skip
+PARKED = park_message(
+    ORIGINAL,
+    ParkDetails(
+        key="order-1", reason="why", attempts=3, fingerprint="f", parked_at=1e9, token=4711
+    ),
+)
 
 
 def header_classes():

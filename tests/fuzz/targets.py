@@ -4,7 +4,7 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import lz4.frame
@@ -21,6 +21,8 @@ from orderly.protocol.frame_json import read_json_header
 from orderly.protocol.group_config import decode_group_config
 from orderly.protocol.heartbeat import decode_heartbeat
 from orderly.protocol.outgoing import decode_batch
+from orderly.protocol.park_control import decode_control
+from orderly.protocol.park_record import PARKED, read_park
 from orderly.protocol.running_info import decode_running_info
 from orderly.protocol.state_record import decode_record
 from orderly.protocol.stored_message import (
@@ -125,13 +127,20 @@ def _draw_stored(rng):
     return mutate_bytes(rng, stored) if rng.random() < 0.4 else b"".join(stored)
 
 
-def _draw_state_record(rng):
+def _draw_line(records, rng):
     """A wounded record, or one with a wounded content and a right checksum."""
     if rng.random() < 0.3:
-        return mutate_bytes(rng, seeds.STATE_RECORDS)
-    mark, version, kind, _, content = rng.choice(seeds.STATE_RECORDS).split(b" ", 4)
+        return mutate_bytes(rng, records)
+    mark, version, kind, _, content = rng.choice(records).split(b" ", 4)
     content = mutate_json(rng, [content])
     return b"%s %s %s %08x " % (mark, version, kind, zlib.crc32(kind + content)) + content
+
+
+def read_parked_property(data):
+    """Read a message of a park topic that says `data` of itself."""
+    told = {PARKED: str(data, "utf-8", "replace")}
+    message = replace(seeds.ORIGINAL, properties=seeds.PARKED.properties | told)
+    read_park(message)
 
 
 def _draw_header(cls, rng):
@@ -175,7 +184,12 @@ TARGETS = {
     "properties": Target(
         properties.decode_properties, lambda rng: mutate_bytes(rng, seeds.PROPERTIES)
     ),
-    "state record": Target(decode_record, _draw_state_record),
+    "state record": Target(decode_record, partial(_draw_line, seeds.STATE_RECORDS)),
+    "park record": Target(decode_control, partial(_draw_line, seeds.CONTROL_RECORDS)),
+    "parked message": Target(
+        read_parked_property,
+        lambda rng: mutate_json(rng, [seeds.PARKED.properties[PARKED].encode()]),
+    ),
     "json": Target(java_json.loads, lambda rng: mutate_json(rng, _ALL_JSON)),
     **{
         name: Target(decode, partial(mutate_json, seeds=seeds.JSON[name]))
@@ -188,5 +202,5 @@ TARGETS = {
 }
 WEIGHTS = dict.fromkeys(TARGETS, 1) | {
     "frame": 40, "stored message": 40, "batch": 10, "properties": 5,
-    "state record": 10, "json": 20,
+    "state record": 10, "park record": 10, "parked message": 10, "json": 20,
 } | dict.fromkeys(_JSON_DECODERS, 8)  # fmt: skip

@@ -16,7 +16,6 @@ from orderly.errors import (
     InvalidMessage,
     LifecycleError,
     NameServerUnavailable,
-    NotAvailableYet,
     TopicNotFound,
 )
 from tests.support.consuming import unique
@@ -103,9 +102,23 @@ def test_a_one_way_send_in_order_is_refused(producer):
         producer.send_oneway(Message("orders", b"x", sharding_key="k"))
 
 
-def test_what_is_not_there_yet_says_so():
-    with pytest.raises(NotAvailableYet, match="Park"):
-        Park("poison")
+class Parking:
+    """A handler, such as a listener with on_poison="park_key", that parks keys."""
+
+    parks = True
+
+    def __call__(self, messages, context):
+        return Park("poison")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"order": "key", "model": "broadcasting", "instance": "a"}],
+    ids=["by queue", "broadcasting"],
+)
+def test_a_handler_that_parks_keys_needs_keys_to_park(settings):
+    with pytest.raises(ConfigError, match="order='key'"):
+        OrderlyConsumer("group", Parking(), namesrv=NOBODY, config=ConsumerConfig(**settings))
 
 
 @pytest.mark.parametrize(
@@ -122,6 +135,7 @@ def test_what_is_not_there_yet_says_so():
         {"instance": "a"},
         {"consume_from": "yesterday"},
         {"allow_direct_consume": 1},
+        {"parking": 1000},
     ],
     ids=str,
 )

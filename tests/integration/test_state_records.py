@@ -31,7 +31,12 @@ def state_queue(orderly_topic, queue):
 
 
 @pytest.fixture
-def new_member(orderly_namesrv, group, queue, state_queue):
+def park_queue(orderly_topic, queue):
+    return MessageQueue(orderly_topic(queues=2), queue.broker_name, 1)
+
+
+@pytest.fixture
+def new_member(orderly_namesrv, group, queue, state_queue, park_queue):
     clients = []
 
     class Member:
@@ -43,7 +48,8 @@ def new_member(orderly_namesrv, group, queue, state_queue):
             self.perform = performer(group, self.client.brokers)
 
         def take_over(self):
-            dialogue = take_over(queue, state_queue, self.client.client_id, "first")
+            client_id = self.client.client_id
+            dialogue = take_over(queue, state_queue, park_queue, client_id, "first")
             return converse(dialogue, self.perform)
 
         def commit(self, memory, low, previous_low, *runs, **how):

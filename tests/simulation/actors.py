@@ -14,6 +14,7 @@ from orderly import (
     Message,
     OrderlyConsumer,
     OrderlyProducer,
+    Park,
 )
 from orderly.errors import OrderlyError
 from tests.simulation.kernel import Process
@@ -103,7 +104,8 @@ class Member:
         hooks = ConsumerHooks(
             assigned=partial(self._told, "taken"), lost=partial(self._told, "lost")
         )
-        consumer = OrderlyConsumer(GROUP, self._handle, client=client, config=config, hooks=hooks)
+        handler = _Handler(self._handle)
+        consumer = OrderlyConsumer(GROUP, handler, client=client, config=config, hooks=hooks)
         try:
             consumer.subscribe(TOPIC, WANTED if self.world.scenario.unwanted else "*").start()
         except OrderlyError:
@@ -118,11 +120,13 @@ class Member:
 
     def _handle(self, messages, context):
         """Work through a batch; the first message that fails ends it."""
-        witness = self.world.witness
+        witness, replayed = self.world.witness, context.replayed
         call = witness.handler_begins(self, messages, context)
+        if context.dry_run:
+            return self._try(call, messages[0])
         for place, message in enumerate(messages):
-            delivery = witness.delivery(self, message)
-            if not self._work(message):
+            delivery = witness.delivery(self, message, replayed=replayed)
+            if not self._work(message, replayed=replayed):
                 for later in messages[place + 1 :]:
                     context.not_tried(later)
                 witness.handler_ends(call)
@@ -132,7 +136,13 @@ class Member:
         witness.handler_ends(call)
         return ConsumeResult.SUCCESS
 
-    def _work(self, message):
+    def _try(self, call, message):
+        """Say what would become of a message, and do nothing."""
+        self.world.witness.tried(self, message)
+        self.world.witness.handler_ends(call)
+        return Park("made up") if self._is_poison(message) else ConsumeResult.SUCCESS
+
+    def _work(self, message, *, replayed):
         """Take a while with a message, and say whether it is done."""
         world, place = self.world, (message.queue, message.queue_offset)
         scenario, nature = world.scenario, self._nature(message)
@@ -142,7 +152,41 @@ class Member:
         calls = world.witness.calls[place]
         if seconds:
             world.kernel.sleep(seconds if calls == 1 else min(seconds, 0.01))
-        return calls > failures and not self._is_stuck(message)
+        if self._is_killer(message):
+            world.witness.crashed(self, message, replayed=replayed)
+            self._crash()
+        bad = self._is_stuck(message) or self._is_poison(message)
+        return calls > failures and not bad
+
+    def _crash(self):
+        """The process ends in the middle of a call, which does not come back."""
+        kernel = self.world.kernel
+        self.kill()
+        kernel.after(kernel.random.choice([1.0, 10.0]), self.begin)
+        kernel.park()
+
+    def _is_killer(self, message):
+        """Whether the message ends processes."""
+        scenario = self.world.scenario
+        if not scenario.killers or self._is_fixed:
+            return False
+        rng = random.Random(f"{scenario.seed} killers")
+        numbers = rng.sample(range(scenario.messages), min(scenario.killers, scenario.messages))
+        first = message.sharding_key is not None and message.sharding_key.startswith("k0.")
+        return first and int(message.body) in numbers
+
+    def _is_poison(self, message):
+        """Whether the handler has the message parked; without a key it could not be."""
+        scenario = self.world.scenario
+        if not scenario.poison or self._is_fixed or message.sharding_key is None:
+            return False
+        rng = random.Random(f"{scenario.seed} poison {message.queue} {message.queue_offset}")
+        return rng.random() < scenario.poison
+
+    @property
+    def _is_fixed(self):
+        """Whether a better handler is deployed by now."""
+        return self.world.kernel.now >= self.world.began + self.world.scenario.fixed
 
     def _nature(self, message):
         return random.Random(f"{self.world.scenario.seed} {message.queue} {message.queue_offset}")
@@ -156,7 +200,10 @@ class Member:
 
     def _failure(self, message, context):
         """Fail in one of the ways in which a handler can."""
-        match self._nature(message).randrange(4):
+        way = self._nature(message).randrange(4)
+        if self._is_poison(message):
+            return Park("made up") if way < 2 else context.park(message, "made up")
+        match way:
             case 0:
                 return context.suspend(2.0)
             case 1:
@@ -164,6 +211,18 @@ class Member:
             case 2:
                 raise ValueError("made up")
         return ConsumeResult.SUSPEND
+
+
+class _Handler:
+    """A function that says that it can be tried without a trace."""
+
+    dry_run = True
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __call__(self, messages, context):
+        return self._handle(messages, context)
 
 
 @dataclass

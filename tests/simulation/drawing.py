@@ -42,6 +42,9 @@ def draw(seed):
         "stuck": rng.choice([0.0, 0.0, 0.0, 15.0, 40.0]),
         "keyless": rng.choice([0.0, 0.0, 0.0, 0.2]),
         "bodies": rng.choice([64, 64, 2]),
+        "poison": 0.0,
+        "killers": 0,
+        "fixed": 0.0,
     }
     settings = drawn["settings"] | changes.pop("settings", {})
     drawn |= changes

@@ -1,7 +1,7 @@
 """What is on record of each queue: committed offsets, what is finished ahead of them, and tokens.
 
 It reads the state records as they reach the broker, and judges them by a rule of its own: a record
-counts unless a higher token was confirmed before it.
+counts unless a higher token was confirmed before it. What it tells of parked keys is `parked`'s.
 """
 
 import math
@@ -11,7 +11,9 @@ from orderly import MessageQueue
 from orderly.errors import ProtocolError
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
-from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record
+from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, decode_record
+from tests.simulation.deaths import Deaths
+from tests.simulation.parked import ParkedKeys
 from tests.simulation.truth import GROUP, TOPIC, Broken
 
 STATE = state_topic(GROUP, TOPIC)
@@ -43,6 +45,8 @@ class Ledger:
     Attributes:
         recorded: by queue, the offsets that are committed, or finished by a record that counts.
         tenures: (process, queue) -> when the process took the queue last.
+        parked: which keys are parked.
+        deaths: what is on record of owners that ended.
     """
 
     def __init__(self, world):
@@ -59,6 +63,8 @@ class Ledger:
         self._late = {}
         self.recorded = defaultdict(set)
         self.tenures = {}
+        self.parked = ParkedKeys(world)
+        self.deaths = Deaths(world)
 
     # --- owners --------------------------------------------------------------------------------
 
@@ -88,21 +94,36 @@ class Ledger:
 
     # --- what is written -----------------------------------------------------------------------
 
-    def stored(self, member, queue, record, offset):
-        """The broker stored a state record at `offset`."""
+    def stored(self, member, queue, record, offset, *, judged):
+        """The broker stored a state record at `offset`; returns whether parked keys changed.
+
+        Not judged is what it claims while an offset reset is on its way to the owner.
+        """
         self._world.note(member, f"writes {_shown(record)} at", offset, "of", queue)
         if isinstance(record, Acquire) and offset <= self._confirmed[queue]:
             raise Broken("token", f"{offset} of {queue} is not above {self._confirmed[queue]}")
         if isinstance(record, Confirm):
             self._confirmed[queue] = max(self._confirmed[queue], record.token)
+            self.deaths.confirmed(queue, record)
+        elif isinstance(record, Trying) and record.token == self._confirmed[queue]:
+            self.deaths.tries(queue, record)
         elif isinstance(record, Entry):
-            self._check_claim(member, queue, record)
-            if record.token < self._confirmed[queue]:
+            return self._enter(member, queue, record, judged=judged)
+        return False
+
+    def _enter(self, member, queue, record, *, judged):
+        if record.token < self._confirmed[queue]:
+            if judged:
+                self._check_claim(member, queue, record, self.parked.has_copy)
                 self._check_late(member, queue, record)
-            else:
-                self.recorded[queue].update(range(record.low))
-                for start, end in record.runs:
-                    self.recorded[queue].update(range(start, end))
+            return False
+        changed = self.parked.recorded(queue, record)
+        self.parked.pass_over(queue, _claimed(record) | self.recorded[queue])
+        self.deaths.entered(queue, record)
+        if judged:
+            self._check_claim(member, queue, record, self.parked.covers)
+            self.recorded[queue].update(_claimed(record))
+        return changed
 
     def _check_late(self, member, queue, record):
         """A former owner's record may land behind its heir's confirmation; no other follows it."""
@@ -110,11 +131,12 @@ class Ledger:
         if record.previous != before:
             raise Broken("former owner writes on", f"{member} in {queue}: {record}")
 
-    def _check_claim(self, member, queue, record):
-        claimed = {offset for start, end in record.runs for offset in range(start, end)}
-        claimed.update(range(record.low))
+    def _check_claim(self, member, queue, record, waits):
+        """What is claimed, now or by a record before, is finished or waits in the park queue."""
+        claimed = _claimed(record) | self.recorded[queue]
         end = self._truth.log(queue).max_offset
-        wrong = [o for o in sorted(claimed) if o >= end] + self._truth.unfinished(queue, end)
+        unfinished = [o for o in self._truth.unfinished(queue, end) if not waits(queue, o)]
+        wrong = [o for o in sorted(claimed) if o >= end] + unfinished
         wrong = [offset for offset in wrong if offset in claimed]
         if wrong:
             text = f"{member} says that {wrong} of {queue} are finished: {record}"
@@ -131,10 +153,20 @@ class Ledger:
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
         self._committed[queue] = process, self._kernel.now, offset
+        self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
+
+    def is_on_record(self, queue, offset):
+        """Whether a message is on record as finished, and does not wait in the park queue."""
+        return offset in self.recorded[queue] and not self.parked.covers(queue, offset)
+
+    def lose_records(self, queue):
+        """The state records of a queue are gone: what is finished ahead is not known any more."""
+        self.recorded[queue] = set(range(self._truth.stored(queue)))
 
     def forget(self, queue):
         """An operator reset the offset of a queue: what is on record counts no more."""
+        self.deaths.excuse(queue)
         self.recorded[queue].clear()
         self._committed.pop(queue, None)
         for place in [place for place in self._finished if place[0] == queue]:
@@ -146,14 +178,15 @@ class Ledger:
         """A handler is done with a message."""
         self._finished[place] = process, self._kernel.now
 
-    def check_repeat(self, member, place, *, calm):
+    def check_repeat(self, member, place, *, calm, replayed):
         """The owner has a message handled: it is not on record as finished.
 
         In calm histories neither was it finished long enough ago to be on record by now, unless its
         process was killed before.
         """
         queue, offset = place
-        if offset in self.recorded[queue]:
+        known = offset in self.recorded[queue]
+        if known and not (replayed and self.parked.covers(queue, offset)):
             raise Broken("repeated", f"{member}: {offset} of {queue} is on record as finished")
         if not calm or place not in self._finished:
             return
@@ -175,4 +208,16 @@ def _shown(record):
         return str(record)
     closed = " closed" if record.closed else ""
     ahead = f"{record.low}({record.previous_low})+{list(record.runs)}"
-    return f"entry of {record.token}: {ahead}{closed} chunk {record.chunk}/{record.chunks}"
+    parts = [f"entry of {record.token}: {ahead}{closed} chunk {record.chunk}/{record.chunks}"]
+    parts += [f"parks {parked}" for parked in record.parked]
+    parts += [f"releases {key}" for key in record.released]
+    if record.deaths or record.suspects:
+        parts.append(f"{record.deaths} deaths, suspects {record.suspects}")
+    return ", ".join(parts)
+
+
+def _claimed(record):
+    """What an entry says is finished."""
+    claimed = {offset for start, end in record.runs for offset in range(start, end)}
+    claimed.update(range(record.low))
+    return claimed

@@ -5,6 +5,7 @@ to those drawn.
 """
 
 from tests.simulation.cast import KINDS
+from tests.simulation.parking_plots import PARKING_PLOTS
 from tests.simulation.scenario import (
     BACK,
     COMMIT,
@@ -192,4 +193,5 @@ PLOTS = (
     _resets,
     _resets_and_more,
     _rough_sends, _rough_sends,
+    *PARKING_PLOTS,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
 BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is committed
+ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 SETTLED = 30.0  # seconds after which members that nothing disturbs have shared the queues
 
 
@@ -17,8 +18,8 @@ class Fault:
         kind: what; a method of `strikes.Strikes` has its name.
         who: "member 1", "producer 0" or "broker 0"; "" for none of them.
         seconds: how long.
-        code: the request it is about; of an offset reset: where to, in percent. A kill at SEND is
-            one at a state record.
+        code: the request it is about; of an offset reset: where to, in percent; of an operator's
+            command: ONCE, TWICE or UNKNOWN. A kill at SEND is one at a state record.
     """
 
     at: float
@@ -54,6 +55,9 @@ class Scenario:
         keyless: share of messages without a key.
         bodies: messages that a lane keeps with their bodies.
         unwanted: share of messages with a tag that the group does not subscribe to.
+        poison: share of messages with a key for which the handler answers Park, until `fixed`.
+        killers: how many messages end the process that handles them, until `fixed`.
+        fixed: seconds from the start at which a better handler is deployed.
         faults: what goes wrong, by time.
     """
 
@@ -74,12 +78,16 @@ class Scenario:
     stuck: float
     keyless: float
     bodies: int
+    poison: float
+    killers: int
+    fixed: float
     faults: tuple
 
     @property
     def end(self):
         """Seconds from the start after which no fault is left."""
-        return max([self.seconds, self.stuck, *(fault.end for fault in self.faults)])
+        better = self.fixed if self.poison or self.killers else 0.0
+        return max([self.seconds, self.stuck, better, *(fault.end for fault in self.faults)])
 
     def smaller(self):
         """Scenarios with less in them."""
@@ -90,9 +98,11 @@ class Scenario:
             for less in dict.fromkeys((1, value // 2, value - 1)):
                 if 1 <= less < value:
                     yield _of_those_that_exist(replace(self, **{name: less}))
-        for name in ("failing", "slow", "unwanted", "stuck", "keyless"):
+        for name in ("failing", "slow", "unwanted", "stuck", "keyless", "poison"):
             if getattr(self, name):
                 yield replace(self, **{name: 0.0})
+        for fewer in range(self.killers):
+            yield replace(self, killers=fewer)
 
     def __str__(self):
         fields = [f.name for f in dataclasses.fields(self) if f.name != "faults"]

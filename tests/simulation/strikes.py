@@ -1,8 +1,10 @@
 """Carries faults out: on processes, on the network, on brokers, and as an operator would."""
 
 from orderly.protocol.frame import reply_to
+from orderly.protocol.park_record import Verb
 from orderly.testing.fake.cluster import NAME_SERVER
 from orderly.testing.fake.exchange import Outgoing
+from tests.simulation.ledger import STATE
 from tests.simulation.scenario import QUERY, SEND, TO_THE_END
 from tests.simulation.truth import GROUP, TOPIC
 
@@ -166,6 +168,26 @@ class Strikes:
                 order=True,
             )
             state.create_topic(grown)
+
+    def _release(self, fault):
+        self._world.operator.act(Verb.RELEASE, fault.code)
+
+    def _drop(self, fault):
+        self._world.operator.act(Verb.DROP, fault.code)
+
+    def _try(self, fault):
+        self._world.operator.act(Verb.TRY, fault.code)
+
+    def _lose_records(self, fault):
+        """All members are killed, and what they left on record is lost before they come back."""
+        for member in self._world.members:
+            member.kill()
+            self._kernel.after(fault.seconds, member.begin)
+        for queue in self._world.truth.queues():
+            state = self._world.cluster.brokers[queue.broker_name]
+            log = state.store.log(STATE, queue.queue_id)
+            log.drop_before(log.max_offset)
+            self._world.witness.ledger.lose_records(queue)
 
     def _offset_reset(self, fault):
         """The group shall go back, or pass over what is not committed yet."""

@@ -26,7 +26,8 @@ class Truth:
 
     Attributes:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
-        skipped: by queue, the offsets that an operator passed over.
+        skipped: by queue, the offsets that an operator passed over, or dropped.
+        covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
         unsure: queues whose offset was reset while other things went wrong: a broker tells one
             pull only, which may be a former owner's or get lost; the offset then stays as it is.
     """
@@ -37,6 +38,8 @@ class Truth:
         self.finished = defaultdict(set)
         self.skipped = defaultdict(set)
         self.unsure = set()
+        self.covered = lambda queue, offset: False
+        self._messages = {}
 
     def queues(self):
         """All queues of the topic."""
@@ -67,6 +70,22 @@ class Truth:
     def wanted(self, queue, offset):
         """Whether the group subscribes to the message."""
         return self.log(queue).entry(offset).tag_code == _WANTED_CODE
+
+    def message(self, queue, offset):
+        """A message, as stored."""
+        place = queue, offset
+        if place not in self._messages:
+            data = self.log(queue).entry(offset).data
+            (self._messages[place],) = decode_messages(data, queue.broker_name)
+        return self._messages[place]
+
+    def key(self, queue, offset):
+        """The key of a message."""
+        return self.message(queue, offset).sharding_key
+
+    def unsettled(self, queue, end):
+        """The offsets below `end` that are neither finished nor parked, and must be."""
+        return [o for o in self.unfinished(queue, end) if not self.covered(queue, o)]
 
     def unfinished(self, queue, end):
         """The offsets below `end` that must be finished and are not."""

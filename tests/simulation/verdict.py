@@ -6,6 +6,7 @@ from orderly import ProducerConfig
 from orderly.errors import PrecedingSendFailed
 from orderly.testing.oracle import Committed, Delivered, Sent, judge
 from tests.simulation.truth import Broken
+from tests.simulation.witness import Commit
 
 _HOLD = ProducerConfig().hold_failed_key - 1.0  # seconds; of the producer's own clock
 
@@ -20,7 +21,8 @@ def judge_deliveries(world):
         Broken: "lost" or "order".
     """
     witness, truth, scenario = world.witness, world.truth, world.scenario
-    handled = set(witness.calls)
+    unheard = witness.ledger.parked.unheard
+    handled = set(witness.calls) - unheard
     sent, lanes = [], defaultdict(dict)
     for queue in truth.queues():
         for offset, message in enumerate(truth.messages(queue)):
@@ -33,23 +35,28 @@ def judge_deliveries(world):
     for queue, offsets in truth.skipped.items():
         for offset in offsets & {offset for one, offset in handled if one == queue}:
             witness.latest[queue, offset].success = True  # an operator said that it is done
-    verdict = judge(sent, _in_lanes(witness.events, lanes))
+    verdict = judge(sent, _in_lanes(witness.events, lanes, unheard))
     if verdict.lost:
         raise Broken("lost", str(verdict.examples))
     if not verdict.ok and not witness.excused:
         raise Broken("order", str(verdict.examples))
-    undisturbed = not scenario.faults and not scenario.failing and not scenario.stuck
+    bad = scenario.failing or scenario.stuck or scenario.poison or scenario.killers
+    undisturbed = not scenario.faults and not bad
     if verdict.duplicates and undisturbed:
         raise Broken("duplicates", f"{verdict.duplicates}, without a fault")
     return verdict
 
 
-def _in_lanes(events, lanes):
-    """The oracle's events with a lane in a queue's place: within one nothing is passed over."""
+def _in_lanes(events, lanes, unheard):
+    """The oracle's events with a lane in a queue's place: within one nothing is passed over.
+
+    What was dropped before anybody had handled it has no place in the order, should it come back.
+    """
     for event in events:
-        if isinstance(event, Committed):
-            yield from (Committed(lane, event.offset) for lane in lanes[event.queue])
-        else:
+        if isinstance(event, Commit):
+            for lane in lanes[event.queue]:
+                yield Committed(lane, event.of_key(lane[-1]))
+        elif event.id not in unheard:
             key = _key(event.key, event.lane)
             yield Delivered(key, event.id, event.lane, event.id[1], event.success)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from orderly import MessageQueue
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.properties import decode_properties
-from orderly.testing.oracle import Committed
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.ledger import Ledger, record_in, source_queue
+from tests.simulation.parked import PARK
 from tests.simulation.scenario import COMMIT, LOCK, QUERY, SEND, SETTLED, UNLOCK
 from tests.simulation.truth import TOPIC, Broken
 
@@ -47,6 +47,19 @@ class Delivery:
     success: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Commit:
+    """A commit; of the keys in `floors` only what is below the lowest parked message."""
+
+    queue: MessageQueue
+    offset: int
+    floors: dict
+
+    def of_key(self, key):
+        """What is committed of a key."""
+        return min(self.offset, self.floors.get(key, self.offset))
+
+
 class Witness:
     """Told of each request, answer and handler call.
 
@@ -54,7 +67,7 @@ class Witness:
         world: has `kernel`, `network`, `truth`, `strikes` and `members`.
 
     Attributes:
-        events: Delivery and Committed, in order.
+        events: Delivery and Commit, in order.
         calls: how often each (queue, offset) was handled.
         latest: by (queue, offset), its last Delivery.
     """
@@ -71,6 +84,7 @@ class Witness:
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._reset_seen = {}
         self._reached = Counter()
+        self._judged = Counter()  # by queue, the last commit among the events
         self._places = {}
         self._by_key = dict(world.scenario.settings)["order"] == "key"
         self._grants = Grants(world)
@@ -137,13 +151,17 @@ class Witness:
             return
         offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
-        missing = self._truth.unfinished(queue, offset)
+        missing = self._truth.unsettled(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self.ledger.committed(member, queue, offset)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
-            self.events.append(Committed(queue, offset))
+            self._note_commit(queue, offset)
+
+    def _note_commit(self, queue, offset):
+        self._judged[queue] = offset
+        self.events.append(Commit(queue, offset, self.ledger.parked.floors(queue)))
 
     def _check_direction(self, member, queue, offset):
         """Commits rise, unless an operator interferes."""
@@ -164,20 +182,21 @@ class Witness:
         self._reached[queue] = target
         self.ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]
-        truth.skipped[queue] |= set(truth.unfinished(queue, target))
+        truth.skipped[queue] |= set(truth.unsettled(queue, target))
         if self._strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
         else:
             truth.unsure.add(queue)
         if target <= truth.stored(queue):
-            self.events.append(Committed(queue, target))
+            self._note_commit(queue, target)
 
     def _check_unlock(self, member, queues):
         self._world.note(member, "unlocks", *queues)
         for queue in queues:
             self._grants.unlocked(member.process, queue)
             if self._calm and self._truth.owner(queue) == member.client_id:
-                left = self._finished_by[member.process, queue] - self.ledger.recorded[queue]
+                done = self._finished_by[member.process, queue]
+                left = [o for o in done if not self.ledger.is_on_record(queue, o)]
                 if left:
                     text = f"{member} unlocks {queue}, {sorted(left)} are done and not on record"
                     raise Broken("unlock without saving", text)
@@ -187,19 +206,27 @@ class Witness:
                 raise Broken("unlock beside a handler", text)
 
     def _answered(self, link, command, outgoing):
-        """A broker grants locks and refuses others, and stores state records."""
-        if not outgoing or (member := self._of(link)) is None:
+        """A broker grants locks and refuses others, and stores records and parked messages."""
+        if not outgoing:
             return
-        if command.code == SEND:
-            self._check_record(member, link, command, outgoing[-1].command)
-        elif command.code == LOCK:
-            self._grants.answered(member, link, command, outgoing[-1].command)
+        member, reply = self._of(link), outgoing[-1].command
+        if command.code == SEND and not reply.code:
+            self._check_record(member, link, command, int(reply.ext["queueOffset"]))
+        elif command.code == LOCK and member is not None:
+            self._grants.answered(member, link, command, reply)
 
-    def _check_record(self, member, link, command, reply):
-        record = None if reply.code else record_in(command)
-        queue = source_queue(command, self._world.network.servers[link.address])
-        if record is not None and not self._ignored(queue):
-            self.ledger.stored(member, queue, record, int(reply.ext["queueOffset"]))
+    def _check_record(self, member, link, command, offset):
+        header = from_ext(SendMessage, command.ext)
+        broker, ledger = self._world.network.servers[link.address], self.ledger
+        queue = source_queue(command, broker)
+        if header.topic == PARK:
+            parked = ledger.parked.stored(member, broker, header.queue_id, offset)
+            if parked is not None:
+                ledger.deaths.check_blame(queue, parked)
+        elif (record := record_in(command)) is not None:
+            judged = not self._ignored(queue)
+            if ledger.stored(member, queue, record, offset, judged=judged):
+                self._note_commit(queue, self._judged[queue])
 
     def _note_dead_letter(self, command):
         header = from_ext(SendMessage, command.ext)
@@ -279,20 +306,46 @@ class Witness:
         self.ledger.died(member.process, clean=clean)
         self._running = [call for call in self._running if call.member is not member]
 
-    def delivery(self, member, message):
+    def tried(self, member, message):
+        """A parked message is tried without a trace."""
+        self._world.note(member, "tries", message.queue_offset, "of", message.queue)
+        if self._grants.rightful(member, message.queue):
+            check = self.ledger.parked.check_replayed
+            self._checked(check, member, message.queue, message.queue_offset)
+
+    def delivery(self, member, message, *, replayed):
         """A message is being handled; returns the note, open until it is done."""
         place = queue, offset = message.queue, message.queue_offset
-        self._world.note(member, "handles", offset, "of", queue)
+        self._world.note(member, "replays" if replayed else "handles", offset, "of", queue)
         self._places[message.message_id] = place
         self._excused += not self._grants.is_newest(member.process, queue)  # it slept in a batch
         self.calls[place] += 1
-        if self._grants.rightful(member, queue) and queue not in self._truth.unsure:
-            self._checked(self.ledger.check_repeat, member, place, calm=self._calm)
+        if self._grants.rightful(member, queue):
+            self._check_delivery(member, place, replayed=replayed)
         delivery = self.latest[place] = Delivery(message.sharding_key, self.lane(message), place)
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
         return delivery
+
+    def _check_delivery(self, member, place, *, replayed):
+        parked = self.ledger.parked
+        check = parked.check_replayed if replayed else parked.check_live
+        self._checked(check, member, *place)
+        if place[0] not in self._truth.unsure:
+            options = {"calm": self._calm, "replayed": replayed}
+            self._checked(self.ledger.check_repeat, member, place, **options)
+
+    def crashed(self, member, message, *, replayed):
+        """A message ends the process that handles it."""
+        queue, offset = message.queue, message.queue_offset
+        self._checked(
+            self.ledger.deaths.killed,
+            member,
+            (queue, offset),
+            replayed=replayed,
+            commands=self.ledger.parked.releases(queue, message.sharding_key),
+        )
 
     def finished(self, call, message, delivery):
         """A handler is done with a message."""

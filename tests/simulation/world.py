@@ -16,6 +16,7 @@ from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
 from tests.simulation.kernel import Kernel
 from tests.simulation.network import NAMESRV, Connections, Network
+from tests.simulation.operators import Operator
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
 from tests.simulation.truth import TOPIC, Truth
@@ -94,6 +95,7 @@ class World:
         self.truth = Truth(self.kernel, self.cluster)
         self.members = [Member(self, index) for index in range(scenario.members)]
         self.producers = [Sender(self, index) for index in range(scenario.producers)]
+        self.operator = Operator(self)
         self.strikes = Strikes(self)
         self.witness = Witness(self)
         self.ending = False  # from when on nobody is started any more
@@ -110,6 +112,8 @@ class World:
             kernel.at(self.began + member.index * 0.3, member.begin)
         for producer in self.producers:
             producer.begin()
+        if scenario.poison or scenario.killers:
+            self.operator.begin()
         for fault in scenario.faults:
             kernel.at(self.began + fault.at, partial(self.strikes.strike, fault))
         kernel.at(self.end, partial(self.note, "the faults are over"))
@@ -136,6 +140,7 @@ class World:
             and all(producer.done for producer in self.producers)
             and all(member.running for member in self.members)
             and all(map(self.truth.consumed, self.truth.queues()))
+            and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
         )
 
     def note(self, *what):

@@ -10,16 +10,23 @@ from orderly import (
     Ack,
     Answer,
     AsyncHandler,
+    AsyncListener,
+    Attempt,
+    Block,
     ConsumeContext,
     ConsumeResult,
     DeadLetter,
     Fail,
     Handler,
+    Listener,
     OrderlyConsumer,
+    Outcome,
     ReceivedMessage,
+    Retry,
+    Skip,
     Suspend,
+    listener,
 )
-from orderly.listener import Attempt, Block, Listener, Outcome
 
 Messages = Sequence[ReceivedMessage]
 
@@ -60,6 +67,20 @@ def ship(message: ReceivedMessage, attempt: Attempt) -> Outcome:
     return Block("no") if attempt.number > 1 else Ack()
 
 
+@listener(on_poison="park_key", retry=Retry(), decode="json")
+def decorated(order: dict[str, str], attempt: Attempt) -> Ack | Skip:
+    return Ack() if order else Skip("empty")
+
+
+@listener(poison=None)
+async def decorated_async(message: ReceivedMessage, attempt: Attempt) -> Outcome:
+    return Block("no")
+
+
+async def ship_async(message: ReceivedMessage, attempt: Attempt) -> Ack:
+    return Ack()
+
+
 consume(acks)
 consume(answers_java)
 consume(answers_anything)
@@ -67,6 +88,9 @@ consume(awaits)
 consume(Shipping())
 consume(Shipping().handle)
 consume(Listener(ship))
+consume(AsyncListener(ship_async))
+consume(decorated)
+consume(decorated_async)
 consume(lambda messages, context: Ack())
 
 # --- what may not -------------------------------------------------------------------------------
@@ -129,3 +153,7 @@ consume(ship)  # refused
 consume(Ack())  # refused
 consume(lambda messages, context: Ack)  # refused
 Listener(ship_it)  # refused
+Listener(ship_async)  # refused
+AsyncListener(ship)  # refused
+listener(on_poison="park")  # refused
+listener()(ship_it)  # refused

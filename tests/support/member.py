@@ -2,7 +2,7 @@
 
 Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
     [--order queue|key] [--handler sync|async] [--concurrency N] [--stuck KEY] [--commit S]
-    [--accounts PORT]
+    [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
 
 It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
 """
@@ -84,6 +84,8 @@ def options():
     parser.add_argument("--stuck")
     parser.add_argument("--commit", type=float)
     parser.add_argument("--accounts", type=int)
+    parser.add_argument("--deadly")
+    parser.add_argument("--death", default="sigkill")
     return parser.parse_args()
 
 
@@ -102,7 +104,8 @@ def main():
     with Client(client_config(given.lease, given.namesrv)) as client:
         tell(client_id=client.client_id)
         config = consumer_config(given.lease, order=given.order, **settings(given))
-        handler = Handler(given.seconds, given.stuck, accounts, client.client_id)
+        more = {"deadly": given.deadly, "death": given.death}
+        handler = Handler(given.seconds, given.stuck, accounts, client.client_id, **more)
         act = handler.coroutine if given.handler == "async" else handler.plain
         consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
         tell_saves(consumer._session, given.topic)

@@ -9,6 +9,7 @@ import time
 
 from orderly import ConsumeResult
 from tests.support.accounts import FROZEN, REFUSED
+from tests.support.deaths import DEATHS
 
 _telling = threading.Lock()
 
@@ -29,9 +30,12 @@ class Handler:
         stuck: a key that never succeeds; nothing is told of it.
         accounts: an `AccountsClient`, or None.
         owner: who writes there.
+        deadly: "KEY/NUMBER" of a message that ends the process.
+        death: how (`deaths.DEATHS`).
     """
 
-    def __init__(self, seconds, stuck=None, accounts=None, owner=""):
+    def __init__(self, seconds, stuck=None, accounts=None, owner="", deadly=None, death="sigkill"):
+        self._deadly, self._death = deadly, DEATHS[death]
         self._seconds, self._stuck = seconds, stuck
         self._accounts, self._owner = accounts, owner
 
@@ -52,6 +56,8 @@ class Handler:
         if self._stuck is not None and messages[0].sharding_key == self._stuck:
             return ConsumeResult.SUSPEND
         for m in messages:
+            if f"{m.sharding_key}/{m.body.decode()}" == self._deadly:
+                self._death()
             if self._write(m, context.token) in (FROZEN, REFUSED):
                 return ConsumeResult.SUSPEND
             tell(

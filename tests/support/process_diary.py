@@ -6,6 +6,7 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 from orderly import Ack, Message
 
@@ -34,7 +35,7 @@ class Diary:
         self._path.touch()
 
     def message(self, topic, key, number, *, die=False, hang=False):
-        """A message that is noted here; it may kill its process at first, or always hang."""
+        """A message that is noted here; at first it may kill its process, or hang."""
         told = {"path": str(self._path), "number": number, "die": die, "hang": hang}
         body = json.dumps(told)
         return Message(topic, body.encode(), sharding_key=key)
@@ -64,11 +65,16 @@ def handle(messages, context):
     _note(told["path"], call)
     if told["die"] and context.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    if told["hang"]:
+    if told["hang"] and context.attempt == 1:
         time.sleep(60)
     sum(range(COMPUTED))
     _note(told["path"], {"began": started, "at": time.monotonic()})
     return Ack()
+
+
+def handle_one(message, attempt):
+    """The same for a listener."""
+    return handle((message,), SimpleNamespace(attempt=attempt.number))
 
 
 def _note(path, line):

@@ -1,4 +1,4 @@
-"""One queue and its state queue as a broker keeps them: what owners' dialogues are played on."""
+"""One queue with its state and park queue as a broker keeps them: for owners' dialogues."""
 
 from dataclasses import dataclass, field
 
@@ -6,8 +6,11 @@ from orderly.model import MessageQueue
 from orderly.ordering.calls import (
     AppendRecord,
     LockQueues,
+    MaxOffset,
     MinOffset,
+    ParkedRead,
     QueryOffset,
+    ReadParked,
     ReadRecords,
     RecordsRead,
     SaveOffset,
@@ -16,6 +19,7 @@ from orderly.ordering.calls import (
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 STATE_QUEUE = MessageQueue("orders-state", "broker-a", 0)
+PARK_QUEUE = MessageQueue("orders-park", "broker-a", 0)
 
 
 @dataclass
@@ -23,7 +27,8 @@ class StateBroker:
     """The broker's part.
 
     With `lags` only what is `shown` of the log can be read; whoever waits at its end is shown the
-    rest. `offset` is the group's committed offset, `calls` what was asked.
+    rest. `offset` is the group's committed offset, `end` that after the queue's newest message,
+    `park` what is in the park queue, `calls` what was asked.
     """
 
     log: list[bytes] = field(default_factory=list)
@@ -33,6 +38,8 @@ class StateBroker:
     offset: int | None = 0
     owner: str | None = None
     block: int = 32
+    park: list = field(default_factory=list)
+    end: int = 0
     calls: list = field(default_factory=list)
 
     def answer(self, call, client):
@@ -44,6 +51,9 @@ class StateBroker:
                 return len(self.log) - 1
             case ReadRecords(_, at, wait):
                 return self._read(at, wait=wait)
+            case ReadParked(_, at):
+                messages = tuple(self.park[at : at + self.block])
+                return ParkedRead(messages, at + len(messages), 0)
             case LockQueues(_, queues):
                 self.owner = self.owner or client
                 return frozenset(queues if self.owner == client else ())
@@ -55,6 +65,8 @@ class StateBroker:
                 self.offset = offset
             case MinOffset():
                 return 0
+            case MaxOffset():
+                return self.end
         return None
 
     def performer(self, client):

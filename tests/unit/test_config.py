@@ -174,6 +174,23 @@ def test_bad_settings_by_key(setting):
         ConsumerConfig(order="key", **setting)
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"handler_timeout": 0}, "more than 0 seconds"),
+        ({"handler_timeout": -1.0}, "more than 0 seconds"),
+        ({"handler_timeout": "5"}, "a finite number or None"),
+        ({"handler_timeout": 5, "on_hang": "kill"}, "'block' or 'exit'"),
+        ({"on_hang": "exit"}, "needs handler_timeout"),
+        ({"on_hang": "exit", "handler_timeout": 5, "executor": "process"}, "leave on_hang out"),
+    ],
+    ids=str,
+)
+def test_bad_settings_of_what_hangs(setting, says):
+    with pytest.raises(ConfigError, match=says):
+        ConsumerConfig(**setting)
+
+
 def test_the_longest_wait_is_a_keys_own_or_a_short_one_of_the_whole_queue():
     assert ConsumerConfig(order="key").longest_suspend == 3600
     assert ConsumerConfig().longest_suspend == 30

@@ -18,7 +18,7 @@ RANK = {
     "protocol": 3,
     "ordering": 4,
     "selectors": 4,
-    "listener": 5,
+    "listening": 5,
     "once": 5,
     "remoting": 5,
     "client": 6,
@@ -26,6 +26,7 @@ RANK = {
     "processes": 7,
     "consumer": 8,
     "monitoring": 9,
+    "telemetry": 9,
     "testing": 9,
     "cli": 10,
 }

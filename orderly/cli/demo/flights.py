@@ -55,13 +55,18 @@ class FlightEvent(NamedTuple):
         moment = NEW_YEAR + timedelta(minutes=self.minute)
         return moment.replace(tzinfo=None).isoformat(timespec="minutes")
 
-    def body(self, number: int) -> bytes:
-        """JSON of the event; `number` is its place in the whole stream, from 0."""
+    def body(self, number: int, time: str | None = None) -> bytes:
+        """JSON of the event.
+
+        Args:
+            number: its place in the whole stream, from 0.
+            time: what stands there as its time; None: `self.time`.
+        """
         return json.dumps(
             {
                 "n": number,
                 "event": self.kind,
-                "at": self.time,
+                "at": time or self.time,
                 "aircraft": self.tail,
                 "flight": self.flight,
                 "from": self.origin,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from orderly.model import Message, MessageQueue, SendResult
 from orderly.producer import OrderlyProducer
 
 OUTSTANDING = 5000  # results awaited at most
+Numbered = tuple[int, Message]
+"""A message and its event's number."""
 
 
 @dataclass(slots=True)
@@ -24,17 +27,20 @@ class SendLog:
     Attributes:
         stored: queue and offset of each event that the broker acknowledged.
         failed: why, for each that it did not.
-        seconds: from the first send to the last answer.
+        seconds: from the first send to the last answer; live traffic, which is slow on purpose,
+            does not count.
+        fast: events stored in these seconds.
     """
 
     stored: dict[int, tuple[MessageQueue, int]] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
+    fast: int = 0
 
     @property
     def rate(self) -> float:
         """Messages stored a second."""
-        return len(self.stored) / self.seconds if self.seconds else 0.0
+        return self.fast / self.seconds if self.seconds else 0.0
 
     def per_queue(self) -> dict[int, int]:
         """Messages stored by queue id."""
@@ -44,28 +50,47 @@ class SendLog:
         return counts
 
 
-def send_events(
-    producer: OrderlyProducer, topic: str, events: Sequence[FlightEvent], meter: Meter
-) -> SendLog:
-    """Send `events` in their order; returns when each is stored or has failed."""
-    log = SendLog()
-    waiting: deque[tuple[int, Future[SendResult]]] = deque()
-    started = time.monotonic()
-    for number, event in enumerate(events):
-        waiting.append((number, producer.submit(message_of(topic, number, event))))
-        while waiting and (len(waiting) >= OUTSTANDING or waiting[0][1].done()):
-            _settle(log, *waiting.popleft())
-        meter(len(log.stored))
-    while waiting:
-        _settle(log, *waiting.popleft())
-        meter(len(log.stored))
-    log.seconds = time.monotonic() - started
+def send_all(producer: OrderlyProducer, messages: Sequence[Numbered], meter: Meter) -> SendLog:
+    """Send `messages` in their order, fast; returns when each is stored or has failed."""
+    log, started = SendLog(), time.monotonic()
+    send_events(producer, messages, log, meter)
+    log.seconds, log.fast = time.monotonic() - started, len(log.stored)
     return log
 
 
-def message_of(topic: str, number: int, event: FlightEvent) -> Message:
+def send_events(
+    producer: OrderlyProducer, messages: Iterable[Numbered], log: SendLog, meter: Meter
+) -> None:
+    """Send `messages` as they come; returns when each is stored or has failed."""
+    waiting: deque[tuple[int, Future[SendResult]]] = deque()
+    settled = 0
+    for number, message in messages:
+        waiting.append((number, producer.submit(message)))
+        while waiting and (len(waiting) >= OUTSTANDING or waiting[0][1].done()):
+            _settle(log, *waiting.popleft())
+            settled += 1
+        meter(settled)
+    while waiting:
+        _settle(log, *waiting.popleft())
+        settled += 1
+        meter(settled)
+
+
+def paced(
+    messages: Sequence[Numbered], seconds: float, stop: threading.Event
+) -> Iterator[Numbered]:
+    """Yield `messages` evenly over `seconds`, or until `stop` is set."""
+    started, each = time.monotonic(), seconds / max(1, len(messages))
+    for place, numbered in enumerate(messages):
+        early = started + place * each - time.monotonic()
+        if stop.wait(early) if early > 0 else stop.is_set():
+            return
+        yield numbered
+
+
+def message_of(topic: str, event: FlightEvent, body: bytes) -> Message:
     """The message of an event: keyed by the aircraft, tagged with what happened."""
-    return Message(topic, event.body(number), sharding_key=event.tail, tags=event.kind)
+    return Message(topic, body, sharding_key=event.tail, tags=event.kind)
 
 
 def _settle(log: SendLog, number: int, future: Future[SendResult]) -> None:

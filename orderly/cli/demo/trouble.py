@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from orderly.cli.demo.flights import FlightEvent
-from orderly.consumer import ConsumeResult
 from orderly.model import MessageQueue
+from orderly.ordering.outcomes import Ack, Suspend
 
 FAILURES = ("raise", "suspend", "raise")
 
@@ -35,6 +35,7 @@ class FailingMessage:
     """Fails as `FAILURES` says, then succeeds. Handled by one thread at a time."""
 
     number: int
+    key: str
     name: str
     queue: MessageQueue | None = None
     attempts: list[float] = field(default_factory=list)
@@ -46,8 +47,8 @@ class FailingMessage:
         """It failed and has not succeeded yet."""
         return 0 < len(self.attempts) <= len(FAILURES)
 
-    def handle(self, queue: MessageQueue, now: float, others: int) -> ConsumeResult:
-        """Fail or succeed; `others` is how many messages other queues have handled so far.
+    def handle(self, queue: MessageQueue, now: float, others: int) -> Ack | Suspend:
+        """Fail or succeed; `others` is how many events were handled so far, not one of its key's.
 
         Raises:
             EngineTroubleError: one of the planned failures.
@@ -58,19 +59,19 @@ class FailingMessage:
             self.others_before = others
         if len(self.attempts) > len(FAILURES):
             self.others_after = others
-            return ConsumeResult.SUCCESS
+            return Ack()
         if FAILURES[len(self.attempts) - 1] == "raise":
             raise EngineTroubleError(f"attempt {len(self.attempts)} of {self.name}")
-        return ConsumeResult.SUSPEND
+        return Suspend()
 
     def last_attempt(self) -> str:
         """What just happened, in one line."""
         count = len(self.attempts)
         if count > len(FAILURES):
-            return f"attempt {count}: success; queue {self._queue_id} goes on"
+            return f"attempt {count}: success; {self.key} goes on"
         did = "raised" if FAILURES[count - 1] == "raise" else "suspended"
         what = f"{self.name}: the handler {did}" if count == 1 else f"the handler {did}"
-        return f"attempt {count}, {what}; queue {self._queue_id} waits"
+        return f"attempt {count}, {what}; {self.key} waits"
 
     def story(self) -> str:
         """The whole of it, for the table."""
@@ -81,8 +82,8 @@ class FailingMessage:
         waited = self.attempts[len(FAILURES)] - self.attempts[0]
         return (
             f"{self.name} in queue {self._queue_id}: failed {len(FAILURES)} times, done at attempt"
-            f" {len(FAILURES) + 1} after {waited:.1f} s; meanwhile other queues handled"
-            f" {self.others_after - self.others_before:,} events"
+            f" {len(FAILURES) + 1} after {waited:.1f} s; meanwhile {self.others_after - self.others_before:,}"
+            " events of other aircraft were handled"
         )
 
     @property

@@ -11,6 +11,7 @@ import time
 from collections.abc import Coroutine, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import cast
 
 from orderly.config.numbers import MIN_SUSPEND
@@ -27,6 +28,14 @@ from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect, effect_of
 
 _ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
+
+
+class Mode(Enum):
+    """What a call is for; the context tells the handler."""
+
+    LIVE = "a message of the queue"
+    REPLAY = "a parked message that is released"
+    DRY_RUN = "a parked message that is only tried"
 
 
 @dataclass(slots=True)  # not frozen: three times as fast to make, once a message
@@ -72,10 +81,14 @@ class Caller:
         self._handler = handler
 
     def call(
-        self, held: Held, batch: Sequence[ReceivedMessage], key: Hashable | None = None
+        self,
+        held: Held,
+        batch: Sequence[ReceivedMessage],
+        key: Hashable | None = None,
+        mode: Mode = Mode.LIVE,
     ) -> Called:
         """Call the handler with `batch`, messages of one key; never raises."""
-        started = self.begin(held, batch, key)
+        started = self.begin(held, batch, key, mode)
         answer: object
         try:
             answer = self._handler(started.messages, started.context)
@@ -84,7 +97,11 @@ class Caller:
         return self.conclude(started, answer)
 
     async def call_async(
-        self, held: Held, batch: Sequence[ReceivedMessage], key: Hashable | None = None
+        self,
+        held: Held,
+        batch: Sequence[ReceivedMessage],
+        key: Hashable | None = None,
+        mode: Mode = Mode.LIVE,
     ) -> Called:
         """Await the handler, in the task that awaits this.
 
@@ -97,7 +114,7 @@ class Caller:
         Raises:
             asyncio.CancelledError: this task was asked to stop.
         """
-        started = self.begin(held, batch, key)
+        started = self.begin(held, batch, key, mode)
         answer: object
         try:
             answer = await cast("AsyncHandler", self._handler)(started.messages, started.context)
@@ -113,7 +130,11 @@ class Caller:
         return self.conclude(started, answer)
 
     def begin(
-        self, held: Held, batch: Sequence[ReceivedMessage], key: Hashable | None = None
+        self,
+        held: Held,
+        batch: Sequence[ReceivedMessage],
+        key: Hashable | None = None,
+        mode: Mode = Mode.LIVE,
     ) -> Started:
         """Make the context, call the hook "before" and note the time; never raises."""
         context = ConsumeContext(
@@ -123,6 +144,8 @@ class Caller:
             key=key,
             tenure=held.tenure,
             max_suspend=self._session.config.longest_suspend,
+            replayed=mode is not Mode.LIVE,
+            dry_run=mode is Mode.DRY_RUN,
         )
         # A tuple: what the handler does to its batch must not change ours.
         messages = tuple(batch)
@@ -152,7 +175,6 @@ class Caller:
 
     def _read(self, started: Started, answer: object) -> ConsumeResult | None:
         """The answer as one of Java's four; None: a failure, which is told to the log."""
-        context = started.context
         match answer:
             case ConsumeResult():
                 return answer
@@ -161,24 +183,29 @@ class Caller:
             case Suspend(seconds):
                 return self._suspend(started, seconds)
             case DeadLetter(reason):
-                for message in started.messages:
-                    if message.queue_offset not in context.finished | context.untried:
-                        context.rejected.setdefault(message.queue_offset, reason)
+                for message in _unsettled(started):
+                    started.context.rejected.setdefault(message.queue_offset, reason)
                 return ConsumeResult.SUSPEND
             case Park(reason):
-                return context.park(_first_unfinished(started), reason)
+                left = _unsettled(started) or started.messages
+                return started.context.park(left[0], reason)
+            case _:
+                self._tell_failure(started, answer)
+                return None
+
+    def _tell_failure(self, started: Started, answer: object) -> None:
+        match answer:
             case Fail(reason):
                 self._warn(started, "handler answered Fail", reason=reason)
             case BaseException():
                 self._warn(started, "handler raised", error=error_text(answer), exc_info=answer)
-                _heed(context, answer)
+                _heed(started.context, answer)
             case Coroutine():
                 self._warn(started, "handler returned a coroutine; make it `async def`")
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
                 self._warn(started, "handler returned no outcome", answer=type_text(answer))
-        return None
 
     def _suspend(self, started: Started, seconds: float | None) -> ConsumeResult | None:
         if seconds is None:
@@ -198,9 +225,9 @@ class Caller:
         effect = effect_of(result, auto_commit=context.auto_commit, java_compat=compat)
         if effect.misplaced:
             self._warn(started, "COMMIT or ROLLBACK under auto-commit", answer=str(result))
-        if context.rejected and effect.disposition in _ACKNOWLEDGES:
-            # The dead letters are still to be stored; with an acknowledgement they would be lost.
-            if context.auto_commit:
+        if (context.rejected or context.parked) and effect.disposition in _ACKNOWLEDGES:
+            # They are still to be stored elsewhere; with an acknowledgement they would be lost.
+            if context.auto_commit and not context.parked:
                 rest = {m.queue_offset for m in started.messages} - context.rejected.keys()
                 context.finished.update(rest)
             return FAILURE
@@ -222,11 +249,10 @@ class Caller:
         held.log.warning(event, **at, **fields)
 
 
-def _first_unfinished(started: Started) -> ReceivedMessage:
-    finished = started.context.finished
-    return next(
-        (m for m in started.messages if m.queue_offset not in finished), started.messages[0]
-    )
+def _unsettled(started: Started) -> tuple[ReceivedMessage, ...]:
+    """What the handler named neither done nor untried."""
+    settled = started.context.finished | started.context.untried
+    return tuple(m for m in started.messages if m.queue_offset not in settled)
 
 
 def _asked_to_stop() -> bool:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.engine import Engine, to_handle
+from orderly.consumer.handling.engine import Engine
+from orderly.consumer.handling.errand import Errand, next_call
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TURN = 0.01  # seconds a run may go on without letting others have the loop
 
 
@@ -207,12 +210,31 @@ class Coroutines(Engine):
             self._waiting.append(run.held)
 
     async def _work(self, held: Held, batch: Batch) -> None:
-        messages = to_handle(batch)
-        called = await self._caller.call_async(held, messages, batch.key) if messages else None
-        if called is not None and batch.errand is None and self._finisher.blocks(batch, called):
-            await _to_its_end(asyncio.to_thread(self._conclude, held, batch, called))
+        if batch.errand is not None:
+            await self._run_errand(held, batch, batch.errand)
+        elif held.owned.parking.parked(batch.key):
+            await _aside(self._finisher.set_aside, held, batch)
+        elif not held.owned.suspects.careful:
+            await self._handle(held, batch)
+        elif await _aside(self._trials.open, held, batch):
+            await self._handle(held, batch)
+            await _aside(self._trials.close, held)
+
+    async def _handle(self, held: Held, batch: Batch) -> None:
+        called = await self._caller.call_async(held, batch.messages, batch.key)
+        if self._finisher.blocks(batch, called):
+            await _aside(self._finisher.finish, held, batch, called)
         else:
-            self._conclude(held, batch, called)
+            self._finisher.finish(held, batch, called)
+
+    async def _run_errand(self, held: Held, batch: Batch, errand: Errand) -> None:
+        with closing(errand.steps()) as steps:
+            called = None
+            while (wanted := await _aside(next_call, steps, called)) is not None:
+                called = await self._caller.call_async(
+                    held, wanted.messages, batch.key, wanted.mode
+                )
+        self._end_errand(held, batch)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -232,11 +254,14 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
             stopped = True
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await it even if the task is cancelled meanwhile: a thread's work cannot be taken back."""
-    working = asyncio.ensure_future(work)
+async def _aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what blocks on a thread, to its end even if the task is cancelled meanwhile.
+
+    A thread's work cannot be taken back.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
-        await asyncio.shield(working)
+        return await asyncio.shield(working)
     finally:
         while not working.done():
             with suppress(asyncio.CancelledError):

@@ -63,7 +63,7 @@ class DeadLetters:
         if rejected is not None:
             return rejected or "rejected by the handler"
         limit = self._session.config.max_reconsume_times
-        if limit is not None and message.reconsume_times >= limit:
+        if limit is not None and message.reconsume_times >= limit and not context.parked:
             return f"failed {message.reconsume_times + 1} times"
         return None
 

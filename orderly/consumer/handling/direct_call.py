@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from orderly.consumer.handling.calling import Called
+from orderly.consumer.handling.errand import CallHandler, Steps
 from orderly.model import ReceivedMessage
 
 
@@ -19,14 +20,11 @@ class DirectCall:
         self.message = message
         self._called: Future[Called] = Future()
 
-    @property
-    def wanted(self) -> bool:
-        """Whether to run it now; False: nobody waits for it any more. Ask once."""
-        return self._called.set_running_or_notify_cancel()
-
-    def answer(self, called: Called) -> None:
-        """Say what came of it."""
-        self._called.set_result(called)
+    def steps(self) -> Steps:
+        """Have it handled, unless nobody waits for it any more."""
+        if self._called.set_running_or_notify_cancel():
+            called = yield CallHandler((self.message,))
+            self._called.set_result(called)
 
     def wait(self, seconds: float) -> Called:
         """Wait for the answer.

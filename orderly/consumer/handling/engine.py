@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
-from orderly.consumer.handling.calling import Called, Caller
-from orderly.consumer.handling.direct_call import DirectCall
+from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.handling.trials import Trials
 from orderly.consumer.session import Held, Session, now
-from orderly.model import ReceivedMessage
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import Disposition
 
@@ -33,6 +32,7 @@ class Engine(ABC):
         self._caller = caller
         self._reopened = reopened
         self._finisher = Finisher(session, self.ready)
+        self._trials = Trials(session, self._finisher, self.ready)
 
     def ready(self, held: Held) -> None:
         """Start a run of a queue that has something to hand out, unless enough are under way."""
@@ -76,20 +76,33 @@ class Engine(ABC):
             )
 
     def _take(self, held: Held) -> Batch | None:
+        if held.owned.suspects.on:
+            return self._take_in_turn(held)
+        return self._take_next(held)
+
+    def _take_in_turn(self, held: Held) -> Batch | None:
+        """Take the next batch if no other queue tries a suspect; else the run ends until then."""
+        if not self._trials.enter(held):
+            with held.lock:
+                held.owned.end_run()
+            self._trials.stand_by(held)
+            return None
+        batch = self._take_next(held)
+        if not self._trials.is_trial(held, batch):
+            self._trials.leave(held)
+        return batch
+
+    def _take_next(self, held: Held) -> Batch | None:
         with held.lock:
             batch = held.owned.take(self._session.config.batch_size, now())
             another = batch is not None and held.owned.request_run()
         if another:
             self._submit(held)
+        if batch is not None and held.owned.by_key:
+            self._finisher.aside.saw(batch.key)
         return batch
 
-    def _conclude(self, held: Held, batch: Batch, called: Called | None) -> None:
-        """Apply what came of a batch; None: nobody waited for that errand any more."""
-        if called is not None and batch.errand is None:
-            self._finisher.finish(held, batch, called)
-            return
-        if called is not None and isinstance(batch.errand, DirectCall):
-            batch.errand.answer(called)
+    def _end_errand(self, held: Held, batch: Batch) -> None:
         with held.lock:
             held.owned.give_back(batch)
 
@@ -105,12 +118,5 @@ class Engine(ABC):
             if batch is not None and held.owned.messages.in_work(batch):
                 held.owned.finish(batch, Disposition.ROLLBACK, now(), wait=seconds)
             held.owned.end_run()
+        self._trials.break_off(held)
         self._finisher.wake_later(held, seconds)
-
-
-def to_handle(batch: Batch) -> tuple[ReceivedMessage, ...]:
-    """What to call the handler with; nothing if nobody waits for an errand any more."""
-    errand = batch.errand
-    if isinstance(errand, DirectCall):
-        return (errand.message,) if errand.wanted else ()
-    return batch.messages

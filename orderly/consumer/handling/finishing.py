@@ -1,18 +1,23 @@
-"""What becomes of a batch once its handler has answered: dead letters, the offset, a suspension."""
+"""What becomes of a batch once its handler has answered: parked, buried, done or suspended."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from orderly.consumer.handling.calling import Called
 from orderly.consumer.handling.dead_letters import DeadLetters
+from orderly.consumer.parking.setting_aside import SettingAside
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.places import place
 from orderly.ordering.backoff import backoff
+from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
+
+NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
 
 
 class Finisher:
@@ -21,15 +26,21 @@ class Finisher:
     Args:
         session: the consumer's shared state.
         ready: called when a queue has something to hand out again.
+
+    Attributes:
+        aside: parks messages.
     """
 
     def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
+        self.aside = SettingAside(session)
         self._session = session
         self._ready = ready
         self._dead_letters = DeadLetters(session)
 
     def blocks(self, batch: Batch, called: Called) -> bool:
         """Whether `finish` will ask a broker, and so take a while."""
+        if called.context.parked:
+            return True
         failed = called.effect.disposition is Disposition.PUT_BACK
         return failed and self._dead_letters.has_work(batch.messages, called.context)
 
@@ -37,20 +48,52 @@ class Finisher:
         """Apply the answer; a suspended lane is woken later, without a thread meanwhile."""
         effect, context = called.effect, called.context
         finished: frozenset[int] = frozenset()
-        if effect.disposition is Disposition.PUT_BACK:
+        if effect.disposition is Disposition.PUT_BACK or context.parked:
             finished = self._dead_letters.bury(held, batch.messages, context)
-            left = {message.queue_offset for message in batch.messages} - finished
-            if finished and left <= context.untried:
-                effect = ALL_FINISHED
+        if context.parked:
+            self.set_aside(held, batch, context.parked, finished)
+            return
+        left = {message.queue_offset for message in batch.messages} - finished
+        if finished and left <= context.untried:
+            effect = ALL_FINISHED
         wait = self._wait(held, batch, called) if effect.suspend else None
+        self._apply(
+            held, batch, effect.disposition, wait, finished=finished, untried=context.untried
+        )
+
+    def set_aside(
+        self,
+        held: Held,
+        batch: Batch,
+        failures: Mapping[int, Failure] = NOTHING_KNOWN,
+        finished: frozenset[int] = frozenset(),
+    ) -> None:
+        """Park all that the batch's lane has in hand; blocks. Until that is done the lane waits.
+
+        Args:
+            held: the queue.
+            batch: in work.
+            failures: by queue offset, what is known of messages that failed.
+            finished: queue offsets that are done already.
+        """
+        wait = self.aside.park(held, batch, failures, finished)
+        untried = {message.queue_offset for message in batch.messages} - failures.keys()
+        disposition = Disposition.COMMIT if wait is None else Disposition.PUT_BACK
+        self._apply(held, batch, disposition, wait, finished=finished, untried=untried)
+
+    def _apply(
+        self,
+        held: Held,
+        batch: Batch,
+        disposition: Disposition,
+        wait: float | None,
+        *,
+        finished: Collection[int],
+        untried: Collection[int],
+    ) -> None:
         with held.lock:
             held.owned.finish(
-                batch,
-                effect.disposition,
-                now(),
-                finished=finished,
-                untried=context.untried,
-                wait=wait,
+                batch, disposition, now(), finished=finished, untried=untried, wait=wait
             )
             going_on = held.owned.dropped is None
         if wait is None:

@@ -9,10 +9,12 @@ ConsumeMessageOrderlyService.ConsumeRequest.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.engine import Engine, to_handle
+from orderly.consumer.handling.engine import Engine
+from orderly.consumer.handling.errand import Errand, next_call
 from orderly.consumer.handling.pool import WorkerPool
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
@@ -78,9 +80,26 @@ class Worker(Engine):
             held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
 
     def _work(self, held: Held, batch: Batch) -> None:
-        messages = to_handle(batch)
-        called = self._caller.call(held, messages, batch.key) if messages else None
-        self._conclude(held, batch, called)
+        if batch.errand is not None:
+            self._run_errand(held, batch, batch.errand)
+        elif held.owned.parking.parked(batch.key):
+            self._finisher.set_aside(held, batch)
+        elif not held.owned.suspects.careful:
+            self._handle(held, batch)
+        elif self._trials.open(held, batch):
+            self._handle(held, batch)
+            self._trials.close(held)
+
+    def _handle(self, held: Held, batch: Batch) -> None:
+        called = self._caller.call(held, batch.messages, batch.key)
+        self._finisher.finish(held, batch, called)
+
+    def _run_errand(self, held: Held, batch: Batch, errand: Errand) -> None:
+        with closing(errand.steps()) as steps:
+            called = None
+            while (wanted := next_call(steps, called)) is not None:
+                called = self._caller.call(held, wanted.messages, batch.key, wanted.mode)
+        self._end_errand(held, batch)
 
     def _must_yield(self, started: float) -> bool:
         ran = now() - started

@@ -51,6 +51,27 @@ class OffsetSaver:
         if self._session.store_together is None and self._has_news(held):
             self._save_of_broker([held], math.inf)
 
+    def record(self, held: Held) -> None:
+        """Commit one queue now: its offset, what is finished ahead and the parked keys.
+
+        Returns once all that is on record, also if it was before.
+
+        Raises:
+            LockLost: the queue is no longer ours.
+            OrderlyError: it may not be on record. Calling it again is right.
+        """
+        with self._session.locking:
+            renew(self._session, (held,))
+        try:
+            with held.saving:
+                self._in_time(held)()
+                progress = self._progress(held)
+                if progress is not None:
+                    self._commit(held, progress)
+        except LockLost as error:
+            self._fenced(held, error)
+            raise
+
     def _save_of_broker(self, holds: Sequence[Held], deadline: float) -> None:
         if now() >= deadline:
             return
@@ -94,7 +115,7 @@ class OffsetSaver:
             with held.lock:
                 ours = held.owned.may_save(now())
             if not ours:
-                raise LockLost(f"{held.queue} was lost while its offset was about to be saved")
+                raise LockLost(f"{held.queue} was lost before its progress was saved")
             if now() - begun > _TIMELY:
                 raise OrderlyError("the broker's answers came too late to go by them")
 
@@ -160,12 +181,14 @@ class OffsetSaver:
                 return None
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
-        progress = Progress(offset, () if ahead is None else ahead.finished, moved)
+            kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
+        finished = () if ahead is None else ahead.finished
+        progress = Progress(offset, finished, moved, kept, crashes)
         if unsaved:
             return progress
         if held.memory is None:
             return None
-        due = held.memory.due(progress.offset, owned.fence.written, progress.finished)
+        due = held.memory.due(offset, owned.fence.written, finished, kept, crashes)
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from orderly.client.broker import BrokerCalls
 from orderly.consumer.owning.local_offsets import LocalOffsets
-from orderly.consumer.owning.state_calls import append_record, read_records
+from orderly.consumer.owning.state_calls import append_record, read_parked, read_records
 from orderly.ordering.calls import (
     AppendRecord,
     Call,
@@ -15,6 +15,7 @@ from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
     QueryOffset,
+    ReadParked,
     ReadRecords,
     SaveOffset,
     SearchOffset,
@@ -35,6 +36,7 @@ def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
         SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
         AppendRecord: lambda call: append_record(brokers, group, call),
         ReadRecords: lambda call: read_records(brokers, group, call),
+        ReadParked: lambda call: read_parked(brokers, group, call),
         **_positions(brokers),
     }
     return lambda call: table[type(call)](call)

@@ -1,4 +1,4 @@
-"""Writing and reading records of the state topic: messages that tools show like others."""
+"""Records of the state topic and messages of the park topic: tools show them like others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 from orderly.client.broker import BrokerCalls
 from orderly.client.pulling import PullQuery
-from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead
+from orderly.ordering.calls import AppendRecord, ParkedRead, ReadParked, ReadRecords, RecordsRead
 from orderly.ordering.state.history import BLOCK
 from orderly.protocol import properties as names
 from orderly.protocol.command import request
 from orderly.protocol.headers import SendMessage, to_ext
-from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.state_record import record_kind
 
 _WAIT = 5.0  # seconds the broker may wait for a record; it usually comes within milliseconds
@@ -45,15 +45,29 @@ def read_records(brokers: BrokerCalls, group: str, call: ReadRecords) -> Records
     Raises:
         OrderlyError: no answer, one that says no, or messages that break the format.
     """
-    result = brokers.pull_now(
-        PullQuery(
-            group=group,
-            queue=call.queue,
-            offset=call.offset,
-            max_messages=BLOCK,
-            subscription=Subscription(call.queue.topic),
-            suspend=_WAIT if call.wait else 0.0,
-        )
-    )
+    result = brokers.pull_now(_query(group, call, Subscription(call.queue.topic)))
     records = tuple((message.queue_offset, message.body) for message in result.messages)
     return RecordsRead(records, result.next_offset, result.min_offset)
+
+
+def read_parked(brokers: BrokerCalls, group: str, call: ReadParked) -> ParkedRead:
+    """Read one block of messages from the park queue's master.
+
+    Raises:
+        OrderlyError: no answer, one that says no, or messages that break the format.
+    """
+    wanted = Subscription.from_expression(call.queue.topic, call.tag or ALL_TAGS, 0)
+    result = brokers.pull_now(_query(group, call, wanted))
+    messages = tuple(message for message in result.messages if wanted.matches(message.tags))
+    return ParkedRead(messages, result.next_offset, result.min_offset)
+
+
+def _query(group: str, call: ReadRecords | ReadParked, wanted: Subscription) -> PullQuery:
+    return PullQuery(
+        group=group,
+        queue=call.queue,
+        offset=call.offset,
+        max_messages=BLOCK,
+        subscription=wanted,
+        suspend=_WAIT if call.wait else 0.0,
+    )

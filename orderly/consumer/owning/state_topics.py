@@ -1,7 +1,8 @@
-"""The topics that keep a group's state: one for each topic consumed with order="key".
+"""The topics that keep a group's state: two for each topic consumed with order="key".
 
-A state topic has, on each broker of its source topic, a queue of the same id for each queue there.
-It is made, and grown, before queues of the source topic are taken.
+One remembers what is finished ahead, one takes the messages of parked keys. Each has, on each
+broker of its source topic, a queue of the same id for each queue there. They are made, and grown,
+before queues of the source topic are taken.
 """
 
 from __future__ import annotations
@@ -13,15 +14,24 @@ from typing import Any
 from orderly.client import Client
 from orderly.errors import BrokerError, ConfigError, OrderlyError, RouteError, TopicNotFound
 from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.topic_config import TopicConfig
 
 _BOTH = Permission.READ | Permission.WRITE
 
 
 @dataclass(frozen=True, slots=True)
+class _Own:
+    """One of the two topics: its name, what it is called, and what it keeps."""
+
+    topic: str
+    kind: str
+    keeps: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Finding:
-    """How many state queues of a broker can be used, and why not all that are needed."""
+    """How many of its queues of a broker can be used, and why not all that are needed."""
 
     usable: int
     fault: OrderlyError | None = None
@@ -29,7 +39,7 @@ class _Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found, by broker, when the routes of source and state topic were these."""
+    """What was found, by broker, when the routes of source and own topic were these."""
 
     routes: tuple[TopicRoute, TopicRoute | None]
     findings: Mapping[str, _Finding]
@@ -41,7 +51,7 @@ class _Look:
 
 
 class StateTopics:
-    """The state topics of one group. Thread-safe; `ensure` and `ready` may block.
+    """The state and park topics of one group. Thread-safe; `ensure` and `ready` may block.
 
     Args:
         client: of the consumer.
@@ -61,51 +71,64 @@ class StateTopics:
         """The state queue of a source queue: on the same broker, with the same id."""
         return replace(queue, topic=state_topic(self._group, queue.topic))
 
+    def park_queue_of(self, queue: MessageQueue) -> MessageQueue:
+        """The park queue of a source queue: on the same broker, with the same id."""
+        return replace(queue, topic=park_topic(self._group, queue.topic))
+
     def ensure(self, topic: str) -> None:
-        """See that the state topic of `topic` is there, before a consumer starts.
+        """See that the state and the park topic of `topic` are there, before a consumer starts.
 
         A broker that does not answer is only a warning: `ready` leaves its queues out until it
         does.
 
         Raises:
-            ConfigError: it is missing or too small and may not be made or grown, or it cannot
+            ConfigError: one is missing or too small and may not be made or grown, or it cannot
                 be read or written; the text says what to do.
             TopicNotFound: there is no topic `topic`.
             NameServerUnavailable: no name server answered.
         """
-        for broker, error in self._look(topic).faults.items():
-            if isinstance(error, ConfigError):
-                raise error
-            self._warn(topic, broker, error)
+        for own in self._own(topic):
+            for broker, error in self._look(topic, own).faults.items():
+                if isinstance(error, ConfigError):
+                    raise error
+                self._warn(topic, own, broker, error)
 
     def ready(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
-        """Those of `queues` whose state queue can be used. Cheap as long as no route changed.
+        """Those of `queues` whose state and park queue can be used.
 
-        Why others are left out is logged once.
+        Cheap as long as no route changed. Why others are left out is logged once.
 
         Raises:
             TopicNotFound, NameServerUnavailable: a route is not known and not to be had.
         """
         wanted = tuple(queues)
-        found = {topic: self._findings(topic) for topic in {queue.topic for queue in wanted}}
-        nothing = _Finding(0)
-        return tuple(
-            q for q in wanted if q.queue_id < found[q.topic].get(q.broker_name, nothing).usable
+        found = {topic: self._usable(topic) for topic in {queue.topic for queue in wanted}}
+        return tuple(q for q in wanted if q.queue_id < found[q.topic].get(q.broker_name, 0))
+
+    def _usable(self, topic: str) -> Mapping[str, int]:
+        """How many queues of a topic may be taken, by broker."""
+        first, second = (self._findings(topic, own) for own in self._own(topic))
+        return {name: min(first[name].usable, second[name].usable) for name in first}
+
+    def _own(self, topic: str) -> tuple[_Own, _Own]:
+        return (
+            _Own(state_topic(self._group, topic), "state topic", "what is finished ahead"),
+            _Own(park_topic(self._group, topic), "park topic", "the messages of parked keys"),
         )
 
-    def _findings(self, topic: str) -> Mapping[str, _Finding]:
-        before = self._looks.get(topic)
-        look = self._look(topic)
+    def _findings(self, topic: str, own: _Own) -> Mapping[str, _Finding]:
+        before = self._looks.get(own.topic)
+        look = self._look(topic, own)
         told = {} if before is None else {name: str(e) for name, e in before.faults.items()}
         for broker, error in look.faults.items():
             if told.get(broker) != str(error):
-                self._warn(topic, broker, error)
+                self._warn(topic, own, broker, error)
         return look.findings
 
-    def _warn(self, topic: str, broker: str, error: OrderlyError) -> None:
+    def _warn(self, topic: str, own: _Own, broker: str, error: OrderlyError) -> None:
         emit = self._log.error if isinstance(error, ConfigError) else self._log.warning
         emit(
-            "queues are not taken while their state topic cannot be used",
+            f"queues are not taken while their {own.kind} cannot be used",
             subscribed=topic,
             broker=broker,
             error=str(error),
@@ -113,44 +136,43 @@ class StateTopics:
 
     # --- looking -------------------------------------------------------------------------------
 
-    def _look(self, topic: str) -> _Look:
+    def _look(self, topic: str, own: _Own) -> _Look:
         routes = self._client.routes
-        source, state = routes.get(topic), state_topic(self._group, topic)
-        before = self._looks.get(topic)
-        # The state topic's route is renewed in the background: if somebody shrinks the topic, or
+        source, before = routes.get(topic), self._looks.get(own.topic)
+        # Our topic's route is renewed in the background: if somebody shrinks the topic, or
         # a member with an older view of the source topic does, it is seen here.
-        if before and not before.faults and before.routes == (source, routes.cached(state)):
+        if before and not before.faults and before.routes == (source, routes.cached(own.topic)):
             return before
-        findings = self._search(source, state)
-        look = self._looks[topic] = _Look((source, routes.cached(state)), findings)
+        findings = self._search(source, own)
+        look = self._looks[own.topic] = _Look((source, routes.cached(own.topic)), findings)
         return look
 
-    def _search(self, source: TopicRoute, state: str) -> dict[str, _Finding]:
-        """Ask about the state topic on each broker of the source topic that can be read."""
-        listed = self._listed(state)
+    def _search(self, source: TopicRoute, own: _Own) -> dict[str, _Finding]:
+        """Ask about our topic on each broker of the source topic that can be read."""
+        listed = self._listed(own.topic)
         findings = {
-            data.broker_name: self._check(source, data, state, listed.get(data.broker_name))
+            data.broker_name: self._check(source, data, own, listed.get(data.broker_name))
             for data in sorted(source.queues, key=lambda data: data.broker_name)
             if Permission.READ in data.permission
         }
         if any(found.usable > _size(listed.get(name)) for name, found in findings.items()):
-            listed = self._listed(state)  # requests go by the route, so it must be there
+            listed = self._listed(own.topic)  # requests go by the route, so it must be there
         for name, found in findings.items():
             if found.usable and name not in listed:
-                text = f"no name server lists topic {state} on broker {name} yet"
+                text = f"no name server lists topic {own.topic} on broker {name} yet"
                 findings[name] = _Finding(0, RouteError(text))
         return findings
 
-    def _listed(self, state: str) -> dict[str, QueueData]:
-        """The state topic's queues by broker, as a name server tells them now."""
+    def _listed(self, own_topic: str) -> dict[str, QueueData]:
+        """A topic's queues by broker, as a name server tells them now."""
         try:
-            route = self._client.routes.refresh(state)
+            route = self._client.routes.refresh(own_topic)
         except TopicNotFound:
             return {}
         return {data.broker_name: data for data in route.queues}
 
     def _check(
-        self, source: TopicRoute, data: QueueData, state: str, listed: QueueData | None
+        self, source: TopicRoute, data: QueueData, own: _Own, listed: QueueData | None
     ) -> _Finding:
         needed = max(data.read_queues, data.write_queues)  # producers may see new ones first
         if listed and _BOTH in listed.permission and _size(listed) >= needed:
@@ -160,24 +182,24 @@ class StateTopics:
             text = f"the route of topic {source.topic} has no address of {data.broker_name}"
             return _Finding(0, RouteError(text))
         try:
-            return self._ask(broker, state, needed)
+            return self._ask(broker, own, needed)
         except OrderlyError as error:
-            return _Finding(0, _told(error, state, broker.broker_name))
+            return _Finding(0, _told(error, own, broker.broker_name))
 
-    def _ask(self, broker: BrokerData, state: str, needed: int) -> _Finding:
+    def _ask(self, broker: BrokerData, own: _Own, needed: int) -> _Finding:
         """Go by what the broker itself has; make what is missing."""
-        present = self._client.admin.topic_config(state, broker)
+        present = self._client.admin.topic_config(own.topic, broker)
         if present is not None and _BOTH not in Permission(present.perm):
-            return _Finding(0, ConfigError(_no_permission(state, broker, present)))
+            return _Finding(0, ConfigError(_no_permission(own, broker, present)))
         size = _size(present)
         if size < needed:
             if not self._create:
-                text = _too_few(state, broker, size, needed)
+                text = _too_few(own, broker, size, needed)
                 return _Finding(size, ConfigError(text))
-            self._client.admin.grow_topic(state, broker, needed, present)
+            self._client.admin.grow_topic(own.topic, broker, needed, present)
             self._log.info(
-                "state topic made or grown",
-                state_topic=state,
+                f"{own.kind} made or grown",
+                topic=own.topic,
                 broker=broker.broker_name,
                 queues=needed,
                 before=size,
@@ -189,27 +211,27 @@ def _size(topic: QueueData | TopicConfig | None) -> int:
     return 0 if topic is None else min(topic.read_queues, topic.write_queues)
 
 
-def _no_permission(state: str, broker: BrokerData, present: TopicConfig) -> str:
+def _no_permission(own: _Own, broker: BrokerData, present: TopicConfig) -> str:
     can = "written" if Permission.READ in Permission(present.perm) else "read"
     return (
-        f"state topic {state} may not be {can} on broker {broker.broker_name}, and order='key'"
-        " keeps there what is finished ahead: set its permission to 6"
-        f" (mqadmin updateTopicPerm {_at(broker)} -t {state} -p 6)"
+        f"{own.kind} {own.topic} may not be {can} on broker {broker.broker_name}, and order='key'"
+        f" keeps there {own.keeps}: set its permission to 6"
+        f" (mqadmin updateTopicPerm {_at(broker)} -t {own.topic} -p 6)"
     )
 
 
-def _too_few(state: str, broker: BrokerData, size: int, needed: int) -> str:
+def _too_few(own: _Own, broker: BrokerData, size: int, needed: int) -> str:
     remedy = "or let the consumer do it with create_state_topics=True"
     if size == 0:
         return (
-            f"state topic {state} is missing on broker {broker.broker_name}, and order='key'"
-            f" keeps there what is finished ahead: create it (orderly topic create {state}"
+            f"{own.kind} {own.topic} is missing on broker {broker.broker_name}, and order='key'"
+            f" keeps there {own.keeps}: create it (orderly topic create {own.topic}"
             f" --queues {needed}), {remedy}"
         )
     return (
-        f"state topic {state} has {size} queues on broker {broker.broker_name}, its source topic"
-        f" {needed}: grow it (mqadmin updateTopic {_at(broker)} -t {state} -r {needed} -w {needed}"
-        f" -p 6), {remedy}"
+        f"{own.kind} {own.topic} has {size} queues on broker {broker.broker_name}, its source topic"
+        f" {needed}: grow it (mqadmin updateTopic {_at(broker)} -t {own.topic} -r {needed}"
+        f" -w {needed} -p 6), {remedy}"
     )
 
 
@@ -218,13 +240,13 @@ def _at(broker: BrokerData) -> str:
     return f"-b {broker.master}" if broker.master else f"-c {broker.cluster}"
 
 
-def _told(error: OrderlyError, state: str, broker: str) -> OrderlyError:
+def _told(error: OrderlyError, own: _Own, broker: str) -> OrderlyError:
     """A refusal comes again until somebody mends it; what passes stays what it is."""
     if not isinstance(error, BrokerError) or error.retriable:
         return error
     told = ConfigError(
-        f"broker {broker} refuses to tell of state topic {state} or to make it, which order='key'"
-        f" needs ({error}): allow it, or create the topic yourself"
+        f"broker {broker} refuses to tell of {own.kind} {own.topic} or to make it, which"
+        f" order='key' needs ({error}): allow it, or create the topic yourself"
     )
     told.__cause__ = error
     return told

@@ -18,6 +18,8 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import NotAvailableYet, OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.crashes.crashes import Crashes
+from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.flow import queue_limits
 from orderly.ordering.handover import find_start
 from orderly.ordering.lease import Lease
@@ -158,6 +160,8 @@ class Taker:
             finished=inherited.finished,
             stored=inherited.stored,
             remembered=math.ceil(FORGOTTEN / config.commit_interval) + 1,
+            kept=inherited.kept,
+            suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
         )
         held = self._session.add(owned, subscription, inherited.memory)
         held.tenure = QueueTenure(self._session, held)
@@ -178,8 +182,10 @@ class Taker:
         if self._state_topics is None or not session.by_key(queue.topic):
             start = session.converse(find_start(queue, position), in_time)
             return Inheritance(start=start, stored=start)
-        state_queue = self._state_topics.queue_of(queue)
-        dialogue = take_over(queue, state_queue, session.client.client_id, position)
+        topics, client_id = self._state_topics, session.client.client_id
+        dialogue = take_over(
+            queue, topics.queue_of(queue), topics.park_queue_of(queue), client_id, position
+        )
         return session.converse(dialogue, in_time)
 
     def _report(self, held: Held, inherited: Inheritance) -> None:
@@ -188,7 +194,9 @@ class Taker:
         details: dict[str, object] = {}
         if token is not None:
             details = {"token": token, "finished_ahead": ahead, "unclean": inherited.unclean}
+            details["parked_keys"] = len(inherited.kept.parked)
         held.log.info("queue assigned", start=inherited.start, **details)
+        _report_crashes(held, inherited.crashes)
         if inherited.reset:
             held.log.warning(
                 "the committed offset was set by somebody else; what was finished ahead of it is"
@@ -200,6 +208,11 @@ class Taker:
                 "the queue's state record is damaged; what was finished ahead is delivered again",
                 start=inherited.start,
             )
+        if inherited.rebuilt and inherited.kept.parked:
+            held.log.warning(
+                "which keys are parked was no longer on record; it was read from the park topic",
+                parked_keys=len(inherited.kept.parked),
+            )
 
     def _position(self, queue: MessageQueue) -> str | datetime:
         position = self._session.consume_from
@@ -210,3 +223,12 @@ class Taker:
         with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s
             for broker_name, of_broker in by_broker(sorted(queues)).items():
                 self._session.perform(UnlockQueues(broker_name, of_broker))
+
+
+def _report_crashes(held: Held, crashes: Crashes) -> None:
+    suspects = held.owned.suspects
+    if suspects.on:
+        window = [held.owned.offset, suspects.end]
+        held.log.warning("crash_loop.begins", deaths=crashes.deaths, window=window)
+    for offset, deaths in crashes.suspects:
+        held.log.warning("message.suspected", offset=offset, deaths=deaths)

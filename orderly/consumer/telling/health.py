@@ -20,6 +20,7 @@ class QueueHealth:
             None if it is not known yet.
         next_offset: the offset of the next message to pull; None before the first pull.
         cached_messages, cached_bytes: pulled and not yet finished.
+        parked_keys: keys set aside until somebody releases them.
     """
 
     queue: MessageQueue
@@ -29,6 +30,7 @@ class QueueHealth:
     next_offset: int | None
     cached_messages: int
     cached_bytes: int
+    parked_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

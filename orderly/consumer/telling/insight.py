@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Hashable
+from dataclasses import replace
 from importlib.metadata import version
 
 from orderly.consumer.company import Company
+from orderly.consumer.handling.running_calls import RunningCall, RunningCalls
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.health import Health, QueueHealth
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
-from orderly.ordering.explain_keys import KeyExplanation, explain_keys
+from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.parking.keys import ParkedKey
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
 
@@ -29,11 +34,18 @@ class Insight:
     Args:
         session: the consumer's shared state.
         company: the other members, if it matters how they keep order.
+        calls: of the handler, if somebody notes them.
     """
 
-    def __init__(self, session: Session, company: Company | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        company: Company | None = None,
+        calls: RunningCalls | None = None,
+    ) -> None:
         self._session = session
         self._company = company
+        self._calls = RunningCalls() if calls is None else calls
         self._started_at = time.time()
 
     def explain(self) -> tuple[Explanation, ...]:
@@ -45,21 +57,44 @@ class Insight:
             for queue in outlook.queues:
                 missing = Why.NOT_LOCKED if queue in outlook.share else Why.NOT_OWNED
                 found.setdefault(queue, Explanation(queue, missing))
-        return tuple(found[queue] for queue in sorted(found) if not is_retry_topic(queue.topic))
+        hung = self._hung_queues()
+        return tuple(
+            _seen_hanging(found[queue], hung)
+            for queue in sorted(found)
+            if not is_retry_topic(queue.topic)
+        )
 
     def _explain(self, held: Held) -> Explanation:
         with held.lock:
             return explain(held.owned, now())
 
+    def _hung_calls(self) -> list[RunningCall]:
+        limit = self._session.config.handler_timeout
+        return self._calls.running(math.inf if limit is None else limit)
+
+    def _hung_queues(self) -> dict[MessageQueue, float]:
+        """Which queues have a handler that hangs, and for how long the longest has run."""
+        calls = self._hung_calls()
+        return {call.context.message_queue: call.seconds for call in reversed(calls)}
+
     def explain_keys(self, limit: int) -> tuple[KeyExplanation, ...]:
         """The keys held back longest, by offset within each queue; at most `limit` of a queue."""
+        hung = {(call.context.message_queue, call.context.key) for call in self._hung_calls()}
         found: list[KeyExplanation] = []
         for held in self._session.held():
             if held.owned.by_key:
                 with held.lock:
-                    keys = explain_keys(held.owned, now())
+                    keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
                 found += sorted(keys, key=lambda e: e.offset)[:limit]
         return tuple(found)
+
+    def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
+        """The parked keys of each queue held, sorted."""
+        found = {}
+        for held in self._session.held():
+            with held.lock:
+                found[held.queue] = held.owned.parking.snapshot()
+        return {queue: keys for queue, keys in found.items() if keys}
 
     # --- health --------------------------------------------------------------------------------
 
@@ -70,7 +105,8 @@ class Insight:
             state: of the consumer.
         """
         explanations = self.explain() if state == "running" else ()
-        hung = [text for e in explanations for text in self._hung(e)]
+        hanging = self._hung_queues()
+        hung = [text for e in explanations for text in self._hung(e, hanging.get(e.queue))]
         missing = self._missing(state, explanations)
         return Health(
             live=state in ("created", "running") and not hung,
@@ -80,13 +116,17 @@ class Insight:
             reasons=(*hung, *missing),
         )
 
-    def _hung(self, explanation: Explanation) -> list[str]:
-        limit = self._session.config.consume_timeout
-        busy = explanation.why in (Why.HANDLING, Why.LEAVING)
-        if not busy or (explanation.seconds or 0.0) < limit:
+    def _hung(self, explanation: Explanation, hanging: float | None) -> list[str]:
+        config = self._session.config
+        seconds, limit, name = hanging, config.handler_timeout, "handler_timeout"
+        if seconds is None or limit is None:
+            busy = explanation.why in (Why.HANDLING, Why.LEAVING)
+            seconds = (explanation.seconds if busy else None) or 0.0
+            limit, name = config.consume_timeout, "consume_timeout"
+        if seconds < limit:
             return []
-        running = f"a handler has been running for {explanation.seconds:.0f} s"
-        return [f"{explanation.queue}: {running} (consume_timeout is {limit:g} s)"]
+        running = f"a handler has been running for {seconds:.0f} s"
+        return [f"{explanation.queue}: {running} ({name} is {limit:g} s)"]
 
     def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
         if state != "running":
@@ -149,6 +189,20 @@ class Insight:
         )
 
 
+def _seen_hanging(explanation: Explanation, hung: dict[MessageQueue, float]) -> Explanation:
+    seconds = hung.get(explanation.queue)
+    if seconds is None or explanation.why is not Why.HANDLING:
+        return explanation
+    return replace(explanation, why=Why.HUNG, seconds=seconds)
+
+
+def _key_seen_hanging(
+    explanation: KeyExplanation, hung: set[tuple[MessageQueue, Hashable]]
+) -> KeyExplanation:
+    hangs = (explanation.queue, explanation.key) in hung and explanation.why is KeyWhy.HANDLING
+    return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
+
+
 def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
     return QueueHealth(
         explanation.queue,
@@ -158,6 +212,7 @@ def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHe
         None if owned is None else owned.next_pull,
         explanation.cached,
         0 if owned is None else owned.messages.size,
+        explanation.keys_parked,
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from orderly.errors import BrokerError, LockLost
 from orderly.model import MessageQueue
 from orderly.ordering.calls import Dialogue, QueryOffset, SaveOffset, UnlockQueues
+from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.memory import Memory
 from orderly.ordering.state.runs import Runs
@@ -25,11 +27,15 @@ class Progress:
         offset: the lowest unfinished one.
         finished: what is finished above it.
         moved: the offset was set, by the broker or by hand: it may be stored already.
+        kept: the parked keys.
+        crashes: owners that ended without closing, and what they were handling.
     """
 
     offset: int
     finished: Runs = ()
     moved: bool = False
+    kept: Kept = NOTHING_KEPT
+    crashes: Crashes = NO_CRASHES
 
 
 def commit(
@@ -66,13 +72,28 @@ def commit(
         # The answer to our newest save may have been lost. Any other offset that is not the one
         # acknowledged must not go on record: if it is a reset, it would look like a crash.
         before = stored if stored == fence.newest else fence.written
-        yield from memory.remember(progress.offset, before, progress.finished, refresh=refresh)
+        yield from _remember(memory, progress, before, refresh=refresh)
     if progress.offset != stored:
         fence.sends(progress.offset)
         yield SaveOffset(queue, progress.offset)
     fence.note(progress.offset)
     if memory is not None and closing and not memory.closed:
-        yield from memory.remember(progress.offset, progress.offset, progress.finished, closed=True)
+        yield from _remember(memory, progress, progress.offset, closed=True)
+
+
+def _remember(
+    memory: Memory, progress: Progress, before: int, *, refresh: bool = False, closed: bool = False
+) -> Dialogue[None]:
+    """Put progress on record; `before` is the offset that the broker has stored."""
+    yield from memory.remember(
+        progress.offset,
+        before,
+        progress.finished,
+        progress.kept,
+        progress.crashes,
+        refresh=refresh,
+        closed=closed,
+    )
 
 
 def hand_on(

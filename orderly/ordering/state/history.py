@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from orderly.errors import NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import Dialogue, ReadRecords
+from orderly.ordering.parking.keys import Kept, Key, ParkedKey, ParkedKeys
 from orderly.ordering.state.runs import Runs, above, union
 from orderly.protocol.state_record import VERSION, Confirm, Entry, Record, Unknown, decode_record
 
@@ -28,13 +29,13 @@ class State:
         offset: the state queue's, of the newest entry.
         entry: the newest entry.
         runs: everything finished above its `low`.
-        parked: keys that wait in the park topic.
+        kept: the keys that wait in the park topic, and how far commands are settled.
     """
 
     offset: int
     entry: Entry
     runs: Runs
-    parked: tuple[str, ...]
+    kept: Kept
 
 
 class History:
@@ -142,12 +143,11 @@ class History:
             if below is None:
                 return None
             entries.append(below)
+        entries.reverse()
         runs: Runs = ()
-        parked: tuple[str, ...] = ()
-        for entry in reversed(entries):
+        for entry in entries:
             runs = union(above(runs, entry.low), entry.runs)
-            parked += entry.parked
-        return State(offset, newest, runs, parked)
+        return State(offset, newest, runs, _kept(entries))
 
     def _followed(self, entry: Entry) -> Dialogue[Entry | None]:
         """The entry that `entry` builds on: the chunk before it, or the state it changes."""
@@ -168,6 +168,17 @@ class History:
             self._records[offset] = decode_record(body)
         except ProtocolError:
             self._records.pop(offset, None)
+
+
+def _kept(entries: list[Entry]) -> Kept:
+    """What is parked after some entries, oldest first, that begin with everything."""
+    parked: dict[Key, ParkedKey] = {}
+    for entry in entries:
+        parked |= {each.key: each for each in entry.parked}
+        for key in entry.released:
+            parked.pop(key, None)
+    table = ParkedKeys(Kept(tuple(parked.values()), entries[-1].commands))
+    return table.kept
 
 
 def _check_known(record: Record | None) -> None:

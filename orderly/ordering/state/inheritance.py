@@ -7,17 +7,22 @@ owner; what a former owner writes from then on does not count.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from orderly.errors import NotAvailableYet
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, QueryOffset
+from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, MaxOffset, QueryOffset
+from orderly.ordering.crashes.conclusion import conclude, unclean_ends
+from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
 from orderly.ordering.handover import find_start
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept
+from orderly.ordering.parking.rebuild import rebuild
+from orderly.ordering.state.content import Remembered
 from orderly.ordering.state.history import BLOCK, History, State
-from orderly.ordering.state.memory import Memory, Remembered
+from orderly.ordering.state.memory import Memory
 from orderly.ordering.state.runs import Runs
-from orderly.protocol.state_record import Acquire, Confirm, encode_record
+from orderly.protocol.state_record import Acquire, Confirm, Record, encode_record
 
 _BEYOND = 8  # records behind our own confirm that the first block can show: somebody was faster
 
@@ -36,6 +41,10 @@ class Inheritance:
         damaged: a record could not be read, so more may be repeated than otherwise.
         memory: writes the new owner's records; None if the queue has no state.
         token: rises with each owner of the queue; 0 if the queue has no state.
+        kept: the parked keys; also after a reset.
+        rebuilt: they were worked out from the park queue, for want of a record.
+        crashes: owners that ended without closing, and what they were handling.
+        end: in a crash loop, the offset after the newest message; else `start`.
     """
 
     start: int
@@ -46,10 +55,18 @@ class Inheritance:
     damaged: bool = False
     memory: Memory | None = None
     token: int = 0
+    kept: Kept = NOTHING_KEPT
+    rebuilt: bool = False
+    crashes: Crashes = NO_CRASHES
+    end: int = 0
 
 
 def take_over(
-    queue: MessageQueue, state_queue: MessageQueue, client_id: str, consume_from: str | datetime
+    queue: MessageQueue,
+    state_queue: MessageQueue,
+    park_queue: MessageQueue,
+    client_id: str,
+    consume_from: str | datetime,
 ) -> Dialogue[Inheritance | None]:
     """Become the owner of a queue and read what the former owners left.
 
@@ -59,6 +76,7 @@ def take_over(
     Args:
         queue: which queue.
         state_queue: the queue of the state topic on the same broker with the same number.
+        park_queue: the one of the park topic.
         client_id: of this member, new at each start.
         consume_from: where a queue without a committed offset begins; see `find_start`.
 
@@ -66,8 +84,9 @@ def take_over(
         None: the lock is somebody else's by now, or another owner was confirmed meanwhile.
 
     Raises:
-        NotAvailableYet: the records are a newer release's, or tell of parked keys.
-        OrderlyError: any failure of a call; the queue must not be pulled.
+        NotAvailableYet: the records are a newer release's.
+        OrderlyError: any failure of a call, or it cannot be known which keys are parked; the queue
+            must not be pulled.
     """
     token: int = yield AppendRecord(state_queue, encode_record(Acquire(client_id)))
     granted = yield LockQueues(queue.broker_name, (queue,))
@@ -80,9 +99,13 @@ def take_over(
     if history.at(confirmed) != confirm or history.fences(token):
         return None
     found, damaged = yield from history.newest(before=confirmed)
-    _check_parked(queue, found)
+    rebuilt = found is None or damaged
+    kept = (yield from rebuild(park_queue)).kept if found is None or damaged else found.kept
     takeovers = history.confirms(found.offset if found else -1, confirmed)
     resumed, stored = yield from _resume(queue, found, takeovers, consume_from)
+    later = history.between(found.offset if found else -1, confirmed)
+    crashes = _crashes(found, later, client_id, resumed)
+    end: int = (yield MaxOffset(queue)) if crashes.looped else resumed.start
     memory = Memory(
         state_queue,
         client_id,
@@ -92,12 +115,17 @@ def take_over(
         found=_remembered(found),
         stale=damaged,
     )
-    if resumed.reset:  # on record at once: what it discards must never come back
-        yield from memory.remember(resumed.start, resumed.start, (), refresh=True)
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
+    # On record at once: what a reset discards must never come back, what was worked out must be
+    # known to every later owner, and it must be seen from where on there was no progress.
+    if resumed.reset or unclean or (rebuilt and kept != NOTHING_KEPT):
+        yield from memory.remember(
+            resumed.start, stored, resumed.finished, kept, crashes, refresh=True
+        )
     return Inheritance(
-        resumed.start, stored, resumed.finished, resumed.reset, unclean, damaged, memory, token
-    )
+        resumed.start, stored, resumed.finished, resumed.reset, unclean, damaged, memory, token,
+        kept, rebuilt, crashes, end,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +169,20 @@ def _resume(
     return Resumed(start, (), reset=found is not None), start
 
 
+def _crashes(
+    found: State | None, later: Iterable[Record | None], client_id: str, resumed: Resumed
+) -> Crashes:
+    """What follows from how the former owners ended; whoever sets the offset begins anew."""
+    if resumed.reset:
+        return NO_CRASHES
+    newest = None if found is None else found.entry
+    ends = unclean_ends(newest, later, client_id)
+    return conclude(newest, ends, resumed.start, resumed.finished)
+
+
 def _remembered(found: State | None) -> Remembered:
     if found is None:
         return Remembered()
-    return Remembered(found.entry.low, found.entry.previous_low, found.runs)
-
-
-def _check_parked(queue: MessageQueue, found: State | None) -> None:
-    if found is not None and found.parked:
-        raise NotAvailableYet(
-            f"{len(found.parked)} keys of {queue} are parked, which this release cannot honour:"
-            " have them released by the release that parked them, or upgrade this member"
-        )
+    entry = found.entry
+    crashes = Crashes(entry.deaths, entry.suspects, entry.trying)
+    return Remembered(entry.low, entry.previous_low, found.runs, found.kept, crashes)

@@ -6,26 +6,19 @@ makes sure of what a reader will ask: whether anybody was confirmed between its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable
 
 from orderly.errors import LockLost
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, Dialogue
+from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
+from orderly.ordering.state.content import Part, Remembered, change, everything
 from orderly.ordering.state.history import History
-from orderly.ordering.state.runs import Runs, above, difference, union
-from orderly.protocol.state_record import MAX_RUNS, RUNS_A_RECORD, Entry, encode_record
+from orderly.ordering.state.runs import Runs
+from orderly.protocol.state_record import MAX_RUNS, Entry, Trying, encode_record
 
 MAX_CHANGES = 16  # since everything was written: with a take-over's own they fit into one block
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """The content of the newest entry."""
-
-    low: int = 0
-    previous_low: int = 0
-    runs: Runs = ()
 
 
 class Memory:
@@ -63,25 +56,44 @@ class Memory:
         self._queue = queue
         self._owner = owner
         self._previous = confirm  # of the newest entry known to be stored and to count
+        self._end = confirm + 1  # all records from there to here are ours
         self._last = found
         self._stale = stale
         self._number = 0
         self._changes: int | None = None  # since everything was written; None: never yet
 
-    def due(self, low: int, previous_low: int, runs: Runs) -> bool:
+    def recorded(self, key: Hashable) -> ParkedKey | None:
+        """What the newest entry that is known to be stored says of a parked key; None: nothing.
+
+        May be asked from any thread.
+        """
+        last, stale = self._last, self._stale
+        return None if stale else next((p for p in last.kept.parked if p.key == key), None)
+
+    def due(
+        self,
+        low: int,
+        previous_low: int,
+        runs: Runs,
+        kept: Kept = NOTHING_KEPT,
+        crashes: Crashes = NO_CRASHES,
+    ) -> bool:
         """Whether this is to be written before `low` is committed; arguments as `remember`.
 
-        True while something is finished ahead and it changed, and once more when nothing is. Then
-        once more when the broker has stored the last entry's `low`: from that on a reset to an
-        earlier offset cannot be mistaken for a crash. Ask also when there is nothing to commit.
+        True when the parked keys or the crashes changed; and while something is finished ahead and
+        it changed, and once more when nothing is. Then once more when the broker has stored the
+        last entry's `low`: from that on a reset to an earlier offset cannot be mistaken for a
+        crash. Ask also when there is nothing to commit.
         """
-        return self._stale or self._content(low, previous_low, runs) != self._last
+        return self._stale or self._content(low, previous_low, runs, kept, crashes) != self._last
 
     def remember(
         self,
         low: int,
         previous_low: int,
         runs: Runs,
+        kept: Kept = NOTHING_KEPT,
+        crashes: Crashes = NO_CRASHES,
         *,
         closed: bool = False,
         refresh: bool = False,
@@ -95,6 +107,8 @@ class Memory:
             previous_low: the offset that the broker has stored.
             runs: what is finished above `low`, including what was inherited and not pulled yet
                 (`runs.union`). Over MAX_RUNS the highest are left out: they would be repeated.
+            kept: the parked keys: all of them.
+            crashes: owners that ended without closing, and what they were handling.
             closed: the queue is given back: write in any case, once `low` is committed (so that
                 both offsets are the same) and before the unlock.
             refresh: write everything in any case: the broker deletes old records by their age.
@@ -105,42 +119,58 @@ class Memory:
             OrderlyError: it may or may not be written. Calling it again, with newer values or the
                 same, is right.
         """
-        if not (closed or refresh or self.due(low, previous_low, runs)):
+        if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
             return
-        content = self._content(low, previous_low, runs, forced=closed or refresh)
+        forced = closed or refresh
+        content = self._content(low, previous_low, runs, kept, crashes, forced=forced)
         changes = None if refresh else self._changes_to(content)
         self._stale = True  # until it is known to be stored
         self._previous = yield from self._write(content, changes, closed=closed)
         self._changes = 0 if changes is None else (self._changes or 0) + 1
         self._last, self._stale, self.closed = content, False, closed
 
+    def journal(self, offset: int | None) -> Dialogue[None]:
+        """Write that a message is about to be handled which may end the process.
+
+        Args:
+            offset: of the message; None: the handler came back from it.
+
+        Raises:
+            OrderlyError: it may or may not be written.
+        """
+        at = yield AppendRecord(self._queue, encode_record(Trying(self._owner, self.token, offset)))
+        self._end += at == self._end
+
     def _content(
-        self, low: int, previous_low: int, runs: Runs, *, forced: bool = False
+        self,
+        low: int,
+        previous_low: int,
+        runs: Runs,
+        kept: Kept,
+        crashes: Crashes,
+        *,
+        forced: bool = False,
     ) -> Remembered:
         """What the newest entry should say."""
         last = self._last
-        if runs or last.runs or forced or self._stale or low < previous_low:
-            return Remembered(low, previous_low, runs[:MAX_RUNS])
+        changed = (kept, crashes) != (last.kept, last.crashes) or low < previous_low
+        if runs or last.runs or changed or forced or self._stale:
+            return Remembered(low, previous_low, runs[:MAX_RUNS], kept, crashes)
         if last.low == last.previous_low:
             return last  # with nothing ahead no entry is needed, and this one misleads nobody
-        return Remembered(previous_low, previous_low)
+        return Remembered(previous_low, previous_low, (), kept, crashes)
 
-    def _changes_to(self, content: Remembered) -> Runs | None:
+    def _changes_to(self, content: Remembered) -> Part | None:
         """What is new in `content`; None: everything is to be written."""
-        last = self._last
-        if self._changes is None or self._changes >= MAX_CHANGES or content.low < last.low:
+        if self._changes is None or self._changes >= MAX_CHANGES:
             return None
-        new = difference(content.runs, last.runs)
-        if len(new) > RUNS_A_RECORD or len(new) >= len(content.runs):
-            return None
-        grown = union(above(last.runs, content.low), new) == content.runs
-        return new if grown else None
+        return change(self._last, content)
 
-    def _write(self, content: Remembered, changes: Runs | None, *, closed: bool) -> Dialogue[int]:
+    def _write(self, content: Remembered, changes: Part | None, *, closed: bool) -> Dialogue[int]:
         """Write the changes, or everything; returns the queue offset of the last entry."""
-        parts = list(_parts(content.runs)) if changes is None else [changes]
+        parts = everything(content) if changes is None else [changes]
         previous = self._previous
-        for chunk, runs in enumerate(parts):
+        for chunk, part in enumerate(parts):
             self._number += 1
             entry = Entry(
                 owner=self._owner,
@@ -150,10 +180,16 @@ class Memory:
                 epoch=self.epoch,
                 low=content.low,
                 previous_low=content.previous_low,
-                runs=runs,
+                runs=part.runs,
                 closed=closed,
                 chunk=chunk,
                 chunks=len(parts) if changes is None else 0,
+                parked=part.parked,
+                released=part.released,
+                commands=content.kept.commands,
+                deaths=content.crashes.deaths,
+                suspects=content.crashes.suspects,
+                trying=content.crashes.trying,
             )
             previous = yield from self._store(entry)
         return previous
@@ -161,8 +197,9 @@ class Memory:
     def _store(self, entry: Entry) -> Dialogue[int]:
         """Write one entry; returns its queue offset once it is sure to count."""
         offset: int = yield AppendRecord(self._queue, encode_record(entry))
-        if offset != entry.previous + 1:
+        if offset != self._end:
             yield from self._check_gap(offset, entry)
+        self._end = offset + 1
         return offset
 
     def _check_gap(self, offset: int, entry: Entry) -> Dialogue[None]:
@@ -173,9 +210,3 @@ class Memory:
                 f"the record at {offset} of {self._queue} does not count: since the one at"
                 f" {entry.previous} another owner was confirmed, or records were lost or damaged"
             )
-
-
-def _parts(runs: Runs) -> Iterator[Runs]:
-    """Cut runs into what one record takes; no runs are one part, too."""
-    for at in range(0, max(len(runs), 1), RUNS_A_RECORD):
-        yield runs[at : at + RUNS_A_RECORD]

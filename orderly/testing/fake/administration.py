@@ -27,6 +27,7 @@ _FIXED = {
     "enablePropertyFilter": "false",
     "useServerSideResetOffset": "true",
     "brokerRole": "ASYNC_MASTER",
+    "fileReservedTime": "72",
 }
 
 

@@ -237,3 +237,10 @@ def test_topics_and_cluster_come_from_the_name_server(client, name_server, two):
     )
     assert client.admin.topics() == ("a", "b")
     assert sorted(client.admin.cluster().brokers) == ["broker-a", "broker-b"]
+
+
+def test_a_brokers_settings_are_told_by_name(client, two):
+    two[0].on(RequestCode.GET_BROKER_CONFIG, body=b"fileReservedTime=72\nempty=\nmotd=a=b\n")
+    broker = client.routes.get("orders").broker("broker-a")
+    told = client.admin.broker_settings(broker)
+    assert told == {"fileReservedTime": "72", "empty": "", "motd": "a=b"}

@@ -1,7 +1,8 @@
-"""State records on a broker: appended to exactly one queue, read back in blocks."""
+"""State records and parked messages on a broker: in exactly one queue, read back in blocks."""
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,11 +11,20 @@ from orderly.client.pulling import PullQuery
 from orderly.consumer.owning.perform import performer
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, ReadRecords, RecordsRead
+from orderly.ordering.calls import AppendRecord, ReadParked, ReadRecords, RecordsRead
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.park_record import (
+    ParkDetails,
+    ParkMessage,
+    park_message,
+    park_request,
+    read_parked,
+)
+from orderly.protocol.parked_key import key_tag
 from orderly.protocol.state_record import Confirm, encode_record
 from orderly.testing.fake.broker import FakeBroker
 from tests.support.consuming import unique
+from tests.support.messages import message
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +97,48 @@ def test_people_can_find_a_record_by_kind_and_group(client, perform, queue):
     pull = PullQuery("tool", queue, 0, 1, Subscription(queue.topic), suspend=0)
     (message,) = client.brokers.pull_now(pull).messages
     assert (message.tags, message.keys) == ("confirm", ("group",))
+
+
+# --- the park topic ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def park(client, queue):
+    def park(key, offset):
+        details = ParkDetails(key=key, reason="why", parked_at=1.0, token=1)
+        original = replace(message(offset), properties={"TAGS": "mine"})
+        content = park_message(original, details)
+        command = park_request("group", queue, content, now=1.0)
+        return client.brokers.send_now(queue, command).queue_offset
+
+    return park
+
+
+def test_parked_messages_are_read_as_they_are_stored(perform, park, queue):
+    assert [park("a", 5), park("b", 6)] == [0, 1]
+    read = perform(ReadParked(queue, 0))
+    found = [read_parked(each) for each in read.messages]
+    assert [(each.key, each.offset, each.position) for each in found] == [("a", 5, 0), ("b", 6, 1)]
+    assert [each.original.tags for each in found] == ["mine", "mine"]
+    assert (read.next_offset, read.min_offset) == (2, 0)
+    assert perform(ReadParked(queue, 2)).next_offset == 2, "the end"
+
+
+def test_the_broker_picks_out_a_tag(perform, park, queue):
+    for offset in range(40):
+        park("ab"[offset % 2], offset)
+    found, at = [], 0
+    while (read := perform(ReadParked(queue, at, key_tag("b")))).next_offset > at:
+        found += [read_parked(each).offset for each in read.messages]
+        at = read.next_offset
+    assert found == list(range(1, 40, 2))
+
+
+def test_a_tag_with_the_same_hash_is_another_tag(perform, client, queue):
+    for tag in ("Aa", "BB"):  # their hashes are equal
+        content = ParkMessage({"TAGS": tag}, tag.encode())
+        client.brokers.send_now(queue, park_request("group", queue, content, now=1.0))
+    assert [each.body for each in perform(ReadParked(queue, 0, "BB")).messages] == [b"BB"]
 
 
 def test_without_the_topic_nothing_is_appended_elsewhere(perform):

@@ -5,7 +5,7 @@ import typing
 
 import pytest
 
-from orderly.errors import ConfigError, NotAvailableYet
+from orderly.errors import ConfigError
 from orderly.ordering.outcomes import Ack, Answer, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import ConsumeResult
 
@@ -27,12 +27,9 @@ def test_suspend_refuses_what_no_consumer_allows(seconds):
         Suspend(seconds)
 
 
-def test_park_is_not_available_yet():
-    with pytest.raises(NotAvailableYet, match="DeadLetter or Suspend"):
-        Park("later")
-
-
-@pytest.mark.parametrize("outcome", [Ack(), Suspend(1), Fail("r"), DeadLetter("r")], ids=str)
+@pytest.mark.parametrize(
+    "outcome", [Ack(), Suspend(1), Fail("r"), Park("r"), DeadLetter("r")], ids=str
+)
 def test_an_outcome_is_a_value(outcome):
     assert outcome == dataclasses.replace(outcome)
     assert not hasattr(outcome, "__dict__")

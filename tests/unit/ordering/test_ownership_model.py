@@ -21,11 +21,13 @@ from hypothesis.stateful import (
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
 from orderly.ordering.calls import AppendRecord, LockQueues, QueryOffset, SaveOffset, UnlockQueues
+from orderly.ordering.parking.keys import Kept, ParkedKey
+from orderly.ordering.state import content
 from orderly.ordering.state import memory as state_memory
 from orderly.ordering.state.inheritance import take_over
 from orderly.ordering.state.runs import finished_runs
-from orderly.protocol.state_record import Confirm, decode_record
-from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
+from orderly.protocol.state_record import RUN_BYTES, Confirm, decode_record
+from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
 
 MESSAGES = 24
 FATES = st.sampled_from(["done"] * 5 + ["reply lost", "request lost", "late"])
@@ -42,6 +44,11 @@ def offsets_of(runs):
     return {offset for start, end in runs for offset in range(start, end)}
 
 
+def parked_in(offsets):
+    """Every fifth message is not handled: it finishes by being parked, with a key of its own."""
+    return {offset for offset in offsets if offset % 5 == 0}
+
+
 @dataclass(eq=False)
 class Owner:
     """One member: its program is a dialogue that waits, when it is idle, for what to do next."""
@@ -52,6 +59,7 @@ class Owner:
     inherited: Any = None
     finished: set = field(default_factory=set)
     acknowledged: set = field(default_factory=set)
+    parked: set = field(default_factory=set)
     at_fence: set | None = None  # what it had finished when a higher token was confirmed
 
     @property
@@ -60,16 +68,19 @@ class Owner:
 
     def progress(self):
         low = next(offset for offset in range(MESSAGES + 1) if offset not in self.finished)
-        return low, finished_runs(sorted(set(range(MESSAGES)) - self.finished), low, MESSAGES)
+        runs = finished_runs(sorted(set(range(MESSAGES)) - self.finished), low, MESSAGES)
+        self.parked |= parked_in(self.finished)
+        return low, runs, Kept(tuple(ParkedKey(n, n, n) for n in sorted(self.parked)))
 
     def live(self):
         granted = yield LOCK
         if QUEUE not in granted:
             return
-        self.inherited = yield from take_over(QUEUE, STATE_QUEUE, self.name, "first")
+        self.inherited = yield from take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, self.name, "first")
         if self.inherited is None:
             return
         self.finished = set(range(self.inherited.start)) | offsets_of(self.inherited.finished)
+        self.parked = {each.key for each in self.inherited.kept.parked}
         self.acknowledged = set(self.finished) if not self.inherited.damaged else set()
         possible = {self.inherited.stored}
         while True:
@@ -77,8 +88,8 @@ class Owner:
             try:
                 yield from self.commit(possible)
                 if order == "close":
-                    low, runs = self.progress()
-                    yield from self.inherited.memory.remember(low, low, runs, closed=True)
+                    low, runs, kept = self.progress()
+                    yield from self.inherited.memory.remember(low, low, runs, kept, closed=True)
                     yield UnlockQueues(QUEUE.broker_name, (QUEUE,))
                     return
             except RequestTimeout:
@@ -89,10 +100,10 @@ class Owner:
         stored = yield QueryOffset(QUEUE)
         if QUEUE not in granted or stored not in possible:
             raise LockLost("somebody else's")
-        low, runs = self.progress()
+        low, runs, kept = self.progress()
         finished = set(self.finished)
-        if self.inherited.memory.due(low, stored, runs):
-            yield from self.inherited.memory.remember(low, stored, runs)
+        if self.inherited.memory.due(low, stored, runs, kept):
+            yield from self.inherited.memory.remember(low, stored, runs, kept)
             self.acknowledged = finished
         if low != stored:
             possible.add(low)
@@ -267,7 +278,11 @@ class Ownership(RuleBasedStateMachine):
         if not self.disturbed and not self.lossy:
             assert not inherited.reset, "no reset is announced if there was none"
             kept = before.acknowledged if before else set()
-            assert kept <= ahead | set(range(inherited.start)), "what was acknowledged is kept"
+            finished = ahead | set(range(inherited.start))
+            assert kept <= finished, "what was acknowledged is kept"
+            parked = {each.key for each in inherited.kept.parked}
+            assert parked_in(finished) <= parked, "no offset passes a parked message unrecorded"
+            assert parked <= parked_in(allowed), "nothing is parked that nobody parked"
 
 
 class WithResets(Ownership):
@@ -301,7 +316,8 @@ class WithLoss(WithResets):
 @pytest.fixture(autouse=True)
 def _small_records(monkeypatch):
     """Several chunks and changes for few messages."""
-    monkeypatch.setattr(state_memory, "RUNS_A_RECORD", 2)
+    monkeypatch.setattr(content, "RUNS_A_RECORD", 2)
+    monkeypatch.setattr(content, "_ROOM", 2 * RUN_BYTES)
     monkeypatch.setattr(state_memory, "MAX_CHANGES", 3)
 
 

@@ -16,6 +16,7 @@ import structlog
 
 from orderly.errors import (
     ConfigError,
+    HandlerHung,
     LifecycleError,
     LockLost,
     NotPicklable,
@@ -27,6 +28,7 @@ from orderly.ordering.outcomes import Ack, Fail
 from orderly.ordering.results import ConsumeResult
 from orderly.processes.calls import News
 from orderly.processes.handler import ProcessHandler
+from orderly.processes.worker import WorkerProcess
 from tests.support import process_handlers as handlers
 from tests.support.messages import QUEUE
 from tests.support.process_messages import batch
@@ -347,6 +349,43 @@ def test_kill_ends_a_running_call(handler, beside, tmp_path):
     with pytest.raises(WorkerDied, match="SIGKILL"):
         running.result(5)
     gone(int(path.read_text()))
+
+
+def test_a_call_that_hangs_is_killed_alone(handler, beside, tmp_path):
+    paths, contexts = [tmp_path / "one", tmp_path / "two"], [ConsumeContext(QUEUE) for _ in "ab"]
+    calls = [beside(handler, batch("stay", p), c) for p, c in zip(paths, contexts, strict=True)]
+    eventually(lambda: all(path.exists() and path.read_text() for path in paths))
+    handler.kill_call(contexts[0])
+    with pytest.raises(HandlerHung) as caught:
+        calls[0].result(5)
+    assert isinstance(caught.value.__cause__, WorkerDied)
+    gone(int(paths[0].read_text()))
+    assert alive(int(paths[1].read_text()))
+    assert not calls[1].done()
+    handler.kill()
+
+
+def test_a_call_that_is_over_cannot_be_killed(handler):
+    context = ConsumeContext(QUEUE)
+    pid = handler(batch("my_pid"), context)
+    handler.kill_call(context)
+    assert call(handler, "my_pid") == pid
+
+
+def test_a_process_that_was_killed_too_late_gets_no_further_call(handler, monkeypatch):
+    """Its call had answered already; it may take a moment to die."""
+    monkeypatch.setattr(WorkerProcess, "kill", lambda worker: None)
+    worker_call = WorkerProcess.call
+
+    def killed_as_it_answers(worker, messages, context):
+        answer = worker_call(worker, messages, context)
+        handler.kill_call(context)
+        return answer
+
+    monkeypatch.setattr(WorkerProcess, "call", killed_as_it_answers)
+    first = call(handler, "my_pid")
+    assert call(handler, "my_pid") != first
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("end", [lambda parent: parent.kill(), lambda parent: parent.stdin.close()])

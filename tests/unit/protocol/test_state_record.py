@@ -8,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ProtocolError
+from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import (
     MAX_RECORD,
+    MAX_SUSPECTS,
     RUNS_A_RECORD,
     Acquire,
     Confirm,
     Entry,
+    Trying,
     Unknown,
     decode_record,
     encode_record,
@@ -22,6 +25,8 @@ from orderly.protocol.state_record import (
 
 OFFSET = st.integers(0, 2**63 - 1)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+KEY = st.one_of(NAME, st.integers(-(2**63) + 1, 2**63 - 1))
+PARKED = st.builds(ParkedKey, KEY, OFFSET, OFFSET, OFFSET, OFFSET)
 
 
 def runs_from(offsets):
@@ -48,11 +53,21 @@ def entries(draw):
         closed=draw(st.booleans()),
         chunk=chunk,
         chunks=chunks,
-        parked=tuple(draw(st.lists(NAME, max_size=3))),
+        parked=tuple(draw(st.lists(PARKED, max_size=3))),
+        released=tuple(draw(st.lists(KEY, max_size=3))),
+        commands=draw(OFFSET),
+        deaths=draw(OFFSET),
+        suspects=tuple(draw(st.lists(st.tuples(OFFSET, OFFSET), max_size=3))),
+        trying=draw(st.none() | OFFSET),
     )
 
 
-RECORDS = st.one_of(st.builds(Acquire, NAME), st.builds(Confirm, NAME, OFFSET), entries())
+RECORDS = st.one_of(
+    st.builds(Acquire, NAME),
+    st.builds(Confirm, NAME, OFFSET),
+    st.builds(Trying, NAME, OFFSET, st.none() | OFFSET),
+    entries(),
+)
 ENTRY = Entry(
     owner="me@1", token=7, number=1, previous=8, epoch=2, low=10, previous_low=9, runs=((12, 15),)
 )
@@ -76,7 +91,12 @@ def test_a_record_is_a_line_that_people_can_read():
 
 @pytest.mark.parametrize(
     ("record", "kind"),
-    [(Acquire("me"), "acquire"), (Confirm("me", 3), "confirm"), (ENTRY, "entry")],
+    [
+        (Acquire("me"), "acquire"),
+        (Confirm("me", 3), "confirm"),
+        (ENTRY, "entry"),
+        (Trying("me", 3, 9), "trying"),
+    ],
 )
 def test_its_kind_is_told_without_reading_it(record, kind):
     assert record_kind(encode_record(record)) == kind
@@ -122,6 +142,7 @@ GOOD = (
     b'{"owner":"o","token":1,"number":1,"previous":2,"epoch":1,"low":5,"previousLow":5,'
     b'"chunk":%s,"chunks":%s,"runs":%s}'
 )
+MORE = GOOD[: GOOD.index(b'"chunk"')] + b'"chunk":0,"chunks":1,%s}'
 
 
 @pytest.mark.parametrize(
@@ -146,13 +167,30 @@ def test_what_makes_no_sense_is_refused_under_a_right_checksum(chunk, chunks, ru
         decode_record(sealed(b"entry", GOOD % (chunk, chunks, runs)))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"parked":[["a",1,2,3]]', b'"parked":[["a",1,2,3,-4]]', b'"parked":[[true,1,2,3,4]]',
+        b'"parked":["a"]', b'"parked":[[["a"],1,2,3,4]]', b'"released":[null]',
+        b'"released":[1.5]', b'"commands":-1', b'"deaths":-1', b'"suspects":[7]',
+        b'"suspects":[[7]]', b'"suspects":[[7,-1]]', b'"suspects":[[7,"1"]]',
+        b'"suspects":[%s[7,1]]' % (b"[7,1]," * MAX_SUSPECTS),
+    ],
+)  # fmt: skip
+def test_parked_keys_and_suspects_that_make_no_sense_are_refused(more):
+    decode_record(sealed(b"entry", MORE % b'"parked":[["a",1,2,3,4]],"suspects":[[7,1]]'))
+    with pytest.raises(ProtocolError):
+        decode_record(sealed(b"entry", MORE % more))
+
+
 def test_as_many_runs_as_a_record_may_have_fit_however_large_they_are():
     step = (2**63 - 1) // (2 * RUNS_A_RECORD + 2)
     edges = range(step, 2**63 - 1, step)
     runs = tuple(zip(edges[::2], edges[1::2], strict=True))[:RUNS_A_RECORD]
     entry = Entry(
         owner="x" * 255, token=2**62, number=2**62, previous=2**62, epoch=2**62, low=0,
-        previous_low=0, runs=runs, chunk=254, chunks=256,
+        previous_low=0, runs=runs, chunk=254, chunks=256, commands=2**62, deaths=2**62,
+        suspects=tuple((2**62 + n, 2**31) for n in range(MAX_SUSPECTS)),
     )  # fmt: skip
     body = encode_record(entry)
     assert len(body) <= MAX_RECORD

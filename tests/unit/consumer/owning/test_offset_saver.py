@@ -8,7 +8,10 @@ from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout
 from orderly.ordering.calls import AppendRecord
+from orderly.ordering.crashes.crashes import Crashes
+from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import Drop
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 
@@ -21,16 +24,16 @@ class Memory:
     def __init__(self):
         self.noted, self.lost, self.closed, self.token = [], False, False, 1
 
-    def due(self, low, previous_low, runs):
-        return (low, runs) not in self.noted[-1:]
+    def due(self, low, previous_low, runs, kept, crashes):
+        return (low, runs, kept) not in self.noted[-1:]
 
-    def remember(self, low, previous_low, runs, *, closed=False, refresh=False):
-        if not (closed or refresh or self.due(low, previous_low, runs)):
+    def remember(self, low, previous_low, runs, kept, crashes, *, closed=False, refresh=False):
+        if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
             return
         if self.lost:
             raise LockLost("another owner was confirmed")
         yield AppendRecord(QUEUE, b"")
-        self.noted.append((low, runs))
+        self.noted.append((low, runs, kept))
         self.closed = closed
 
 
@@ -190,7 +193,7 @@ def test_queues_released_by_another_thread_meanwhile_are_left_alone(saver, hold,
 def test_what_is_finished_ahead_is_remembered_while_the_offset_stands(saver, by_key, cluster):
     held, _ = by_key
     saver.save_all()
-    assert held.memory.noted == [(0, ((1, 3),))]
+    assert held.memory.noted == [(0, ((1, 3),), NOTHING_KEPT)]
     assert "save" not in kinds(cluster)
     cluster.calls.clear()
     saver.save_all()
@@ -207,6 +210,72 @@ def test_it_is_remembered_before_the_offset_is_saved(saver, by_key, cluster, rec
     cluster.during["save"] = lambda: order.append(len(records))
     saver.save_all()
     assert (cluster.offsets[QUEUE], order) == (3, [1])
+
+
+# --- parked keys, and recording at once --------------------------------------------------------
+
+
+def test_parked_keys_are_remembered_with_the_offset(saver, by_key):
+    held, _ = by_key
+    saver.save_all()
+    held.owned.parking.note("b", offset=1, position=0, size=9)
+    saver.save_all()
+    assert held.memory.noted[-1] == (0, ((1, 3),), Kept((ParkedKey("b", 1, 0, 1, 9),)))
+
+
+def test_they_are_handed_on(saver, by_key):
+    held, slow = by_key
+    held.owned.parking.note("b", offset=1, position=0, size=9)
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.owned.drop(Drop.REVOKED)
+    saver.hand_on(held)
+    assert held.memory.closed
+    assert held.memory.noted[-1] == (3, (), held.owned.parking.kept)
+
+
+def test_recording_renews_compares_remembers_and_saves_now(saver, by_key, cluster):
+    held, slow = by_key
+    held.owned.parking.note("b", offset=1, position=0, size=9)
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    saver.record(held)
+    assert kinds(cluster)[-3:] == ["lock", "query", "save"]
+    assert held.memory.noted == [(3, (), held.owned.parking.kept)]
+    assert cluster.offsets[QUEUE] == 3
+
+
+def test_what_is_on_record_is_not_written_again(saver, by_key, cluster):
+    held, _ = by_key
+    saver.record(held)
+    cluster.calls.clear()
+    saver.record(held)
+    assert kinds(cluster) == ["lock"]
+    assert len(held.memory.noted) == 1
+
+
+@pytest.mark.parametrize("step", [("lock", "broker-a"), ("query", QUEUE)])
+def test_a_record_that_failed_is_told(saver, by_key, cluster, step):
+    held, _ = by_key
+    cluster.fail[step] = RequestTimeout("late")
+    with pytest.raises(RequestTimeout):
+        saver.record(held)
+    assert (held.memory.noted, held.owned.dropped) == ([], None)
+
+
+@pytest.mark.parametrize("how", ["lock refused", "lost", "another offset", "another owner"])
+def test_a_queue_that_is_lost_is_told_and_given_up(saver, by_key, cluster, how):
+    held, _ = by_key
+    if how == "lock refused":
+        cluster.locks[QUEUE] = "other@2"
+    elif how == "lost":
+        held.owned.drop(Drop.LOST)
+    elif how == "another offset":
+        cluster.offsets[QUEUE] = 50
+    else:
+        held.memory.lost = True
+    with pytest.raises(LockLost):
+        saver.record(held)
+    assert held.memory.noted == []
+    assert held.owned.dropped in {Drop.LOST, Drop.FENCED}
 
 
 def test_another_owner_on_record_gives_the_queue_up(saver, by_key, cluster):
@@ -264,3 +333,23 @@ def test_a_write_that_failed_is_done_again(session, hold, failure):
     session.store_together = writes.append
     saver.save_all()
     assert writes == [{held.queue: 1}]
+
+
+def test_what_is_known_of_crashes_goes_on_record_and_a_clean_end_forgets_it(
+    saver, hold, records, cluster
+):
+    noted = []
+
+    class Noting(Memory):
+        def remember(self, *content, **how):
+            noted.append((content[-1], how.get("closed", False)))
+            yield from super().remember(*content, **how)
+
+    cluster.offsets[QUEUE] = 0
+    held = hold(by_key=True, memory=Noting(), suspects=Suspects(Crashes(1), 0, 5))
+    saver.save(held)
+    assert noted == [(Crashes(1), False)]
+    with held.lock:
+        held.owned.drop(Drop.REVOKED)
+    saver.hand_on(held)
+    assert noted[-1] == (Crashes(), True)

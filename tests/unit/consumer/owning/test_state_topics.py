@@ -1,4 +1,4 @@
-"""State topics: made and grown before they are needed, looked at again when something changed."""
+"""State and park topics: made and grown before they are needed, looked at again after changes."""
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -7,13 +7,14 @@ from orderly.client import Client
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.errors import ConfigError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault
 from tests.support.operator import set_topic
 
 STATE = state_topic("shipping", "orders")
+PARK = park_topic("shipping", "orders")
 BROKERS = ("broker-a", "broker-b")
 
 
@@ -81,9 +82,9 @@ def told(log, method):
 
 def test_a_missing_state_topic_is_made_with_the_queues_of_its_source(new, client):
     new().ensure("orders")
-    assert sizes(client) == {"broker-a": (4, 4, 6), "broker-b": (4, 4, 6)}
-    states = [new().queue_of(queue) for queue in queues(4)]
-    assert states == list(client.routes.get(STATE).read_queues())
+    for topic, queue_of in ((STATE, new().queue_of), (PARK, new().park_queue_of)):
+        assert sizes(client, topic) == {"broker-a": (4, 4, 6), "broker-b": (4, 4, 6)}
+        assert [*map(queue_of, queues(4))] == list(client.routes.get(topic).read_queues())
 
 
 def test_what_is_there_is_left_alone(new, client, asked):
@@ -110,6 +111,7 @@ def test_it_grows_before_the_new_queues_are_taken_and_keeps_what_it_is(new, clie
     client.routes.refresh("orders")
     assert topics.ready(queues(8)) == queues(8)
     assert sizes(client) == {"broker-a": (8, 8, 7), "broker-b": (8, 8, 7)}
+    assert sizes(client, PARK) == {"broker-a": (8, 8, 6), "broker-b": (8, 8, 6)}
 
 
 def test_it_never_shrinks(new, client):
@@ -138,8 +140,11 @@ def test_missing_and_not_to_be_made_it_is_refused_with_what_to_do(new):
         new(create=False).ensure("orders")
 
 
-def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log):
-    set_topic(client, STATE, read=4, write=4)
+@pytest.mark.parametrize("names", [(STATE, PARK), (PARK, STATE)])
+def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log, names):
+    small, other = names
+    set_topic(client, small, read=4, write=4)
+    set_topic(client, other, read=9, write=9)
     topics = new(create=False)
     topics.ensure("orders")
     set_topic(client, "orders", read=6, write=6)
@@ -149,9 +154,9 @@ def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log):
     errors = told(log, "error")
     assert [error["broker"] for error in errors] == list(BROKERS), "each once"
     assert "has 4 queues on broker broker-a, its source topic 6" in errors[0]["error"]
-    with pytest.raises(ConfigError, match=rf"updateTopic -b \S+:\d+ -t {STATE} -r 6 -w 6 -p 6\)"):
+    with pytest.raises(ConfigError, match=rf"updateTopic -b \S+:\d+ -t {small} -r 6 -w 6 -p 6\)"):
         new(create=False).ensure("orders")
-    set_topic(client, STATE, read=6, write=6)  # as it was told
+    set_topic(client, small, read=6, write=6)  # as it was told
     assert topics.ready(queues(6)) == queues(6)
 
 
@@ -190,10 +195,12 @@ def test_a_broker_that_does_not_answer_stops_nobody_and_is_waited_for(new, clien
     fake.kill_broker("broker-b")
     topics = new()
     topics.ensure("orders")
-    assert [warning["broker"] for warning in told(log, "warning")] == ["broker-b"]
+    warned = [call.args[0] for call in log.calls if call.method_name == "warning"]
+    assert [warning["broker"] for warning in told(log, "warning")] == ["broker-b"] * 2
+    assert ["state topic" in warned[0], "park topic" in warned[1]] == [True, True]
     assert topics.ready(queues(4)) == queues(4, brokers=("broker-a",))
     assert topics.ready(queues(4)) == queues(4, brokers=("broker-a",))
-    assert len(told(log, "warning")) == 1
+    assert len(told(log, "warning")) == 2, "each once"
     fake.restart_broker("broker-b")
     assert topics.ready(queues(4)) == queues(4)
 

@@ -13,6 +13,7 @@ QUEUE = QueueHealth(
     next_offset=12,
     cached_messages=2,
     cached_bytes=100,
+    parked_keys=2,
 )
 
 
@@ -31,6 +32,7 @@ def test_the_json_says_all_of_it():
                 "next_offset": 12,
                 "cached_messages": 2,
                 "cached_bytes": 100,
+                "parked_keys": 2,
             }
         ],
         "reasons": ["no queue is assigned"],

@@ -10,6 +10,7 @@ from orderly.consumer.session import Outlook, now
 from orderly.consumer.telling.insight import Insight, held_queues
 from orderly.ordering.drop import Drop
 from orderly.ordering.explain import Why
+from orderly.ordering.explain_keys import KeyWhy
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import message
 
@@ -94,6 +95,58 @@ def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, sess
     health = insight.health("running")
     assert not health.live
     assert health.reasons[0].startswith(f"{held.queue}: a handler has been running for 900 s")
+
+
+class Running:
+    """The handler calls that run, of which one has hung for 7 seconds."""
+
+    def __init__(self, *held):
+        self._held = held
+
+    def running(self, seconds):
+        if seconds > 7:
+            return []
+        return [
+            SimpleNamespace(context=SimpleNamespace(message_queue=held.queue, key=None), seconds=7)
+            for held in self._held
+        ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"), [(None, Why.HUNG), (Drop.REVOKED, Why.LEAVING), (Drop.LOST, Why.LOCK_LOST)]
+)
+def test_a_handler_that_hangs_makes_it_dead_also_on_its_way_out(reason, why, rebalancer, session):
+    session.config = ConsumerConfig(handler_timeout=5)
+    rebalancer.round()
+    held = start_handler(session)
+    insight = Insight(session, calls=Running(held))
+    if reason:
+        held.owned.drop(reason)
+    assert reasons(insight) == [why, *[Why.NOT_PULLING] * 3]
+    health = insight.health("running")
+    assert not health.live
+    said = f"{held.queue}: a handler has been running for 7 s (handler_timeout is 5 s)"
+    assert health.reasons[0] == said
+    assert reason or health.queues[0].why == "HUNG"
+
+
+def test_without_a_limit_nothing_hangs(rebalancer, session):
+    rebalancer.round()
+    held = start_handler(session)
+    insight = Insight(session, calls=Running(held))
+    assert reasons(insight)[0] is Why.HANDLING
+    assert insight.health("running").live
+
+
+def test_a_key_whose_handler_hangs_says_so(hold, session):
+    session.config = ConsumerConfig(order="key", handler_timeout=5)
+    held = hold(by_key=True)
+    held.owned.pull_gate(now())
+    held.owned.pulled([message(0), message(1)], 2, None, [None, "b"])
+    insight = Insight(session, calls=Running(held))
+    assert [e.why for e in insight.explain_keys(9)] == [KeyWhy.WAITING] * 2, "it ended just now"
+    held.owned.take(1, now())
+    assert [e.why for e in insight.explain_keys(9)] == [KeyWhy.HUNG, KeyWhy.WAITING]
 
 
 @pytest.mark.parametrize(

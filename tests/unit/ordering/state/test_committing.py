@@ -41,10 +41,13 @@ class Memory:
     """Notes what is to be remembered, if it is new or the end."""
 
     def __init__(self, *, lost=False):
-        self.noted, self.lost, self.closed = [], lost, False
+        self.noted, self.lost, self.closed, self.kept = [], lost, False, []
+        self.crashes = []
 
-    def remember(self, low, previous_low, runs, *, closed=False, refresh=False):
+    def remember(self, low, previous_low, runs, kept, crashes, *, closed=False, refresh=False):
         content = (low, previous_low, runs)
+        self.kept.append(kept)
+        self.crashes.append(crashes)
         if not (closed or refresh) and content in self.noted[-1:]:
             return
         self.noted.append(content)

@@ -4,18 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.errors import NotAvailableYet, OrderlyError
+from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout
 from orderly.ordering.calls import (
     AppendRecord,
     LockQueues,
     QueryOffset,
+    ReadParked,
     ReadRecords,
     RecordsRead,
     converse,
 )
+from orderly.ordering.parking.keys import Kept, ParkedKey
 from orderly.ordering.state.inheritance import take_over
 from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record, encode_record
-from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
+from tests.support.park_queue import parked_message
+from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
 
 FIRST, SECOND, THIRD = "first@1", "second@2", "third@3"
 
@@ -29,7 +32,7 @@ def broker():
 def inherit(broker):
     def take(client=SECOND):
         broker.owner = client
-        dialogue = take_over(QUEUE, STATE_QUEUE, client, "first")
+        dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, client, "first")
         return converse(dialogue, broker.performer(client))
 
     return take
@@ -199,7 +202,7 @@ def test_a_deleted_offset_is_a_reset(owner, broker, inherit):
 
 def test_without_the_lock_nothing_is_confirmed(broker):
     broker.owner = THIRD
-    dialogue = take_over(QUEUE, STATE_QUEUE, SECOND, "first")
+    dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first")
     assert converse(dialogue, broker.performer(SECOND)) is None
     assert len(broker.log) == 1
 
@@ -216,7 +219,7 @@ def test_who_is_overtaken_before_it_confirms_gives_up(broker, inherit, after):
             broker.owner = SECOND
         return answer
 
-    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), overtake) is None
+    assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), overtake) is None
 
 
 def test_who_is_overtaken_before_it_reads_gives_up(broker, inherit):
@@ -228,7 +231,7 @@ def test_who_is_overtaken_before_it_reads_gives_up(broker, inherit):
         return perform(call)
 
     broker.owner = SECOND
-    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), overtake) is None
+    assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), overtake) is None
 
 
 def test_what_a_former_owner_sends_after_the_confirmation_does_not_count(owner, broker, inherit):
@@ -248,7 +251,9 @@ def test_what_a_former_owner_sent_before_it_does(owner, broker, inherit):
         return perform(call)
 
     broker.owner = SECOND
-    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), late).finished == ((90, 99),)
+    assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), late).finished == (
+        (90, 99),
+    )
 
 
 def test_a_send_that_arrives_after_a_later_one_does_not_count(owner, broker, inherit):
@@ -311,10 +316,90 @@ def test_a_record_of_a_newer_release_is_not_passed_over(owner, broker, inherit, 
         assert inherit().damaged
 
 
-def test_parked_keys_are_not_passed_over(owner, broker, inherit):
-    broker.log.append(entry_of(broker, parked=("order-1",)))
-    with pytest.raises(NotAvailableYet, match="parked"):
-        inherit()
+# --- parked keys -------------------------------------------------------------------------------
+
+PARKED = Kept((ParkedKey("a", 3, 0, 1, 100),), commands=1)
+
+
+def test_parked_keys_are_inherited_without_a_look_at_the_park_queue(owner, broker, inherit):
+    owner(3, (5, 7), kept=PARKED)
+    broker.park.append(parked_message("orphan", 9, 0))
+    found = inherit()
+    assert (found.kept, found.rebuilt) == (PARKED, False)
+    assert broker.asked(ReadParked) == 1, "of the first owner, for whom nothing was on record"
+
+
+def test_a_reset_keeps_parked_keys(owner, broker, inherit):
+    owner(3, (5, 7), kept=PARKED)
+    broker.offset = 1
+    found = inherit()
+    assert (found.start, found.finished, found.reset, found.kept) == (1, (), True, PARKED)
+    assert inherit(THIRD).kept == PARKED
+
+
+def test_a_clean_end_hands_them_on(owner, broker, inherit):
+    owner(3, kept=PARKED)
+    owner(3, kept=PARKED, closed=True)
+    assert inherit().kept == PARKED
+
+
+@pytest.mark.parametrize("damage", [True, False], ids=["damaged", "missing"])
+def test_without_a_record_they_are_read_from_the_park_queue(owner, broker, inherit, damage):
+    owner(3, (5, 7), kept=PARKED)
+    broker.park += [parked_message("a", 3, 0), parked_message("b", 6, 1, attempts=2)]
+    if damage:
+        broker.log[-1] = b"?"
+    else:
+        broker.log.clear()
+        broker.shown = 0
+    found = inherit()
+    assert [(p.key, p.next, p.at, p.messages) for p in found.kept.parked] == [
+        ("a", 3, 0, 1),
+        ("b", 6, 1, 1),
+    ]
+    assert (found.rebuilt, found.damaged) == (True, damage)
+    again = inherit(THIRD)
+    assert (again.kept, again.rebuilt) == (found.kept, False), "it is on record at once"
+    assert (again.start, again.reset) == (3, False)
+
+
+def test_an_older_record_is_not_trusted_to_tell_of_parked_keys(owner, broker, inherit):
+    """A key may have been parked since: its messages must not be handled."""
+    owner(3, (5, 7), kept=PARKED)
+    owner(3, (5, 8), kept=Kept((*PARKED.parked, ParkedKey("b", 6, 1))))
+    broker.log[-1] = b"?"
+    broker.park += [parked_message("a", 3, 0), parked_message("b", 6, 1)]
+    found = inherit()
+    assert [each.key for each in found.kept.parked] == ["a", "b"]
+    assert found.finished == ((5, 7),)
+
+
+def test_an_empty_park_queue_puts_nothing_on_record(broker, inherit):
+    assert inherit().rebuilt
+    assert len(broker.log) == 2
+
+
+def test_a_park_queue_that_cannot_be_read_ends_the_take_over(broker):
+    perform = broker.performer(SECOND)
+
+    def unreadable(call):
+        if isinstance(call, ReadParked):
+            raise RequestTimeout("late")
+        return perform(call)
+
+    with pytest.raises(OrderlyError, match="no longer on record and cannot be read") as raised:
+        converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), unreadable)
+    assert isinstance(raised.value.__cause__, RequestTimeout)
+
+
+def test_a_crash_between_the_rebuilt_record_and_the_commit_is_no_reset(owner, broker, inherit):
+    owner(3, (5, 7))
+    owner(7, (9, 11), committed=False)
+    broker.log.append(b"?")
+    broker.park.append(parked_message("a", 3, 0))
+    assert inherit().reset is False
+    found = inherit(THIRD)
+    assert (found.start, found.finished, found.reset) == (7, ((9, 11),), False)
 
 
 def test_a_zombie_of_a_lost_past_does_not_count(broker, inherit):
@@ -352,7 +437,7 @@ def test_a_confirmation_that_is_not_shown_yet_is_waited_for(broker):
                 return RecordsRead((), call.offset, 0)
         return perform(call)
 
-    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), slowly) is not None
+    assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), slowly) is not None
     assert all(call.wait for call in reads)
 
 
@@ -365,7 +450,7 @@ def test_a_confirmation_that_is_never_shown_is_an_error(broker):
         return perform(call)
 
     with pytest.raises(OrderlyError, match="cannot be read"):
-        converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), hidden)
+        converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), hidden)
 
 
 def test_a_confirmation_that_the_broker_lost_is_none(broker):
@@ -377,4 +462,4 @@ def test_a_confirmation_that_the_broker_lost_is_none(broker):
             broker.log[1:] = [encode_record(Acquire(THIRD)), encode_record(Confirm(THIRD, 1))]
         return answer
 
-    assert converse(take_over(QUEUE, STATE_QUEUE, SECOND, "first"), losing) is None
+    assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), losing) is None

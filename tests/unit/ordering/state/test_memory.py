@@ -6,22 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.errors import LockLost, RequestTimeout
+from orderly.errors import LockLost, OrderlyError, RequestTimeout
 from orderly.ordering.calls import AppendRecord, ReadRecords, converse
+from orderly.ordering.parking.keys import Kept, ParkedKey
 from orderly.ordering.state import memory as state_memory
 from orderly.ordering.state.inheritance import take_over
 from orderly.ordering.state.memory import MAX_CHANGES
 from orderly.ordering.state.runs import finished_runs
+from orderly.protocol.parked_key import MOST_OF_KEY
 from orderly.protocol.state_record import (
+    MAX_RECORD,
     MAX_RUNS,
     RUNS_A_RECORD,
     Acquire,
     Confirm,
     Entry,
+    Trying,
     decode_record,
     encode_record,
 )
-from tests.support.state_queue import QUEUE, STATE_QUEUE, StateBroker
+from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
 
 ME, OTHER = "me@1", "other@2"
 
@@ -33,7 +37,7 @@ def broker():
 
 def inherit(broker, client=ME):
     broker.owner = client
-    dialogue = take_over(QUEUE, STATE_QUEUE, client, "first")
+    dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, client, "first")
     return converse(dialogue, broker.performer(client))
 
 
@@ -165,11 +169,113 @@ def test_beyond_the_limit_the_highest_are_left_out(broker, memory, monkeypatch):
     assert inherit(broker, OTHER).finished == every_other(3)
 
 
+# --- parked keys -------------------------------------------------------------------------------
+
+ONE = Kept((ParkedKey("a", 3, 0),))
+
+
+def test_a_parked_key_is_due_at_once_though_nothing_is_ahead(broker, memory, remember):
+    assert memory.due(0, 0, (), ONE)
+    remember(0, 0, kept=ONE)
+    assert not memory.due(0, 0, (), ONE)
+    assert memory.recorded("a") == ONE.parked[0]
+    assert memory.recorded("b") is None
+
+
+def test_what_may_not_be_stored_is_not_recorded(memory):
+    def cut_off(call):
+        raise RequestTimeout("no answer")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.remember(0, 0, (), ONE), cut_off)
+    assert memory.recorded("a") is None
+    assert memory.due(0, 0, (), ONE)
+
+
+def test_what_may_have_been_taken_off_the_record_is_not_recorded(broker, memory, remember):
+    remember(0, 0, kept=ONE)
+
+    def lose_the_reply(call):
+        broker.answer(call, ME)
+        raise RequestTimeout("no answer")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.remember(0, 0, ()), lose_the_reply)
+    assert memory.recorded("a") is None
+    remember(0, 0, kept=ONE)
+    assert memory.recorded("a") == ONE.parked[0]
+
+
+def test_while_a_key_stays_parked_the_offset_moves_without_a_record(broker, memory, remember):
+    remember(0, 0, kept=ONE)
+    for low in range(9):
+        remember(low + 1, low, kept=ONE)
+    assert len(entries(broker)) == 1
+    broker.offset = 9
+    heir = inherit(broker, OTHER)
+    assert (heir.start, heir.kept, heir.reset) == (9, ONE, False)
+
+
+def test_a_change_names_keys_that_are_new_changed_or_gone(broker, remember):
+    keys = {name: ParkedKey(name, 3, 0, 1, 10) for name in "abcdefgh"}
+    remember(0, 0, kept=Kept(tuple(keys.values()), 1))
+    del keys["b"]
+    keys["c"] = ParkedKey("c", 3, 0, 2, 20)
+    keys["i"] = ParkedKey("i", 5, 4)
+    remember(0, 0, kept=Kept(tuple(keys.values()), 7))
+    change = entries(broker)[-1]
+    assert (change.chunks, change.parked, change.released) == (0, (keys["c"], keys["i"]), ("b",))
+    assert change.commands == 7
+    assert inherit(broker, OTHER).kept == Kept(tuple(keys.values()), 7)
+
+
+def test_the_last_key_that_goes_leaves_nothing(broker, remember):
+    remember(0, 0, kept=ONE)
+    remember(0, 0)
+    assert inherit(broker, OTHER).kept == Kept()
+
+
+def test_many_parked_keys_take_records_of_their_own(broker, remember):
+    long = "x" * (MOST_OF_KEY - 10)
+    parked = tuple(ParkedKey(f"{n:04}{long}", 2**62, 2**62, 2**62, 2**62) for n in range(1000))
+    runs = every_other(RUNS_A_RECORD + 1)
+    remember(0, 0, *runs, kept=Kept(parked, 2**62))
+    assert max(map(len, broker.log)) <= MAX_RECORD
+    assert [bool(e.parked) for e in entries(broker)] == [True] * 6 + [False] * 2
+    heir = inherit(broker, OTHER)
+    assert (heir.finished, heir.kept) == (runs, Kept(parked, 2**62))
+
+
+def test_a_change_that_does_not_fit_is_written_whole(broker, remember):
+    long = "x" * (MOST_OF_KEY - 10)
+    parked = tuple(ParkedKey(f"{n:04}{long}", 1, 1) for n in range(600))
+    remember(0, 0, kept=Kept(parked[:300]))
+    remember(0, 0, kept=Kept(parked))
+    assert entries(broker)[-1].chunks == 3
+    assert inherit(broker, OTHER).kept == Kept(parked)
+
+
+def test_what_cannot_be_on_record_is_an_error_and_not_left_out(broker, memory):
+    long = "x" * (MOST_OF_KEY - 10)
+    parked = tuple(ParkedKey(f"{n:05}{long}", 1, 1) for n in range(13_000))
+    with pytest.raises(OrderlyError, match="release some"):
+        converse(memory.remember(0, 0, (), Kept(parked)), broker.performer(ME))
+    assert not entries(broker)
+
+
 END = 60
+KEPT = st.builds(
+    lambda keys, commands: Kept(
+        tuple(ParkedKey(k, n, n) for k, n in sorted(keys.items())), commands
+    ),
+    st.dictionaries(st.integers(0, 6), st.integers(0, 3), max_size=4),
+    st.integers(0, 3),
+)
 STEPS = st.lists(
     st.tuples(
         st.sets(st.integers(0, END - 1), min_size=1, max_size=6),
         st.sampled_from(["done"] * 4 + ["refresh", "request lost", "reply lost"]),
+        KEPT,
     ),
     min_size=1,
     max_size=25,
@@ -180,11 +286,11 @@ STEPS = st.lists(
 def test_whatever_is_remembered_last_is_inherited(steps, block):
     broker = StateBroker(block=block)
     memory, stored, finished = inherit(broker).memory, 0, set()
-    for more, fate in [*steps, (set(), "done")]:
+    for more, fate, kept in [*steps, (set(), "done", steps[-1][2])]:
         finished |= more
         low = next(offset for offset in range(END + 1) if offset not in finished)
         runs = finished_runs(sorted(set(range(END)) - finished), low, END)
-        dialogue = memory.remember(low, stored, runs, refresh=fate == "refresh")
+        dialogue = memory.remember(low, stored, runs, kept, refresh=fate == "refresh")
         try:
             converse(dialogue, partial(perform_with, fate, broker))
         except RequestTimeout:
@@ -192,6 +298,7 @@ def test_whatever_is_remembered_last_is_inherited(steps, block):
         broker.offset = stored = low
     heir = inherit(broker, OTHER)
     assert (heir.start, heir.finished, heir.reset) == (low, runs, False)
+    assert heir.kept == kept
 
 
 def perform_with(fate, broker, call):
@@ -246,6 +353,16 @@ def test_a_send_that_was_stored_without_a_reply_ends_nothing(broker, memory, rem
     remember(4, 0, (5, 8))
     broker.offset = 4
     assert inherit(broker, OTHER).finished == ((5, 8),)
+
+
+def test_what_its_owner_is_trying_ends_nothing(broker, remember):
+    remember(3, 0, (5, 7))
+    append(broker, Trying(ME, 0, 4))
+    remember(3, 3, (5, 8))
+    append(broker, Trying(ME, 0, 4))
+    broker.offset = 3
+    heir = inherit(broker, OTHER)
+    assert (heir.finished, heir.damaged, heir.memory.epoch) == (((5, 8),), False, 2)
 
 
 @pytest.mark.parametrize("unreadable", [b"garbage", b"orderly-state 2 whatever"])

@@ -1,11 +1,11 @@
-"""The name of a state topic: one for each group and topic, and one that a broker accepts."""
+"""The names of state and park topics: each its own, and such that a broker accepts them."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orderly.config import check_topic
 from orderly.namespace import unwrap, wrap
-from orderly.ordering.state.topic import MOST_CHARACTERS, state_topic
+from orderly.ordering.state.topic import MOST_CHARACTERS, park_topic, state_topic
 
 CHARACTERS = st.sampled_from("%|aZ0_-")
 groups = st.text(CHARACTERS, min_size=1, max_size=120)
@@ -16,6 +16,7 @@ namespaces = st.text("abC_-", min_size=1, max_size=47)
 def test_the_name_is_for_people_to_read_and_stays_as_it_is():
     # A change of this name loses every group's state at the next upgrade.
     assert state_topic("shipping", "orders") == "orderly-state-shipping-orders-a81c32138b344980"
+    assert park_topic("shipping", "orders") == "orderly-park-shipping-orders-a81c32138b344980"
     assert state_topic("shop%shipping", "shop%orders").startswith(
         "shop%orderly-state-shipping-orders-"
     )
@@ -28,7 +29,8 @@ def test_the_name_is_for_people_to_read_and_stays_as_it_is():
 @example("g" * 120, "t")
 @example("g", "t" * 127)
 def test_a_broker_accepts_every_name(group, topic):
-    assert len(check_topic(state_topic(group, topic))) <= MOST_CHARACTERS
+    for name in (state_topic(group, topic), park_topic(group, topic)):
+        assert len(check_topic(name)) <= MOST_CHARACTERS
 
 
 @given(groups, topics, groups, topics)
@@ -38,6 +40,8 @@ def test_a_broker_accepts_every_name(group, topic):
 def test_no_two_pairs_share_a_name(group, topic, other_group, other_topic):
     same = (group, topic) == (other_group, other_topic)
     assert (state_topic(group, topic) == state_topic(other_group, other_topic)) is same
+    assert (park_topic(group, topic) == park_topic(other_group, other_topic)) is same
+    assert state_topic(group, topic) != park_topic(other_group, other_topic)
 
 
 @given(namespaces, st.text("ab1", min_size=1, max_size=70), st.text("ab1", min_size=1, max_size=70))

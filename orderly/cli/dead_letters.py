@@ -1,0 +1,174 @@
+"""`orderly dlq list|replay`: a group's dead letters, Java's too; reading is in `monitoring`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orderly.cli import NOT_MEASURED
+from orderly.cli.output import Table, json_body, print_json, print_table
+from orderly.cli.progress import Progress
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.text import iso_time, preview
+from orderly.errors import ConfigError
+
+if TYPE_CHECKING:
+    from orderly.monitoring.dead_letters import DeadLetter, Replayed
+
+LIST_SCHEMA = "orderly.dlq/v1"
+REPLAY_SCHEMA = "orderly.dlq-replay/v1"
+PREVIEW = 60  # characters of a body
+GAP = (
+    "the order of their keys has a gap: what was sent after a dead letter has been consumed, and"
+    " the dead letter comes behind it now"
+)
+
+
+@click.group()
+def dlq() -> None:
+    """A group's dead letters (%DLQ%GROUP): list them, send them again.
+
+    Nothing is deleted there; the broker does that, by age.
+    """
+
+
+@dlq.command("list")
+@click.argument("group")
+@output_option
+@common_options
+@click.pass_context
+def list_letters(ctx: click.Context, *, group: str, output: str) -> None:
+    """Show the dead letters of GROUP, whoever wrote them: this library, Java, or a broker."""
+    settings = settings_of(ctx)
+    group = settings.group(group)
+    from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
+
+    with settings.client() as client:
+        letters = DeadLetters(client, group).list()
+    if output == "json":
+        told = [{**_fields(letter), **json_body(letter.message.body)} for letter in letters]
+        print_json({"schema": LIST_SCHEMA, "group": group, "dead_letters": told})
+    else:
+        _print_letters(letters)
+    if not letters:
+        click.echo(f"group {group} has no dead letters", err=True)
+
+
+def _print_letters(letters: Sequence[DeadLetter]) -> None:
+    rows = [
+        (*_fields(letter).values(), preview(letter.message.body, PREVIEW)) for letter in letters
+    ]
+    headings = ("stored", "broker", "offset", "topic", "key", "tags", "times", "message id", "body")
+    print_table(Table(headings, rows))
+
+
+def _fields(letter: DeadLetter) -> dict[str, str | int | None]:
+    message = letter.message
+    return {
+        "time": iso_time(message.store_time),
+        "broker": message.queue.broker_name,
+        "offset": message.queue_offset,
+        "topic": letter.topic,
+        "key": message.sharding_key,
+        "tags": message.tags,
+        "reconsume_times": message.reconsume_times,
+        "message_id": letter.message_id,
+    }
+
+
+@dlq.command("replay")
+@click.argument("group")
+@click.option("--to", metavar="TOPIC", help="Send them there; default: where they came from.")
+@click.option("--ids", metavar="ID[,ID…]", help="Only these message ids, as `list` shows them.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@output_option
+@common_options
+@click.pass_context
+def replay(
+    ctx: click.Context, *, group: str, to: str | None, ids: str | None, yes: bool, output: str
+) -> int:
+    """Send dead letters of GROUP again, each as a new message behind what is in its topic.
+
+    By their sharding key, in the order of the dead letters. The order of a key has a gap all the
+    same: what was sent after a dead letter was consumed long ago. They also stay where they are,
+    so a second replay sends them a second time: keep the output, it says what was sent.
+
+    Exit codes: 0 all sent; 3 not all, or nothing.
+    """
+    settings = settings_of(ctx)
+    group, to = settings.group(group), settings.topic(to)
+    if output == "json" and not yes:
+        raise click.UsageError("with --output json give --yes", ctx)
+    from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
+
+    with settings.client() as client:
+        dead = DeadLetters(client, group)
+        letters = _chosen(dead.list(), ids)
+        if not letters:
+            raise ConfigError(f"group {group} has no dead letters: nothing was sent")
+        if not (yes or _confirmed(ctx, letters, to)):
+            click.echo("nothing was sent", err=True)
+            return NOT_MEASURED
+        outcomes = _watched(dead.replay(letters, to), len(letters))
+    _print_outcomes(group, outcomes, output)
+    return 0 if all(outcome.error is None for outcome in outcomes) else NOT_MEASURED
+
+
+def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLetter]:
+    """Those asked for; one of them that is not there is refused."""
+    if ids is None:
+        return letters
+    wanted = {text.strip() for text in ids.split(",") if text.strip()}
+    missing = wanted - {letter.message_id for letter in letters}
+    if missing or not wanted:
+        named = ", ".join(sorted(missing)) or "none was named"
+        raise ConfigError(f"no dead letter has these ids: {named}; nothing was sent")
+    return [letter for letter in letters if letter.message_id in wanted]
+
+
+def _confirmed(ctx: click.Context, letters: Sequence[DeadLetter], to: str | None) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody to ask here: give --yes", ctx)
+    _print_letters(letters)
+    click.echo(f"note: {GAP}", err=True)
+    where = to or ", ".join(sorted({letter.topic or "-" for letter in letters}))
+    return click.confirm(f"Send {len(letters)} messages to {where}?", err=True)
+
+
+def _watched(outcomes: Iterator[Replayed], total: int) -> list[Replayed]:
+    progress, done = Progress("sent", total), []
+    for outcome in outcomes:
+        done.append(outcome)
+        progress.reached(len(done))
+    return done
+
+
+def _print_outcomes(group: str, outcomes: Sequence[Replayed], output: str) -> None:
+    if output == "json":
+        told = [_outcome(outcome) for outcome in outcomes]
+        print_json({"schema": REPLAY_SCHEMA, "group": group, "messages": told})
+    else:
+        headings = ("message id", "key", "sent to", "broker", "queue", "offset", "new id", "error")
+        print_table(Table(headings, [tuple(_outcome(found).values()) for found in outcomes]))
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    click.echo(f"{len(outcomes) - failed} of {len(outcomes)} sent; {GAP}", err=True)
+    keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
+    if keyless:
+        click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)
+
+
+def _outcome(outcome: Replayed) -> dict[str, Any]:
+    result = outcome.result
+    return {
+        "message_id": outcome.letter.message_id,
+        "key": outcome.letter.message.sharding_key,
+        "topic": None if result is None else result.queue.topic,
+        "broker": None if result is None else result.queue.broker_name,
+        "queue": None if result is None else result.queue.queue_id,
+        "offset": None if result is None else result.queue_offset,
+        "new_message_id": None if result is None else result.message_id,
+        "error": None if outcome.error is None else str(outcome.error.__cause__ or outcome.error),
+    }

@@ -1,0 +1,223 @@
+"""`orderly parked release|drop|replay`: what becomes of parked keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orderly.cli import NOT_MEASURED
+from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.progress import Progress
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.errors import ConfigError
+
+if TYPE_CHECKING:
+    from orderly.monitoring.park_commands import OnProgress, Outcome
+    from orderly.monitoring.parked import ParkedMessages
+
+SCHEMA = "orderly.parked-command/v1"
+STOPPED = 1  # the verdict: a handler did not acknowledge a message, its key stays parked
+OK = "ok"  # of a message that a dry run acknowledged
+_IS_INT = f"{__name__}.int"
+F = TypeVar("F", bound=Callable[..., Any])
+Key = str | int
+Act = Callable[["ParkedMessages", Key, "OnProgress"], "tuple[Outcome, ...]"]
+
+
+def topic_option(command: F) -> F:
+    """Add --topic as the argument `topic`."""
+    return click.option("--topic", "-t", help="Only of this source topic.")(command)
+
+
+def key_argument(command: F) -> F:
+    """Add KEY, and --int for a key that is a number, as the argument `key`."""
+    return _with_key(command, required=True)
+
+
+def keys_options(command: F) -> F:
+    """Add KEY, --int and --all as the arguments `key` and `every`."""
+    every = click.option("--all", "every", is_flag=True, help="All parked keys, one by one.")
+    return _with_key(every(command), required=False)
+
+
+def _with_key(command: F, *, required: bool) -> F:
+    number = click.option(
+        "--int",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, given: ctx.meta.update({_IS_INT: given}),
+        help="KEY is a number, not its text.",
+    )
+    return click.argument("key", required=required, callback=_read_key)(number(command))
+
+
+def _read_key(ctx: click.Context, param: click.Parameter, text: str | None) -> Key | None:
+    if text is None or not ctx.meta.get(_IS_INT):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise click.BadParameter("with --int it must be a whole number", ctx, param) from error
+
+
+@click.command()
+@click.argument("group")
+@keys_options
+@click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for a word of the queue's owner.",
+)
+@topic_option
+@output_option
+@common_options
+@click.pass_context
+def release(
+    ctx: click.Context, /, *, dry_run: bool, timeout: float, output: str, **chosen: Any
+) -> int:
+    """Have the parked messages of KEY in GROUP run in order; then the key goes on live.
+
+    The member that owns the key's queue runs them, while later messages of the key go on being
+    parked behind. At the first message that fails again it stops: the key stays parked from there
+    on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
+
+    Exit codes: 0 released (or: all would be); 1 stopped at a failure; 3 not done.
+    """
+
+    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+        run = parked.try_ if dry_run else parked.release
+        return run(key, patience=timeout, on_progress=told)
+
+    return _carry_out(ctx, act, output, **chosen)
+
+
+@click.command()
+@click.argument("group")
+@key_argument
+@click.option("--yes", "-y", is_flag=True, help="Really.")
+@topic_option
+@output_option
+@common_options
+@click.pass_context
+def drop(ctx: click.Context, /, *, yes: bool, output: str, **chosen: Any) -> int:
+    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live.
+
+    Exit codes: 0 dropped; 3 not done.
+    """
+    if not yes:
+        raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
+    return _carry_out(ctx, lambda parked, key, told: parked.drop(key, on_progress=told), output,
+                      every=False, **chosen)  # fmt: skip
+
+
+@click.command()
+@click.argument("group")
+@keys_options
+@click.option("--handler", required=True, metavar="PKG.MODULE:NAME", help="Called with each.")
+@topic_option
+@output_option
+@common_options
+@click.pass_context
+def replay(ctx: click.Context, /, *, handler: str, output: str, **chosen: Any) -> int:
+    """Run the parked messages of KEY in GROUP here, by a function; all members must be stopped.
+
+    The function is called as a consumer's handler is, with one message, and must return Ack().
+    Anything else stops it: the key stays parked from that message on.
+
+    Exit codes: 0 replayed; 1 stopped at a failure; 3 not done.
+    """
+    function = _load(ctx, handler)
+    return _carry_out(
+        ctx, lambda parked, key, told: parked.replay(key, function, told), output, **chosen
+    )
+
+
+def _load(ctx: click.Context, name: str) -> Callable[..., Any]:
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise click.UsageError("--handler wants PKG.MODULE:NAME, as in shipping.main:handle", ctx)
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
+    try:
+        found = attrgetter(attribute)(import_module(module))
+    except Exception as error:  # the user's code runs
+        raise ConfigError(f"--handler {name} cannot be imported: {error!r}") from error
+    if not callable(found):
+        raise ConfigError(f"--handler {name} is not a function but {type(found).__name__}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _carry_out(
+    ctx: click.Context,
+    act: Act,
+    output: str,
+    *,
+    group: str,
+    key: Key | None,
+    every: bool,
+    topic: str | None,
+) -> int:
+    """Do one thing with one key or all, tell what became of it, and give the exit code."""
+    settings = settings_of(ctx)
+    if (key is None) != every:
+        raise click.UsageError("give KEY, or --all", ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
+
+    done: list[Outcome] = []
+    with settings.client() as client:
+        parked = ParkedMessages(client, group, topic)
+        targets = parked.keys() if key is None else ((topic, key),)
+        progress = Progress("messages settled")
+        try:
+            for of_topic, each in targets:
+                done += act(ParkedMessages(client, group, of_topic), each, progress.reached)
+        finally:
+            if done or not targets:
+                _print_outcomes(group, done, output)
+    return _exit_code(done)
+
+
+def _print_outcomes(group: str, outcomes: Sequence[Outcome], output: str) -> None:
+    fields = [_fields(outcome) for outcome in outcomes]
+    if output == "json":
+        print_json({"schema": SCHEMA, "group": group, "keys": fields})
+        return
+    columns = ("topic", "broker", "queue", "key", "settled", "failed_at", "reason")
+    rows = [tuple(found[column] for column in columns) for found in fields]
+    print_table(Table([column.replace("_", " ") for column in columns], rows))
+    tried = [(o.key, offset, text) for o in outcomes for offset, text in o.outcomes]
+    if tried:
+        print_table(Table(("key", "offset", "outcome"), tried))
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "topic": outcome.queue.topic,
+        "broker": outcome.queue.broker_name,
+        "queue": outcome.queue.queue_id,
+        "key": outcome.key,
+        "settled": outcome.settled,
+        "failed_at": outcome.failed_at,
+        "reason": outcome.reason,
+        "outcomes": [{"offset": offset, "outcome": text} for offset, text in outcome.outcomes],
+    }
+
+
+def _exit_code(outcomes: Sequence[Outcome]) -> int:
+    if any(outcome.refused for outcome in outcomes):
+        return NOT_MEASURED
+    failed = any(outcome.failed_at is not None for outcome in outcomes)
+    cured = all(text == OK for outcome in outcomes for _, text in outcome.outcomes)
+    return STOPPED if failed or not cured else 0

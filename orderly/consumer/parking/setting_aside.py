@@ -1,0 +1,242 @@
+"""Sets messages of a key aside: into the park topic, on record, and only then are they done.
+
+A message that is parked twice, because a step in between failed, is one: readers know it by its
+source offset. So whatever fails, the same messages come again and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.parking.reading import ParkQueue
+from orderly.consumer.session import Held, Session, now
+from orderly.consumer.telling.places import place
+from orderly.errors import OrderlyError
+from orderly.log import type_text
+from orderly.model import ReceivedMessage
+from orderly.ordering.backoff import doubled
+from orderly.ordering.context import Failure
+from orderly.ordering.lane import Batch
+from orderly.ordering.parking.keys import Key, ParkedKey, key_of
+from orderly.ordering.parking.limits import limit_reached
+from orderly.ordering.parking.ratio import KeyRatio
+from orderly.protocol.park_record import ParkDetails, park_message
+
+BEHIND = Failure("an earlier message of its key is parked")
+_NO_KEYS = (
+    "only with order='key', in clustering, and not in the group's retry topic a key can be parked:"
+    " the message blocks its queue"
+)
+_BAD_KEY = (
+    "a key that is {} cannot be parked, only a str of up to 1024 bytes or an int of 64 bits: the"
+    " message blocks its key"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why nothing is parked, and how long the lane waits (seconds)."""
+
+    why: str
+    seconds: float
+
+
+class SettingAside:
+    """Thread-safe; `park` blocks.
+
+    Args:
+        session: the consumer's shared state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._saver = OffsetSaver(session)
+        self._ratio = KeyRatio(session.config.parking.ratio)
+        self._lock = threading.Lock()  # of `_ratio`
+
+    def saw(self, key: Hashable) -> None:
+        """Note that a message of `key` was taken."""
+        with self._lock:
+            self._ratio.saw(key, now())
+
+    def park(
+        self,
+        held: Held,
+        batch: Batch,
+        failures: Mapping[int, Failure],
+        finished: Collection[int] = (),
+    ) -> float | None:
+        """Park all that a batch's lane has in hand; call it in the lane's turn only.
+
+        Args:
+            held: the queue.
+            batch: in work.
+            failures: by queue offset, what is known of messages that failed.
+            finished: queue offsets that are done already.
+
+        Returns:
+            None: all of it is parked, and on record, so that it may count as done. Else nothing
+            may, and the lane is to wait so many seconds.
+        """
+        with held.lock:
+            taken = batch.lane.messages.taken
+        messages = [m for m in taken if m.queue_offset not in finished]
+        if not messages:
+            return None
+        at = place(self._session.group, held, messages[0], batch.key)
+        key = self._key(held, batch.key)
+        refusal = self._refusal(held, batch.key, key, messages)
+        if refusal is not None:
+            held.log.error("park.refused", **at, why=refusal.why, seconds=refusal.seconds)
+            return refusal.seconds
+        assert key is not None, "without a key it is refused"
+        try:
+            self._park(held, key, messages, failures)
+        except OrderlyError as error:
+            return self._failed(held, at, error)
+        finally:
+            with held.lock:
+                held.being_parked.pop(batch.key, None)
+        held.failed_parkings = 0
+        return None
+
+    def _failed(self, held: Held, at: Mapping[str, object], error: OrderlyError) -> float:
+        """Note that nothing was parked; returns how long to wait."""
+        held.failed_parkings += 1
+        config = self._session.config
+        seconds = doubled(held.failed_parkings, config.suspend, config.max_suspend)
+        held.log.error("park.failed", **at, error=str(error), seconds=seconds)
+        return seconds
+
+    # --- whether -------------------------------------------------------------------------------
+
+    def _key(self, held: Held, lane_key: Hashable) -> Key | None:
+        """The key as it is parked: 1, 1.0 and True are one key to a lane."""
+        with held.lock:
+            parked = held.owned.parking.get(lane_key)
+        return key_of(lane_key) if parked is None else parked.key
+
+    def _refusal(
+        self,
+        held: Held,
+        lane_key: Hashable,
+        key: Key | None,
+        messages: Sequence[ReceivedMessage],
+    ) -> _Refusal | None:
+        config = self._session.config
+        if held.memory is None:
+            return _Refusal(_NO_KEYS, config.longest_suspend)
+        if key is None:
+            return _Refusal(_BAD_KEY.format(type_text(lane_key)), config.longest_suspend)
+        reached = self._limit(held, lane_key, messages)
+        return None if reached is None else _Refusal(reached, config.max_suspend)
+
+    def _limit(
+        self, held: Held, lane_key: Hashable, messages: Sequence[ReceivedMessage]
+    ) -> str | None:
+        """Why it would be too much; else its room is taken, until it is parked or has failed."""
+        size = sum(message.stored_size for message in messages)
+        with held.lock:
+            parked = held.owned.parking.parked(lane_key)
+            reached = self._reached(held, lane_key, len(messages), size)
+            if reached is None and not parked:
+                reached = self._out_of_ratio(lane_key)
+            if reached is None:
+                held.being_parked[lane_key] = (len(messages), size)
+        return reached
+
+    def _reached(self, held: Held, lane_key: Hashable, messages: int, size: int) -> str | None:
+        outlook = self._session.outlook.get(held.queue.topic)
+        share = self._session.config.parking.share(len(outlook.queues) if outlook else 1)
+        parking, others = held.owned.parking, held.being_parked
+        coming = sum(not parking.parked(key) for key in others)
+        if coming and not parking.parked(lane_key) and len(parking) + coming >= share.keys:
+            return f"{coming} more keys are just being parked; the queue's share is {share.keys}"
+        messages += sum(count for count, _ in others.values())
+        size += sum(of_key for _, of_key in others.values())
+        return limit_reached(share, parking, lane_key, messages, size)
+
+    def _out_of_ratio(self, lane_key: Hashable) -> str | None:
+        """Checked and noted at once, for bad keys come together."""
+        with self._lock:
+            reached = self._ratio.refuses(lane_key, now())
+            if reached is None:
+                self._ratio.parks(lane_key, now())
+        return reached
+
+    # --- parking -------------------------------------------------------------------------------
+
+    def _park(
+        self,
+        held: Held,
+        key: Key,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        """Append them in order, then see that the key is on record; a failure parks nothing."""
+        assert held.memory is not None, "without a record nothing is parked"
+        lowest, queue = messages[0].queue_offset, ParkQueue(self._session, held)
+        with held.lock:
+            before = held.owned.parking.get(key)
+        changes = before is None or lowest < before.next  # lower: the offset was set back
+        try:
+            for message in messages:
+                failure = failures.get(message.queue_offset, BEHIND)
+                self._append(held, queue, key, message, failure)
+            if changes or not held.memory.recorded(key):
+                self._saver.record(held)
+        except OrderlyError:
+            if changes:
+                _undo(held, key, before)
+            raise
+        if before is None:
+            self._tell(held, key, messages, failures)
+
+    def _append(
+        self, held: Held, queue: ParkQueue, key: Key, message: ReceivedMessage, failure: Failure
+    ) -> None:
+        details = ParkDetails(
+            key=key,
+            attempts=failure.attempts,
+            reason=failure.reason,
+            fingerprint=failure.fingerprint,
+            first_error=failure.first_error,
+            last_error=failure.last_error,
+            parked_at=time.time(),
+            token=held.memory.token if held.memory else 0,
+        )
+        position = queue.append(park_message(message, details))
+        with held.lock:
+            held.owned.parking.note(key, message.queue_offset, position, message.stored_size)
+
+    def _tell(
+        self,
+        held: Held,
+        key: Key,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        failed = next((m for m in messages if m.queue_offset in failures), messages[0])
+        failure = failures.get(failed.queue_offset, BEHIND)
+        held.log.error(
+            "key.parked",
+            **place(self._session.group, held, failed, key),
+            reason=failure.reason,
+            attempts=failure.attempts,
+            fingerprint=failure.fingerprint,
+            messages=len(messages),
+        )
+
+
+def _undo(held: Held, key: Key, before: ParkedKey | None) -> None:
+    """Let the table say of a key what it said before."""
+    with held.lock:
+        parking = held.owned.parking
+        if before is not None:
+            parking.restore(before)
+        elif parking.parked(key):
+            parking.release(key)

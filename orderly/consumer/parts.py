@@ -1,0 +1,90 @@
+"""What a consumer is made of before it starts: checked arguments, and its shared state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from orderly.client import Client
+from orderly.config import ConsumerConfig
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.owning.local_offsets import LocalOffsets
+from orderly.consumer.owning.perform import broadcasting_performer, performer
+from orderly.consumer.owning.state_topics import StateTopics
+from orderly.consumer.session import Session, sharding_key
+from orderly.errors import ConfigError
+from orderly.model import ReceivedMessage
+from orderly.protocol.heartbeat import BY_SQL, Subscription
+
+
+def check_key(config: ConsumerConfig, key: Callable[[ReceivedMessage], Hashable]) -> None:
+    """Refuse a key function that would decide nothing.
+
+    Raises:
+        ConfigError: order by queue.
+    """
+    if key is not sharding_key and not config.by_key:
+        raise ConfigError(
+            "key= decides nothing with order='queue': pass"
+            " config=ConsumerConfig(order='key'), or leave key out"
+        )
+
+
+def check_parking(config: ConsumerConfig, handler: object) -> None:
+    """Refuse a handler that parks keys where there are none to park.
+
+    Args:
+        config: the consumer's.
+        handler: says with an attribute `parks` that it does.
+
+    Raises:
+        ConfigError: order by queue, or broadcasting.
+    """
+    if getattr(handler, "parks", False) is True and (not config.by_key or config.broadcasting):
+        raise ConfigError(
+            "this handler parks keys, which needs ConsumerConfig(order='key') and"
+            " model='clustering': set these, or another on_poison= at the listener"
+        )
+
+
+def new_session(
+    group: str,
+    client: Client,
+    config: ConsumerConfig,
+    hooks: ConsumerHooks,
+    key: Callable[[ReceivedMessage], Hashable],
+) -> tuple[Session, LocalOffsets | None]:
+    """The shared state, and a broadcasting member's own offsets."""
+    if not config.broadcasting:
+        perform = performer(group, client.brokers)
+        return Session(group, client, config, perform, hooks, key=key), None
+    offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
+    perform = broadcasting_performer(offsets, client.brokers)
+    together = offsets.put_all
+    session = Session(group, client, config, perform, hooks, key=key, store_together=together)
+    return session, offsets
+
+
+def new_state_topics(session: Session) -> StateTopics | None:
+    """Where what is finished ahead is remembered; a broadcasting member remembers nothing."""
+    config = session.config
+    if not config.by_key or config.broadcasting:
+        return None
+    return StateTopics(session.client, session.group, config.create_state_topics, session.log)
+
+
+def subscription_of(topic: str, tags: str, sql: str | None) -> Subscription:
+    """Return what is to be consumed of a topic.
+
+    Raises:
+        ConfigError: tags and a condition, or one of them is none.
+    """
+    if sql is not None:
+        if tags != "*":
+            raise ConfigError("pass tags or sql, not both")
+        if not isinstance(sql, str) or not sql.strip():
+            raise ConfigError(f"sql must be a condition such as 'amount > 100', not {sql!r}")
+        return Subscription(topic, sql, expression_type=BY_SQL)
+    if not isinstance(tags, str):
+        raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
+    return Subscription.from_expression(topic, tags, 0)

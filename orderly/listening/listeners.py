@@ -1,0 +1,257 @@
+"""The listener: a consumer's handler made of a function for one message."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any, Protocol, Self, Unpack, cast, overload
+
+from orderly.config.functions import check_callable, is_async
+from orderly.errors import ConfigError
+from orderly.listening.alone import Given, alone
+from orderly.listening.decision import Decision
+from orderly.listening.delivery import Delivery
+from orderly.listening.judge import Judge
+from orderly.listening.outcomes import Outcome
+from orderly.listening.settings import Rules, Settings
+from orderly.listening.trial import AsyncFunction, Function, Trial, Tried
+from orderly.listening.work import Elsewhere, Work
+from orderly.model import ReceivedMessage
+from orderly.ordering.context import ConsumeContext
+from orderly.ordering.outcomes import Answer
+from orderly.ordering.results import ConsumeResult
+
+# As the consumer's: it also counts the time a machine was suspended.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+Clock = Callable[[], float]
+
+
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+class _Common:
+    """What plain and async listeners share."""
+
+    def __init__(self, function: Function | AsyncFunction, **settings: Unpack[Settings]) -> None:
+        check_callable("the listener's function", function)
+        self.rules = Rules(**settings)
+        self._trial = Trial(function, self.rules.decode, self.rules.classes)
+        self._judge = Judge(self.rules)
+        update_wrapper(cast("Any", self), function, updated=())
+
+    @property
+    def parks(self) -> bool:
+        """Whether a poisoned message's key is parked: that needs order="key"."""
+        return self.rules.on_poison == "park_key"
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the function is fit for a dry run."""
+        return self.rules.dry_run
+
+    def call_failed(
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext, error: BaseException
+    ) -> Answer:
+        """Say that a call was ended from outside: its first message that is not done failed.
+
+        For a consumer that ends a call which hangs. Returns the call's answer.
+        """
+        for message in messages:
+            if message.queue_offset not in context.finished:
+                delivery = Delivery(message, context)
+                decision = self._judge.decide(delivery, self._trial.raised(error), _now())
+                return _told(decision, delivery, messages) or ConsumeResult.SUSPEND
+        return ConsumeResult.SUCCESS
+
+
+class Listener(_Common):
+    """Makes a consumer's handler of a plain function; `orderly.listener(...)` is its decorator.
+
+        def ship(message, attempt):
+            ...
+            return Ack()
+
+        OrderlyConsumer("shipping", Listener(ship, on_poison="park_key"), config=...)
+
+    A failing message is retried soon (`retry`), then after growing waits, and only its own queue,
+    or key, waits meanwhile. The verdict tells a bad message from an outage by what other keys do:
+    in an outage everything waits and nothing is given up; with a bad message `on_poison` is done.
+    Nothing behind a failing message of its queue, or key, runs before.
+
+    Thread-safe; the function must be too, for queues, or keys, run side by side. What is remembered
+    is bounded, lost with the process, and kept for each group apart. Leave the consumer's
+    `max_reconsume_times` at None: it would make a dead letter of a message whatever `on_poison`
+    says.
+
+    Args:
+        function: called with (message, attempt), or with `decode` (value, attempt); answers with an
+            Outcome. An Exception, None or anything else is a failure.
+        settings: those of `Rules`.
+
+    Raises:
+        ConfigError: a setting outside its range or that contradicts another, an async function.
+    """
+
+    def __init__(self, function: Function, **settings: Unpack[Settings]) -> None:
+        if is_async(function):
+            raise ConfigError("the function is async: use AsyncListener, or @orderly.listener(...)")
+        super().__init__(function, **settings)
+        self._run: Callable[[Delivery], Tried] = self._trial.run
+
+    def __call__(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Answer:
+        """Handle a batch in order, up to the first message that is not done."""
+        for message in messages:
+            delivery = Delivery(message, context)
+            answer = _told(self._handle(delivery, _now), delivery, messages)
+            if answer is not None:
+                return answer
+        return ConsumeResult.SUCCESS
+
+    def run(
+        self,
+        message: Given,
+        *,
+        attempt: int = 1,
+        now: float | None = None,
+        context: ConsumeContext | None = None,
+    ) -> Outcome:
+        """Run the function alone, in a test: returns what would become of the message.
+
+        Ack, Skip: it is done. Suspend(seconds): it comes again after so long. Block, DeadLetter,
+        Park: as they say. What failed is remembered, as for a consumer.
+
+        Args:
+            message: as received, or as a producer sends it.
+            attempt: which try of it this is; 1: the message says it.
+            now: seconds of any clock that never goes back; None: the system's.
+            context: of a consumer's call; None: one whose key is the sharding key.
+        """
+        delivery = alone(message, attempt, context)
+        return self._handle(delivery, _now if now is None else lambda: now).outcome
+
+    def _handle(self, delivery: Delivery, clock: Clock) -> Decision:
+        judge = self._judge
+        held = judge.hold(delivery, clock())
+        if held is None and judge.renews(delivery):
+            held = judge.renew(delivery)
+        if held is not None:
+            return held
+        return judge.decide(delivery, self._run(delivery), clock())
+
+    @property
+    def work(self) -> Work:
+        """What a worker process runs of it."""
+        return Work(self._trial)
+
+    def through(self, call: Callable[[Sequence[ReceivedMessage], ConsumeContext], Answer]) -> Self:
+        """Return this listener, with its memory, but with its function run elsewhere.
+
+        Args:
+            call: calls `work` in another process.
+        """
+        listener = copy.copy(self)
+        listener._run = Elsewhere(self._trial, call).run  # noqa: SLF001 - it is one of ours
+        return listener
+
+
+class AsyncListener(_Common):
+    """The same for an `async def`: see `Listener`. It runs as coroutines of the consumer's loop.
+
+    Args:
+        function: awaited.
+        settings: those of `Rules`.
+
+    Raises:
+        ConfigError: a setting outside its range or that contradicts another, a plain function.
+    """
+
+    def __init__(self, function: AsyncFunction, **settings: Unpack[Settings]) -> None:
+        if not is_async(function):
+            raise ConfigError("the function is not async: use Listener, or @orderly.listener(...)")
+        super().__init__(function, **settings)
+
+    async def __call__(
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext
+    ) -> Answer:
+        """Handle a batch in order, up to the first message that is not done."""
+        for message in messages:
+            delivery = Delivery(message, context)
+            answer = _told(await self._handle(delivery, _now), delivery, messages)
+            if answer is not None:
+                return answer
+        return ConsumeResult.SUCCESS
+
+    async def run(
+        self,
+        message: Given,
+        *,
+        attempt: int = 1,
+        now: float | None = None,
+        context: ConsumeContext | None = None,
+    ) -> Outcome:
+        """Run the function alone, in a test: see `Listener.run`."""
+        delivery = alone(message, attempt, context)
+        return (await self._handle(delivery, _now if now is None else lambda: now)).outcome
+
+    async def _handle(self, delivery: Delivery, clock: Clock) -> Decision:
+        judge = self._judge
+        held = judge.hold(delivery, clock())
+        if held is None and judge.renews(delivery):
+            held = await asyncio.to_thread(judge.renew, delivery)
+        if held is not None:
+            return held
+        return judge.decide(delivery, await self._trial.run_async(delivery), clock())
+
+
+def _told(
+    decision: Decision, delivery: Delivery, messages: Sequence[ReceivedMessage]
+) -> Answer | None:
+    """Apply a decision; an answer ends the batch, and what is behind was not tried."""
+    answer = decision.apply(delivery)
+    if answer is not None:
+        for later in messages:
+            if later.queue_offset > delivery.message.queue_offset:
+                delivery.context.not_tried(later)
+    return answer
+
+
+class Decorator(Protocol):
+    """What `listener(...)` returns."""
+
+    @overload
+    def __call__(self, function: Function, /) -> Listener: ...
+
+    @overload
+    def __call__(self, function: AsyncFunction, /) -> AsyncListener: ...
+
+
+def listener(**settings: Unpack[Settings]) -> Decorator:
+    """Make a consumer's handler of a function for one message, plain or async.
+
+        @orderly.listener(on_poison="park_key", fatal=(ValueError,))
+        def ship(message, attempt):
+            ...
+            return Ack()
+
+        OrderlyConsumer("shipping", ship, config=ConsumerConfig(order="key"))
+
+    Args:
+        settings: those of `Rules`; see `Listener`.
+
+    Raises:
+        ConfigError: a setting outside its range, or two that contradict each other.
+    """
+    Rules(**settings)  # wrong settings are told where they stand
+    return cast("Decorator", partial(_listener, **settings))
+
+
+def _listener(
+    function: Function | AsyncFunction, **settings: Unpack[Settings]
+) -> Listener | AsyncListener:
+    if is_async(function):
+        return AsyncListener(cast("AsyncFunction", function), **settings)
+    return Listener(cast("Function", function), **settings)

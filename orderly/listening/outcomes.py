@@ -1,0 +1,42 @@
+"""What a listener's function may answer besides the outcomes of all handlers.
+
+Only `Ack()` says that the message was handled. None, any other value and a raise are failures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The message blocks its queue, or its key: tried for ever, an error event each time.
+
+    Args:
+        reason: for the log.
+    """
+
+    reason: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Give the message up: acknowledged without having been handled, with an error event.
+
+    Args:
+        reason: for the log.
+    """
+
+    reason: str
+
+
+Outcome = Ack | Fail | Suspend | DeadLetter | Park | Block | Skip
+"""What a listener's function may answer."""
+
+FINAL = Ack | Suspend | DeadLetter | Park | Block | Skip
+"""Every outcome that is no failure."""

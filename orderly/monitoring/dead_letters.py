@@ -1,0 +1,174 @@
+"""A group's dead letters: read from every broker, and sent again to where they came from.
+
+They lie in `%DLQ%<group>`, one queue on each broker, whoever wrote them (this library, Java, a
+broker for a gRPC client). Nothing is ever deleted there: only the broker does, by age.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
+
+from orderly.client import Client
+from orderly.client.pulling import PullQuery
+from orderly.config import ProducerConfig, check_group
+from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
+from orderly.model import Message, MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
+from orderly.namespace import DEAD_PREFIX
+from orderly.producer import OrderlyProducer
+from orderly.protocol import properties as names
+from orderly.protocol.heartbeat import Subscription
+from orderly.selectors.layout import layout_of
+
+_PULL = 32  # messages; a broker gives no more at once
+_BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One message of `%DLQ%<group>`.
+
+    Attributes:
+        message: as stored there: its queue and offset are the dead letter's own.
+    """
+
+    message: ReceivedMessage
+
+    @property
+    def topic(self) -> str | None:
+        """The topic it was sent to; None: it does not say."""
+        found = self.message.properties
+        return found.get(names.RETRY_TOPIC) or found.get(_BY_BROKER)
+
+    @property
+    def message_id(self) -> str:
+        """The sender's id of the message; without one that of the first stored copy."""
+        found = self.message.properties
+        origin = found.get(names.ORIGIN_MESSAGE_ID) or self.message.offset_message_id
+        return found.get(names.UNIQ_KEY) or origin
+
+    def again(self, topic: str) -> Message:
+        """The message to send to `topic`: body, key, tag, index keys and the user's properties."""
+        found = self.message
+        own = {k: v for k, v in found.properties.items() if k not in names.RESERVED}
+        return Message(topic, found.body, found.sharding_key, found.tags, found.keys, own)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one dead letter that was to be sent again; one of the two is None."""
+
+    letter: DeadLetter
+    result: SendResult | None
+    error: OrderlyError | None
+
+
+class DeadLetters:
+    """The dead letters of one group. Thread-safe; every method blocks.
+
+    Args:
+        client: of the cluster.
+        group: the consumer group, as the broker names it.
+    """
+
+    def __init__(self, client: Client, group: str) -> None:
+        self.topic = DEAD_PREFIX + check_group(group)
+        self._client = client
+        self._group = group
+
+    def list(self) -> tuple[DeadLetter, ...]:
+        """All that is stored now: each broker's in the order of its queue, merged by store time.
+
+        Raises:
+            NoPermission: the topic may not be read on a broker; the text says what to do.
+            OrderlyError: a broker does not answer: a part is never passed off as the whole.
+        """
+        try:
+            route = self._client.routes.refresh(self.topic)
+        except TopicNotFound:  # made with the first dead letter
+            return ()
+        _require_readable(route)
+        stored = map(self._stored, route.read_queues())
+        merged = heapq.merge(*stored, key=attrgetter("store_time"))
+        return tuple(map(DeadLetter, merged))
+
+    def _stored(self, queue: MessageQueue) -> Iterator[ReceivedMessage]:
+        brokers = self._client.brokers
+        at, end = brokers.min_offset(queue), brokers.max_offset(queue)
+        everything = Subscription(queue.topic)
+        while at < end:
+            query = PullQuery(self._group, queue, at, _PULL, everything, suspend=0)
+            reply = brokers.pull_now(query)
+            yield from reply.messages
+            if reply.next_offset <= at:
+                text = f"{queue} cannot be read beyond offset {at}; look at its broker"
+                raise OrderlyError(text)
+            at = reply.next_offset
+
+    def replay(self, letters: Iterable[DeadLetter], to: str | None = None) -> Iterator[Replayed]:
+        """Send dead letters again: to the end of their source topic, by their sharding key.
+
+        In the order given, topic by topic; what is not asked of the iterator may not be sent. The
+        order of a key has a gap all the same: what was sent after the dead letter has long been
+        consumed. Each is a new message with a new id: sending one twice stores it twice. After a
+        failure the later ones of its key are not sent, the others are.
+
+        Args:
+            letters: of `list`.
+            to: another topic to send all to.
+
+        Raises:
+            ConfigError: one does not say where it came from; nothing was sent.
+            OrderlyError: nothing was sent to a topic, or to those after it: it is not there, say.
+        """
+        targets = [(to or _source(letter), letter) for letter in letters]
+        targets.sort(key=itemgetter(0))  # stable
+        return chain.from_iterable(
+            self._send(topic, [letter for _, letter in found])
+            for topic, found in groupby(targets, key=itemgetter(0))
+        )
+
+    def _send(self, topic: str, letters: Iterable[DeadLetter]) -> Iterator[Replayed]:
+        layout = str(layout_of(self._client.routes.get(topic)))  # a change meanwhile is refused
+        config = ProducerConfig(layout=layout)
+        with OrderlyProducer(client=self._client, config=config) as producer:
+            waiting = [(letter, _submit(producer, letter.again(topic))) for letter in letters]
+            for letter, future in waiting:
+                try:
+                    yield Replayed(letter, future.result(), None)
+                except OrderlyError as error:
+                    yield Replayed(letter, None, error)
+
+
+def _submit(producer: OrderlyProducer, message: Message) -> Future[SendResult]:
+    """A message that is refused at once is one failure among the others."""
+    try:
+        return producer.submit(message)
+    except OrderlyError as error:
+        refused: Future[SendResult] = Future()
+        refused.set_exception(error)
+        return refused
+
+
+def _source(letter: DeadLetter) -> str:
+    if letter.topic is None:
+        raise ConfigError(
+            f"dead letter {letter.message_id} at {letter.message.queue} offset"
+            f" {letter.message.queue_offset} does not say where it came from: name a topic to send"
+            " it to, or leave it out"
+        )
+    return letter.topic
+
+
+def _require_readable(route: TopicRoute) -> None:
+    for data in route.queues:
+        if Permission.READ not in data.permission:
+            raise NoPermission(
+                f"topic {route.topic} may not be read on broker {data.broker_name}, as some"
+                " releases make it: set its permission to 6 there (mqadmin updateTopicPerm -b"
+                f" HOST:PORT -t '{route.topic}' -p 6)"
+            )

@@ -1,0 +1,66 @@
+"""Parked messages as lines of JSON in a file: kept beyond the broker's removal by age."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from orderly.protocol.park_record import Parked
+
+
+def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
+    """Write messages to a file that appears, or is replaced, when it is whole; returns how many.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            count = _write(file, group, messages)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    return count
+
+
+def _write(file: IO[str], group: str, messages: Iterable[Parked]) -> int:
+    count = 0
+    for message in messages:
+        file.write(json.dumps(exported(group, message)) + "\n")
+        count += 1
+    file.flush()
+    os.fsync(file.fileno())
+    return count
+
+
+def exported(group: str, message: Parked) -> dict[str, Any]:
+    """Everything that is known of a parked message; times are seconds since the epoch."""
+    source, details = message.original, message.details
+    return {
+        "group": group,
+        "topic": source.queue.topic,
+        "broker": source.queue.broker_name,
+        "queue": source.queue.queue_id,
+        "offset": source.queue_offset,
+        "key": message.key,
+        "message_id": source.message_id,
+        "born_time": source.born_time,
+        "store_time": source.store_time,
+        "attempts": details.attempts,
+        "reason": details.reason,
+        "fingerprint": details.fingerprint,
+        "first_error": details.first_error,
+        "last_error": details.last_error,
+        "parked_at": details.parked_at,
+        "properties": dict(source.properties),
+        "body_base64": b64encode(source.body).decode("ascii"),
+    }

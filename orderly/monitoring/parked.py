@@ -1,0 +1,293 @@
+"""A group's parked keys, for operators and programs: look, release, drop, export, keep alive.
+
+Reading needs no running member; what changes something is a command to the queue's owner
+(`park_commands`). What could not be read is unknown, never "nothing is parked".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from orderly.client import Client
+from orderly.config import check_group, check_topic
+from orderly.errors import OrderlyError, RouteError
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.monitoring.park_commands import OnProgress, Outcome, run_command
+from orderly.monitoring.park_export import write_lines
+from orderly.monitoring.park_queue import KeyFound, ParkedQueue
+from orderly.monitoring.park_queues import ParkedQueues, Unknown
+from orderly.monitoring.park_replay import Handler, replay_here
+from orderly.ordering.parking.keys import Key, ParkedKey
+from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
+
+PATIENCE = 60.0  # seconds without a word of a queue's owner
+_HOUR = 3600.0
+
+
+def _unheard(_: int) -> None:
+    """What is told to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReport:
+    """One parked key.
+
+    Attributes:
+        queue: the source queue.
+        key: the key.
+        messages, size: how many are parked, and their bytes; 0 also if the broker has deleted them.
+        recorded: how many the owner counted; more than `messages`: some are gone.
+        first: the first message that waits, with what is known of its failure; None: gone.
+        last_offset: source offset of the last one; None: gone.
+        expires: seconds since the epoch: before that the broker deletes none of them by age; None:
+            not known.
+    """
+
+    queue: MessageQueue
+    key: Key
+    messages: int
+    size: int
+    recorded: int
+    first: Parked | None
+    last_offset: int | None
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is parked.
+
+    Attributes:
+        keys: by topic, queue and key.
+        read: the source queues looked at: those on brokers that the name server lists.
+        unknown: queues that could not be read.
+    """
+
+    keys: tuple[KeyReport, ...]
+    read: tuple[MessageQueue, ...]
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What `keepalive` did.
+
+    Attributes:
+        appended: messages that were appended again.
+        unknown: queues in which something failed: what is old there may still be old.
+    """
+
+    appended: int
+    unknown: Unknown
+
+
+class ParkedMessages:
+    """The parked keys of one group. Not thread-safe; every method blocks.
+
+    Every method raises OrderlyError if no name server answers, or lists a park topic of the group.
+
+    Args:
+        client: of the cluster.
+        group: the consumer group, as the broker names it.
+        topic: only keys of this source topic; None: of all.
+
+    Raises:
+        ConfigError: a name no broker takes.
+    """
+
+    def __init__(self, client: Client, group: str, topic: str | None = None) -> None:
+        self._client = client
+        self._group = check_group(group)
+        self._queues = ParkedQueues(client, group, None if topic is None else check_topic(topic))
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def list(self) -> Listing:
+        """All parked keys, and the queues that could not be read."""
+        found, unknown = self._queues.each(lambda queue: (queue.queue, self._reports(queue)))
+        keys = chain.from_iterable(reports for _, reports in found)
+        return Listing(tuple(keys), tuple(queue for queue, _ in found), unknown)
+
+    def keys(self) -> tuple[tuple[str, Key], ...]:
+        """Source topic and key of all that is parked; reads the records only.
+
+        Raises:
+            OrderlyError: a queue could not be read.
+        """
+        found = ((queue.queue.topic, queue.on_record().parked) for queue in self._queues.all())
+        return tuple(dict.fromkeys((topic, each.key) for topic, parked in found for each in parked))
+
+    def show(self, key: Key) -> Iterator[Parked]:
+        """The parked messages of a key, in the order in which they will be released.
+
+        Raises:
+            ConfigError: it is not parked, or in several topics.
+            OrderlyError: a broker does not answer, or has deleted one of them meanwhile.
+        """
+        for queue, parked in self._queues.holders(key):
+            yield from map(read_parked, _messages(queue, parked))
+
+    def _reports(self, queue: ParkedQueue) -> tuple[KeyReport, ...]:
+        parked = queue.on_record().parked
+        found = queue.find(parked)
+        retention = self._retention(queue) if parked else None
+        return tuple(_report(queue, found[key.key], retention) for key in parked)
+
+    def _retention(self, queue: ParkedQueue) -> float | None:
+        """Seconds for which the queue's broker keeps messages; None: not known."""
+        try:
+            return self._known_retention(queue)
+        except OrderlyError:
+            return None
+
+    def _known_retention(self, queue: ParkedQueue) -> float:
+        name = queue.queue.broker_name
+        broker = self._client.routes.get(queue.park_queue.topic).broker(name)
+        if broker is None:
+            raise RouteError(f"broker {name} is not in the route of {queue.park_queue.topic}")
+        hours = self._client.admin.broker_settings(broker).get("fileReservedTime", "")
+        if not hours.isdecimal():
+            raise OrderlyError(f"broker {name} does not tell how long it keeps messages")
+        return int(hours) * _HOUR
+
+    # --- commands ------------------------------------------------------------------------------
+
+    def release(
+        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+    ) -> tuple[Outcome, ...]:
+        """Have a key's parked messages run by the queue's owner, and the key go on live.
+
+        Args:
+            key: a parked one.
+            patience: seconds without a word of the owner after which the wait ends.
+            on_progress: told how many messages are done so far.
+
+        Returns:
+            One outcome for each queue in which it is parked: one, unless the topic's queues or
+            the key function changed meanwhile.
+
+        Raises:
+            ConfigError: the key is not parked, or in several topics; nothing was sent.
+            OrderlyError: nobody answered, or what is parked is not known; the text says which.
+        """
+        return self._command(Verb.RELEASE, key, patience, on_progress)
+
+    def try_(
+        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+    ) -> tuple[Outcome, ...]:
+        """Have a key's messages run without acknowledging any, to see which would succeed.
+
+        Only by a handler that says it can (a listener made with dry_run=True). Otherwise as
+        `release`.
+        """
+        return self._command(Verb.TRY, key, patience, on_progress)
+
+    def drop(
+        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+    ) -> tuple[Outcome, ...]:
+        """Have a key's parked messages settled without being run, for good; as `release`."""
+        return self._command(Verb.DROP, key, patience, on_progress)
+
+    def _command(
+        self, verb: Verb, key: Key, patience: float, on_progress: OnProgress
+    ) -> tuple[Outcome, ...]:
+        return tuple(
+            run_command(queue, verb, key, patience=patience, on_progress=on_progress)
+            for queue, _ in self._queues.holders(key)
+        )
+
+    def replay(
+        self, key: Key, handler: Handler, on_progress: OnProgress = _unheard
+    ) -> tuple[Outcome, ...]:
+        """Run a key's parked messages by a function in this process; then the key goes on live.
+
+        Only while no member holds the key's queue; see `park_replay`.
+
+        Args:
+            key: a parked one.
+            handler: called with one message and a context; Ack() goes on, anything else stops.
+            on_progress: told how many messages are done so far.
+
+        Raises:
+            ConfigError: the key is not parked, or in several topics.
+            LockLost: a member holds the queue.
+            OrderlyError: what is parked is not known, or a broker does not answer.
+        """
+        return tuple(
+            replay_here(queue, key, handler, on_progress) for queue, _ in self._queues.holders(key)
+        )
+
+    # --- copies --------------------------------------------------------------------------------
+
+    def export(self, path: Path) -> int:
+        """Write all parked messages to a file, one JSON object a line; returns how many.
+
+        The file appears, or is replaced, when it is whole.
+
+        Raises:
+            OrderlyError: a queue could not be read: a part is never passed off as the whole.
+            OSError: the file cannot be written.
+        """
+        return write_lines(path, self._group, self._all())
+
+    def _all(self) -> Iterator[Parked]:
+        for queue in self._queues.all():
+            for parked in queue.on_record().parked:
+                yield from map(read_parked, _messages(queue, parked))
+
+    def keepalive(
+        self, older_than: float | None = None, on_progress: OnProgress = _unheard
+    ) -> Renewal:
+        """Append again what is old, so that the broker's removal by age does not reach it.
+
+        Safe beside running members: what was released meanwhile is not parked on record, so the
+        new copy does not count. Of two copies one counts.
+
+        Args:
+            older_than: seconds since the copy was stored; None: half of what the broker keeps.
+            on_progress: told how many were appended so far.
+        """
+        appended = 0
+
+        def renew(queue: ParkedQueue) -> None:
+            nonlocal appended
+            for message in self._old(queue, older_than):
+                queue.append(parked_again(message))
+                appended += 1
+                on_progress(appended)
+
+        _, unknown = self._queues.each(renew)
+        return Renewal(appended, unknown)
+
+    def _old(self, queue: ParkedQueue, older_than: float | None) -> Iterator[ReceivedMessage]:
+        parked = queue.on_record().parked
+        if not parked:
+            return
+        age = self._known_retention(queue) / 2 if older_than is None else older_than
+        oldest = time.time() - age
+        for key in queue.find(parked).values():
+            yield from queue.messages(key, stored_before=oldest)
+
+
+def _messages(queue: ParkedQueue, parked: ParkedKey) -> Iterator[ReceivedMessage]:
+    return queue.messages(queue.find([parked])[parked.key])
+
+
+def _report(queue: ParkedQueue, found: KeyFound, retention: float | None) -> KeyReport:
+    places, first = found.places, next(queue.messages(found), None)
+    stored = [found.stored[place.position] for place in places]
+    oldest = min((copy.at for copy in stored), default=None)
+    return KeyReport(
+        queue=queue.queue,
+        key=found.on_record.key,
+        messages=len(places),
+        size=sum(copy.size for copy in stored),
+        recorded=found.on_record.messages,
+        first=None if first is None else read_parked(first),
+        last_offset=places[-1].offset if places else None,
+        expires=None if oldest is None or retention is None else oldest + retention,
+    )

@@ -1,0 +1,1 @@
+"""Messages that end the process of whoever handles them: how they are found, from records alone."""

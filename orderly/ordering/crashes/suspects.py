@@ -1,0 +1,112 @@
+"""The messages of one queue that may have ended its former owners, while one owner holds it.
+
+Suspect is what was stored when the queue was taken in a crash loop and is not finished. Each
+message is cleared when a call of the handler with it has come back, whatever it answered; once no
+lane can go on with anything else, whatever ended the processes is not there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from orderly.ordering.crashes.crashes import MOST_SUSPECTS, NO_CRASHES, Crashes
+
+
+class Suspects:
+    """Not thread-safe: the lock of its queue is around every call that changes something.
+
+    Args:
+        crashes: what the take-over concluded.
+        start: the lowest unfinished offset, then.
+        end: the offset after the newest message, then; it counts in a crash loop only.
+
+    Attributes:
+        looped: the queue was taken in a crash loop.
+        on: suspects are left: one message of the queue is run at a time, each after a record.
+        over: `on` has ended and nobody was told yet.
+        condemned: offsets that no handler shall see, with their deaths.
+        trying: the suspect that is being handled.
+    """
+
+    __slots__ = (
+        "_cleared",
+        "_crashes",
+        "_start",
+        "condemned",
+        "end",
+        "looped",
+        "on",
+        "over",
+        "trying",
+    )
+
+    def __init__(self, crashes: Crashes = NO_CRASHES, start: int = 0, end: int = 0) -> None:
+        self._crashes = crashes
+        self._start = start
+        self._cleared: set[int] = set()
+        self.looped = crashes.looped
+        self.on = crashes.looped and start < end
+        self.over = False
+        self.end = end
+        self.condemned = crashes.condemned
+        self.trying: int | None = None
+
+    @property
+    def careful(self) -> bool:
+        """Whether messages are looked at one by one before they are handled."""
+        return self.on or self.over or bool(self.condemned)
+
+    def suspected(self, offset: int) -> bool:
+        """Whether a record is due before this message is handled."""
+        return self.on and offset < self.end and offset not in self.condemned
+
+    def tries(self, offset: int | None) -> None:
+        """A suspect is about to be handled; None: the handler came back from it."""
+        if offset is None and self.trying is not None:
+            self._cleared.add(self.trying)
+        self.trying = offset
+
+    def stopped(self) -> None:
+        """The suspect was not handled, or it is not known what came of it."""
+        self.trying = None
+
+    def finished(self, offset: int) -> None:
+        """A message is settled, by its handler or by being parked."""
+        self.condemned.pop(offset, None)
+
+    def look(self, low: int, pulled: int, heads: Iterable[int]) -> None:
+        """See whether suspects are left.
+
+        Args:
+            low: the lowest unfinished offset.
+            pulled: the first offset that was not pulled yet.
+            heads: the lowest unfinished offset of each lane; looked through only if need be.
+        """
+        if not self.on:
+            return
+        enough = len(self._cleared) >= MOST_SUSPECTS
+        if enough or low >= self.end or (pulled >= self.end and self._all_clear(low, heads)):
+            self.on, self.over = False, True
+
+    def _all_clear(self, low: int, heads: Iterable[int]) -> bool:
+        return self._clear(low) and all(map(self._clear, heads))
+
+    def _clear(self, offset: int) -> bool:
+        return offset >= self.end or offset in self._cleared or offset in self.condemned
+
+    def recorded(self, low: int, *, closing: bool = False) -> Crashes:
+        """What is to be on record now.
+
+        Progress, a clean end and the end of the crash loop forget the deaths, and who was only
+        suspected; not what is condemned. A clean end in the middle of the loop hands it on.
+
+        Args:
+            low: the lowest unfinished offset.
+            closing: the owner is about to give the queue back.
+        """
+        if self.on:
+            left = tuple(suspect for suspect in self._crashes.suspects if suspect[0] >= low)
+            return replace(self._crashes, suspects=left, trying=self.trying)
+        deaths = 0 if closing or self.looped or low > self._start else self._crashes.deaths
+        return Crashes(deaths, tuple(sorted(self.condemned.items())), self.trying)

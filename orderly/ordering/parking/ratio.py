@@ -1,0 +1,59 @@
+"""Which part of the keys seen lately was parked: after a bad deploy it is nearly all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+WINDOW = 300.0  # seconds
+FREE = 5  # keys that may be parked whatever was seen
+_MOST_SEEN = 10_000  # keys remembered; with more in the window the limit is a little stricter
+
+
+class KeyRatio:
+    """Counts the keys of one member. Not thread-safe.
+
+    Args:
+        ratio: the part of the keys seen in the last five minutes that may be newly parked.
+    """
+
+    def __init__(self, ratio: float) -> None:
+        self._ratio = ratio
+        self._seen: dict[Hashable, float] = {}  # in the order of their times
+        self._parked: dict[Hashable, float] = {}
+
+    def saw(self, key: Hashable, now: float) -> None:
+        """Note that a message of `key` was handled, at `now` (seconds)."""
+        _note(self._seen, key, now)
+        if len(self._seen) > _MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+
+    def refuses(self, key: Hashable, now: float) -> str | None:
+        """Return why one more key must not be parked now, for the log, or None: it may."""
+        _forget(self._seen, now)
+        _forget(self._parked, now)
+        parked = len(self._parked.keys() - {key})
+        seen = len(self._seen.keys() | {key})
+        if parked < FREE or parked + 1 <= self._ratio * seen:
+            return None
+        return (
+            f"{parked} of {seen} keys of the last {WINDOW / 60:g} minutes are parked, at most"
+            f" {self._ratio:g} of them may be: that is a fault of the handler, not of the messages"
+        )
+
+    def parks(self, key: Hashable, now: float) -> None:
+        """Note that `key` was parked."""
+        _note(self._parked, key, now)
+
+
+def _note(times: dict[Hashable, float], key: Hashable, now: float) -> None:
+    times.pop(key, None)
+    times[key] = now
+
+
+def _forget(times: dict[Hashable, float], now: float) -> None:
+    """Drop what is older than the window; the oldest are first."""
+    while times:
+        oldest = next(iter(times))
+        if times[oldest] > now - WINDOW:
+            return
+        del times[oldest]

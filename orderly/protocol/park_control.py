@@ -1,0 +1,198 @@
+"""Commands to the owner of parked keys, their results, and tombstones: lines in a park topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from orderly.errors import ProtocolError
+from orderly.protocol.json_values import (
+    as_int,
+    as_text,
+    bool_in,
+    int_in,
+    list_in,
+    member_in,
+    text_in,
+)
+from orderly.protocol.parked_key import Key, as_key
+from orderly.protocol.record_line import LineFormat, Unknown
+
+PARK_VERSION = 1
+COMMAND, RESULT, RELEASED = "command", "result", "released"
+MAX_OUTCOMES = 200
+_MAX_CONTROL = 256 * 1024  # bytes
+_FORMAT = LineFormat("orderly-park", PARK_VERSION, _MAX_CONTROL)
+
+
+class Verb(StrEnum):
+    """What is to become of a parked key."""
+
+    RELEASE = "release"
+    DROP = "drop"
+    TRY = "try"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What an operator wants done with a key.
+
+    Attributes:
+        id: new for each command.
+        by: who asks, for people.
+        at_ms: when (milliseconds since the epoch).
+    """
+
+    id: str
+    verb: Verb
+    key: Key
+    by: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How far the owner is with a command.
+
+    Attributes:
+        id: of the command.
+        done: nothing more comes; else it is under way.
+        settled: messages settled so far.
+        failed_at: source offset of the message that was not acknowledged, or None.
+        reason: why the command is not, or not wholly, carried out; None: it is.
+        outcomes: of Verb.TRY: source offset, and "ok" or the failure's fingerprint; 200 at most.
+    """
+
+    id: str
+    done: bool
+    settled: int = 0
+    failed_at: int | None = None
+    reason: str | None = None
+    outcomes: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A tombstone: of this key every parked message below a source offset is settled.
+
+    Attributes:
+        token: of the owner that wrote it.
+    """
+
+    key: Key
+    below: int
+    token: int
+
+
+Control = Command | Result | Released
+
+
+def encode_control(record: Control) -> bytes:
+    """Write a record.
+
+    Raises:
+        ProtocolError: over 256 KiB.
+    """
+    kind = control_tag(record)
+    return _FORMAT.encode(kind, _WRITERS[kind](record))
+
+
+def decode_control(body: bytes) -> Control | Unknown:
+    """Read a record; one of another version becomes Unknown.
+
+    Raises:
+        ProtocolError: not such a record, or a damaged one.
+    """
+    line = _FORMAT.decode(body)
+    if isinstance(line, Unknown):
+        return line
+    kind, fields = line
+    if kind not in _READERS:
+        raise ProtocolError(f"a record of kind {kind} in a park topic")
+    return _READERS[kind](fields)
+
+
+def control_tag(record: Control) -> str:
+    """The tag of a record's message, which is its kind."""
+    return _KINDS[type(record)]
+
+
+def _command_fields(record: Command) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "verb": record.verb,
+        "key": record.key,
+        "by": record.by,
+        "at": record.at_ms,
+    }
+
+
+def _read_command(fields: dict[str, Any]) -> Command:
+    return Command(
+        text_in(fields, "id"),
+        member_in(fields, "verb", Verb),
+        as_key(fields.get("key")),
+        text_in(fields, "by"),
+        _natural(fields, "at"),
+    )
+
+
+def _result_fields(record: Result) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "done": record.done,
+        "settled": record.settled,
+        "failedAt": record.failed_at,
+        "reason": record.reason,
+        "outcomes": [list(outcome) for outcome in record.outcomes[:MAX_OUTCOMES]],
+    }
+
+
+def _read_result(fields: dict[str, Any]) -> Result:
+    outcomes = list_in(fields, "outcomes")
+    if len(outcomes) > MAX_OUTCOMES:
+        raise ProtocolError(f"{len(outcomes)} outcomes of a command; at most {MAX_OUTCOMES}")
+    return Result(
+        text_in(fields, "id"),
+        bool_in(fields, "done"),
+        _natural(fields, "settled"),
+        None if fields.get("failedAt") is None else _natural(fields, "failedAt"),
+        None if fields.get("reason") is None else text_in(fields, "reason"),
+        tuple(map(_outcome, outcomes)),
+    )
+
+
+def _outcome(value: Any) -> tuple[int, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ProtocolError(f"not an outcome of a message: {value!r:.80}")
+    return as_int(value[0], "an outcome's offset"), as_text(value[1], "an outcome")
+
+
+def _released_fields(record: Released) -> dict[str, Any]:
+    return {"key": record.key, "below": record.below, "token": record.token}
+
+
+def _read_released(fields: dict[str, Any]) -> Released:
+    return Released(as_key(fields.get("key")), _natural(fields, "below"), _natural(fields, "token"))
+
+
+def _natural(fields: dict[str, Any], name: str) -> int:
+    value = int_in(fields, name)
+    if value < 0:
+        raise ProtocolError(f"{name!r} of a record in a park topic is {value}")
+    return value
+
+
+_KINDS: dict[type, str] = {Command: COMMAND, Result: RESULT, Released: RELEASED}
+_WRITERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    COMMAND: _command_fields,
+    RESULT: _result_fields,
+    RELEASED: _released_fields,
+}
+_READERS: dict[str, Callable[[dict[str, Any]], Control]] = {
+    COMMAND: _read_command,
+    RESULT: _read_result,
+    RELEASED: _read_released,
+}

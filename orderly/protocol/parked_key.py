@@ -1,0 +1,96 @@
+"""A parked key: which keys can be parked, and what is on record of one.
+
+Keys are written as JSON into records and properties, so that any tool can show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from orderly.errors import ProtocolError
+from orderly.protocol.java_json import dumps
+from orderly.protocol.json_values import as_int
+
+Key = str | int
+MOST_OF_KEY = 1024  # bytes as JSON; so a record has room for two hundred of the longest
+_TAG_DIGITS = 16
+_INT_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedKey:
+    """One key that waits in the park topic.
+
+    Attributes:
+        key: of the lane.
+        next: source offset of its first message that is not settled.
+        at: position in the park queue from which on its messages are found.
+        messages, size: about how many are parked, and their bytes; exact unless a crash came
+            between.
+    """
+
+    key: Key
+    next: int
+    at: int
+    messages: int = 0
+    size: int = 0
+
+
+def key_of(key: Hashable) -> Key | None:
+    """Return a lane's key as it is parked, or None: such a key cannot be.
+
+    Parked can be a str of at most 1024 bytes as JSON and without lone surrogates, and an int of
+    64 bits; a bool becomes an int, a member of an enum with such values its value.
+    """
+    if isinstance(key, int):
+        return int(key) if key.bit_length() <= _INT_BITS else None
+    if not isinstance(key, str):
+        return None
+    text = str.__str__(key)
+    try:
+        return text if len(dumps(text)) <= MOST_OF_KEY else None
+    except ProtocolError:  # a lone surrogate
+        return None
+
+
+def key_tag(key: Key) -> str:
+    """Return the tag of a key's parked messages, by which brokers find them: 16 hex digits.
+
+    Two keys may share one: compare the key, too.
+    """
+    kind = "i" if isinstance(key, int) else "s"
+    return sha256(f"{kind}{key}".encode()).hexdigest()[:_TAG_DIGITS]
+
+
+def as_key(value: Any) -> Key:
+    """Read a key from JSON.
+
+    Raises:
+        ProtocolError: not a key that can be parked.
+    """
+    key = key_of(value) if type(value) in (str, int) else None
+    if key is None:
+        raise ProtocolError(f"not a key that can be parked: {value!r:.80}")
+    return key
+
+
+def parked_to_json(parked: ParkedKey) -> list[Any]:
+    """Write what is on record of a key."""
+    return [parked.key, parked.next, parked.at, parked.messages, parked.size]
+
+
+def parked_from_json(value: Any) -> ParkedKey:
+    """Read what is on record of a key.
+
+    Raises:
+        ProtocolError: not such a list, or with numbers below 0.
+    """
+    if not isinstance(value, list) or len(value) != len(ParkedKey.__slots__):
+        raise ProtocolError(f"not a parked key: {value!r:.80}")
+    numbers = [as_int(number, "a number of a parked key") for number in value[1:]]
+    if min(numbers) < 0:
+        raise ProtocolError(f"a parked key with a number below 0: {value!r:.80}")
+    return ParkedKey(as_key(value[0]), *numbers)

@@ -1,0 +1,75 @@
+"""What spans and metrics say of messages, in the names of OpenTelemetry's conventions.
+
+The names are those of https://opentelemetry.io/docs/specs/semconv/messaging/rocketmq/; those that
+begin with "orderly" are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from orderly.model import Message, MessageQueue, ReceivedMessage
+from orderly.namespace import unwrap
+from orderly.ordering.context import ConsumeContext
+
+LIBRARY = "orderly"
+VERSION = version("rocketmq-orderly")
+
+PARTITION = "messaging.destination.partition.id"
+MESSAGE_ID = "messaging.message.id"
+ERROR = "error.type"
+OUTCOME = "orderly.outcome"
+
+Attributes = dict[str, str | int]
+
+
+def partition(queue: MessageQueue) -> str:
+    """A queue's name within its topic: the number alone is not unique, each broker has a 0."""
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+def of_sending(message: Message, *, sharding_key: bool) -> Attributes:
+    """What is known of a message before it is sent."""
+    return _operation("send", message.topic) | _of_one(message, sharding_key=sharding_key)
+
+
+def of_group(first: ReceivedMessage, context: ConsumeContext) -> Attributes:
+    """Which topic and group a call belongs to: little enough for a metric."""
+    group = unwrap(first.namespace, context.group)
+    return _operation("process", first.topic) | {"messaging.consumer.group.name": group}
+
+
+def of_call(
+    messages: Sequence[ReceivedMessage], context: ConsumeContext, *, sharding_key: bool
+) -> Attributes:
+    """What is known of a call of the handler before it begins."""
+    first = messages[0]
+    found = of_group(first, context) | {
+        PARTITION: partition(context.message_queue),
+        "orderly.offset": first.queue_offset,
+        "orderly.attempt": context.attempt,
+    }
+    if len(messages) > 1:
+        return found | {"messaging.batch.message_count": len(messages)}
+    return found | {MESSAGE_ID: first.message_id} | _of_one(first, sharding_key=sharding_key)
+
+
+def _operation(name: str, topic: str) -> Attributes:
+    return {
+        "messaging.system": "rocketmq",
+        "messaging.operation.name": name,
+        "messaging.operation.type": name,
+        "messaging.destination.name": topic,
+    }
+
+
+def _of_one(message: Message | ReceivedMessage, *, sharding_key: bool) -> Attributes:
+    found: Attributes = {"messaging.message.body.size": len(message.body)}
+    if message.tags is not None:
+        found["messaging.rocketmq.message.tag"] = message.tags
+    if message.sharding_key is not None:
+        found["messaging.rocketmq.message.type"] = "fifo"
+        if sharding_key:
+            found["messaging.rocketmq.message.group"] = str(message.sharding_key)
+    return found

@@ -1,0 +1,79 @@
+"""An operator, who has parked keys released, dropped or tried. What it sends is real."""
+
+from orderly import Client, ClientConfig
+from orderly.errors import OrderlyError
+from orderly.protocol.park_record import Command, Verb, control_message, park_request
+from tests.simulation.kernel import Process
+from tests.simulation.network import NAMESRV
+from tests.simulation.parked import park_queue
+from tests.simulation.scenario import TWICE, UNKNOWN
+from tests.simulation.threads import EPOCH
+from tests.simulation.truth import GROUP
+
+_ROUND = 2.0  # seconds between two looks at what is parked, in the end
+_PATIENCE = 60.0  # seconds until a command that was not answered is given again
+
+
+class Operator:
+    """A process that writes commands: as the faults say, and in the end until nothing is parked.
+
+    Args:
+        world: has `kernel`, `truth`, `witness` and `end`.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._kernel = world.kernel
+        self._process = Process("operator")
+        self._client = None
+        self._given = {}  # when each key's last release was sent, in the end
+        self._number = 0
+
+    def begin(self):
+        """Start the process."""
+        self._kernel.spawn(self._main, "operator", self._process)
+
+    def act(self, verb, code):
+        """Give a command about one of the parked keys, or about one that is not."""
+        if self._client is None:
+            return
+        parked = list(self._parked())
+        if code == UNKNOWN or not parked:
+            queue, key = next(self._world.truth.queues()), "nobody's"
+        else:
+            queue, key = self._kernel.random.choice(parked)
+        self._kernel.spawn(
+            lambda: self._give(verb, queue, key, twice=code == TWICE), "command", self._process
+        )
+
+    def _parked(self):
+        parked = self._world.witness.ledger.parked
+        return ((queue, key) for queue in self._world.truth.queues() for key in parked.keys(queue))
+
+    def _main(self):
+        self._client = Client(ClientConfig(namesrv=NAMESRV))
+        self._kernel.sleep(max(0.0, self._world.end - self._kernel.now))
+        while True:
+            for queue, key in self._parked():
+                if self._is_due(queue, key):
+                    self._given[queue, key] = self._kernel.now
+                    self._give(Verb.RELEASE, queue, key, twice=False)
+            self._kernel.sleep(_ROUND)
+
+    def _is_due(self, queue, key):
+        commands = self._world.witness.ledger.parked.open_commands(queue)
+        if not any(command.key == key for _, command in commands):
+            return True
+        return self._kernel.now - self._given.get((queue, key), 0.0) > _PATIENCE
+
+    def _give(self, verb, queue, key, *, twice):
+        self._number += 1
+        at = EPOCH + self._kernel.now
+        command = Command(f"command-{self._number}", verb, key, "operator", int(at * 1000))
+        place = park_queue(queue)
+        request = park_request(GROUP, place, control_message(command), at)
+        for _ in range(1 + twice):
+            try:
+                self._client.brokers.send_now(place, request)
+            except OrderlyError as error:
+                self._world.note("operator", "is not heard:", error)

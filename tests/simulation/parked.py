@@ -1,0 +1,179 @@
+"""Which keys are parked, by the records that count, and what is in the park queues.
+
+A message is *covered* while its key is parked on record, from its offset on or from one before, and
+a copy of it is where that says: then the committed offset may pass it, and nobody handles it but a
+release. Told by the ledger of state records, by the witness of what is stored in park queues.
+"""
+
+from collections import Counter, defaultdict
+
+from orderly import MessageQueue
+from orderly.errors import ProtocolError
+from orderly.ordering.state.topic import park_topic
+from orderly.protocol.park_record import Command, Parked, Result, Verb, read_park
+from orderly.protocol.stored_message import decode_messages
+from tests.simulation.truth import GROUP, TOPIC, Broken
+
+PARK = park_topic(GROUP, TOPIC)
+
+
+def park_queue(queue):
+    """Where messages of a queue are parked."""
+    return MessageQueue(PARK, queue.broker_name, queue.queue_id)
+
+
+class ParkedKeys:
+    """Told by the ledger and the witness.
+
+    Args:
+        world: has `truth`, `witness` and `note`.
+
+    Attributes:
+        unheard: (queue, offset) of messages that were dropped before anybody had handled them.
+    """
+
+    def __init__(self, world):
+        self._world = world
+        self._truth = world.truth
+        self._keys = defaultdict(dict)  # by queue: what is on record of each parked key
+        self._latest = defaultdict(dict)  # the same, also of keys that are not parked any more
+        self._parts = {}  # by queue and owner, of a state in several records
+        self._copies = defaultdict(lambda: defaultdict(list))  # by queue and offset: positions
+        self._commands = defaultdict(dict)  # by queue: position and command, by id
+        self._releases = Counter()  # by queue and key
+        self.unheard = set()
+        self._truth.covered = self.covers
+
+    # --- what is so ----------------------------------------------------------------------------
+
+    def keys(self, queue):
+        """The keys that are parked, by the record."""
+        return sorted(self._keys[queue])
+
+    def covers(self, queue, offset):
+        """Whether a message waits in the park queue, on record."""
+        parked = self._keys[queue].get(self._truth.key(queue, offset))
+        if parked is None or offset < parked.next:
+            return False
+        return any(position >= parked.at for position in self._copies[queue].get(offset, ()))
+
+    def has_copy(self, queue, offset):
+        """Whether somebody has stored a copy of a message, on record or not."""
+        return offset in self._copies[queue]
+
+    def floors(self, queue):
+        """By key, the lowest message that waits."""
+        if not self._keys[queue]:
+            return {}
+        waiting = [offset for offset in self._copies[queue] if self.covers(queue, offset)]
+        return {self._truth.key(queue, o): o for o in sorted(waiting, reverse=True)}
+
+    def releases(self, queue, key):
+        """How often a key was to be released."""
+        return self._releases[queue, key]
+
+    def open_commands(self, queue):
+        """(position, command) of those without a final result."""
+        return list(self._commands[queue].values())
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def recorded(self, queue, entry):
+        """An entry that counts was stored; returns whether the parked keys changed."""
+        before = self._keys[queue]
+        after = self._after(queue, before, entry)
+        if after is None or after == before:
+            return False
+        self._keys[queue] = after
+        self._latest[queue] |= after
+        return True
+
+    def pass_over(self, queue, claimed):
+        """Of what is claimed, note what waits no more because an operator dropped its key."""
+        for offset in self._copies[queue].keys() & claimed:
+            done = offset in self._truth.finished[queue] or self.covers(queue, offset)
+            parked = self._latest[queue].get(self._truth.key(queue, offset))
+            if not done and parked is not None and self._is_dropped(queue, parked):
+                self._drop(queue, offset)
+
+    def _drop(self, queue, offset):
+        """An operator says that a message is done with."""
+        self._truth.skipped[queue].add(offset)
+        delivery = self._world.witness.latest.get((queue, offset))
+        if delivery is None:
+            self.unheard.add((queue, offset))
+        else:
+            delivery.success = True
+
+    def _after(self, queue, before, entry):
+        """The keys after an entry; None: more parts of it follow."""
+        told = {parked.key: parked for parked in entry.parked}
+        if not entry.chunks:
+            kept = {key: parked for key, parked in before.items() if key not in entry.released}
+            return kept | told
+        place = queue, entry.token
+        self._parts[place] = told if entry.chunk == 0 else self._parts.get(place, {}) | told
+        return self._parts.pop(place) if entry.complete else None
+
+    def _is_dropped(self, queue, parked):
+        """Whether an operator asked for that, after the key was parked."""
+        return any(
+            command.verb is Verb.DROP and command.key == parked.key and position >= parked.at
+            for position, command in self.open_commands(queue)
+        )
+
+    def stored(self, member, broker, queue_id, position):
+        """Something was stored in a park queue; `member` is None if it was not by a member."""
+        queue = MessageQueue(TOPIC, broker, queue_id)
+        log = self._truth.cluster.brokers[broker].store.log(PARK, queue_id)
+        (stored,) = decode_messages(log.entry(position).data, broker)
+        try:
+            record = read_park(stored)
+        except ProtocolError as error:
+            raise Broken("record", f"what is sent to the park topic is none: {error}") from error
+        who = member or "operator"
+        match record:
+            case Parked():
+                self._world.note(who, "parks", record.offset, "of", queue, "at", position)
+                self._copies[queue][record.offset].append(position)
+                self._check_copy(queue, record)
+                return record
+            case Command():
+                self._releases[queue, record.key] += record.verb is Verb.RELEASE
+                self._commands[queue].setdefault(record.id, (position, record))
+            case Result() if record.done:
+                self._commands[queue].pop(record.id, None)
+        self._world.note(who, "writes", record, "at", position, "of", queue)
+        return None
+
+    def _check_copy(self, queue, parked):
+        """What is parked is what is in the queue, under its own key."""
+        original = self._truth.message(queue, parked.offset)
+        told = parked.original
+        same = (told.body, told.queue, told.message_id) == (
+            original.body,
+            original.queue,
+            original.message_id,
+        )
+        if not same or parked.key != original.sharding_key:
+            raise Broken("parked copy", f"{parked} is not {original}")
+
+    # --- what is handled -----------------------------------------------------------------------
+
+    def check_live(self, member, queue, offset):
+        """A message of the queue is handled: no earlier one of its key waits in the park queue."""
+        floor = self.floors(queue).get(self._truth.key(queue, offset))
+        if floor is None:
+            return
+        unfinished = (o for o in range(floor, offset) if self.covers(queue, o))
+        for earlier in unfinished:
+            same = self._truth.key(queue, earlier) == self._truth.key(queue, offset)
+            if same and earlier not in self._truth.finished[queue]:
+                text = f"{member}: {offset} of {queue}, while {earlier} of its key is parked"
+                raise Broken("handled while parked", text)
+
+    def check_replayed(self, member, queue, offset):
+        """A parked message is handled: it is parked, on record."""
+        if not self.covers(queue, offset):
+            text = f"{member}: {offset} of {queue} is replayed, and not parked on record"
+            raise Broken("replayed", text)

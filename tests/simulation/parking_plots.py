@@ -1,0 +1,128 @@
+"""Plots of poison that is parked and released, and of messages that end processes.
+
+A handler parks, or crashes, until a better one is deployed; an operator releases or drops keys
+meanwhile, also too early, twice, or keys that nobody parked.
+"""
+
+from tests.simulation.scenario import (
+    BACK,
+    COMMIT,
+    ONCE,
+    SEND,
+    SETTLED,
+    TO_THE_END,
+    TWICE,
+    UNKNOWN,
+    Fault,
+)
+
+_BY_KEY = {"order": "key", "max_reconsume_times": None}
+
+
+def _poison(cast):
+    """Nothing goes wrong but the messages."""
+    return _parking(cast, [])
+
+
+def _poison_and_ends(cast):
+    """Members end, or hand over, while keys are parked and released."""
+    rng = cast.rng
+    kinds = rng.choice([("kill at",), ("close", "grow"), ("kill", "kill at", "close")])
+    count = rng.choice([1, 2, 4])
+    return _parking(cast, [cast.fault(rng.choice(kinds), rng.uniform(2, 50)) for _ in range(count)])
+
+
+def _poison_and_silence(cast):
+    """Answers to records and parked messages are lost, brokers restart, leases run out."""
+    rng, faults = cast.rng, []
+    for _ in range(rng.choice([1, 2])):
+        at = rng.uniform(2, 50)
+        kind = rng.choice(["answers", "answers", "requests", "restart", "asleep", "cut", "away"])
+        match kind:
+            case "restart":
+                faults.append(Fault(at, "broker restart", cast.broker(), rng.choice([0.1, 3.0])))
+            case "asleep":
+                seconds, code = rng.uniform(61, 72), rng.choice([SEND, COMMIT])
+                faults.append(Fault(at, "pause at", cast.member(), seconds, code))
+            case "cut":
+                faults.append(Fault(at, "cut", cast.member()))
+            case "away":
+                faults.append(Fault(at, "isolate", cast.member(), rng.choice([12.0, 65.0])))
+            case _:
+                seconds = rng.choice([5.0, 20.0])
+                faults.append(Fault(at, f"lose {kind}", cast.member(), seconds, SEND))
+    return _parking(cast, faults)
+
+
+def _poison_and_resets(cast):
+    """The offset is set back, or on, while keys are parked."""
+    rng = cast.rng
+    where = rng.choice([BACK, 50, TO_THE_END])
+    reset = Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=where)
+    more = [cast.fault("kill", rng.uniform(5, 60))] if rng.random() < 0.5 else []
+    return _parking(cast, [reset, *more], fixed=70.0) | {"seconds": SETTLED}
+
+
+def _lost_records(cast):
+    """The records of what is parked are gone; the park topic tells it, too."""
+    rng = cast.rng
+    lost = Fault(rng.uniform(15, 40), "lose records", seconds=rng.choice([1.0, 10.0]))
+    return _parking(cast, [lost], fixed=120.0, until=130.0)
+
+
+def _killers(cast):
+    """One or two messages end each process that handles them."""
+    rng = cast.rng
+    faults = _acts(cast, 400.0) if rng.random() < 0.5 else []
+    if rng.random() < 0.3:
+        faults.append(
+            cast.fault(rng.choice(["kill", "close", "pause", "cut"]), rng.uniform(1, 200))
+        )
+    return {
+        "faults": faults,
+        "killers": rng.choice([1, 1, 2]),
+        "fixed": rng.choice([100.0, 450.0, 700.0]),
+        "settings": _BY_KEY,
+        "messages": rng.choice([5, 10]),
+        "seconds": rng.choice([5.0, 60.0]),
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+    }
+
+
+def _parking(cast, faults, fixed=None, until=60.0):
+    """Some messages are poison; faults, and what an operator does in the first seconds."""
+    rng = cast.rng
+    return {
+        "faults": [*faults, *_acts(cast, until)],
+        "poison": rng.choice([0.05, 0.2]),
+        "fixed": fixed or rng.choice([10.0, 30.0, 60.0]),
+        "settings": _BY_KEY | {"commit_interval": rng.choice([5.0, 1.0])},
+        "messages": rng.choice([10, 20]),
+        "keys": rng.choice([1, 3]),
+        "seconds": rng.choice([10.0, 40.0]),
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+    }
+
+
+def _acts(cast, until):
+    """What an operator does about parked keys."""
+    rng = cast.rng
+    verbs = ("release", "release", "release", "drop", "try")
+    return [
+        Fault(
+            rng.uniform(5, until),
+            rng.choice(verbs),
+            code=rng.choice([ONCE, ONCE, ONCE, TWICE, UNKNOWN]),
+        )
+        for _ in range(rng.choice([0, 1, 3, 6]))
+    ]
+
+
+PARKING_PLOTS = (
+    _poison,
+    _poison_and_ends,
+    _poison_and_silence,
+    _poison_and_resets,
+    _lost_records,
+    _killers,
+)

@@ -1,0 +1,135 @@
+"""`orderly dlq`: what is shown, what is asked before anything is sent, and the exit codes."""
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from orderly.cli.root import run
+from orderly.cli.settings import Settings
+from orderly.errors import ConnectionLost, SendFailed
+from orderly.model import MessageQueue, SendResult
+from orderly.monitoring import dead_letters as module
+from orderly.monitoring.dead_letters import DeadLetter, Replayed
+from tests.support.messages import message
+
+SENT = SendResult(MessageQueue("orders", "broker-a", 3), 17, "new", "o")
+
+
+def letter(offset, key="k", **more):
+    found = replace(message(offset, key), **more)
+    return DeadLetter(replace(found, properties={**found.properties, "RETRY_TOPIC": "orders"}))
+
+
+class Group:
+    """Dead letters that the test makes up; remembers which were sent where."""
+
+    def __init__(self):
+        self.letters = [letter(1), letter(2, None), letter(3, "\x1b[2Jevil", body=b"\xff\x1b[31m")]
+        self.failing = ()
+        self.sent = []
+
+    def list(self):
+        return self.letters
+
+    def replay(self, letters, to):
+        for each in letters:
+            self.sent.append((each, to))
+            if each in self.failing:
+                error = SendFailed("it was not acknowledged")
+                error.__cause__ = ConnectionLost("broker-a is gone")
+                yield Replayed(each, None, error)
+            else:
+                yield Replayed(each, SENT, None)
+
+
+@pytest.fixture
+def group(monkeypatch):
+    group = Group()
+
+    @contextmanager
+    def client(_):
+        yield SimpleNamespace()
+
+    monkeypatch.setattr(Settings, "client", client)
+    monkeypatch.setattr(module, "DeadLetters", lambda _client, _group: group)
+    return group
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Let somebody sit there and give the answer of the test."""
+
+    def sit(answer):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(click, "confirm", lambda *_, **__: answer)
+
+    return sit
+
+
+def test_the_table_is_safe_for_a_terminal(group, capsys):
+    assert run(["dlq", "list", "shipping"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert [line.split()[2] for line in out.splitlines()[1:]] == ["1", "2", "3"]
+
+
+def test_json_tells_the_same_and_the_whole_body(group, capsys):
+    assert run(["dlq", "list", "shipping", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "orderly.dlq/v1"
+    assert found["dead_letters"][0]["body"] == "body"
+    assert found["dead_letters"][2]["body_base64"] == "/xtbMzFt"
+
+
+@pytest.mark.usefixtures("group")
+def test_an_empty_list_is_told(group, capsys):
+    group.letters = []
+    assert run(["dlq", "list", "shipping"]) == 0
+    assert "group shipping has no dead letters" in capsys.readouterr().err
+
+
+def test_what_was_sent_is_told_with_what_was_not(group, capsys):
+    group.failing = (group.letters[0],)
+    assert run(["dlq", "replay", "shipping", "--yes", "-o", "json"]) == 3
+    out, err = capsys.readouterr()
+    told = json.loads(out)["messages"]
+    assert [(m["message_id"], m["offset"], m["error"]) for m in told] == [
+        ("offset-id-1", None, "broker-a is gone"),
+        ("offset-id-2", 17, None),
+        ("offset-id-3", 17, None),
+    ]
+    assert "2 of 3 sent; the order of their keys has a gap" in err
+    assert "1 have no sharding key" in err
+
+
+def test_only_the_named_ones_are_sent(group):
+    args = ["dlq", "replay", "shipping", "--yes", "--to", "other"]
+    assert run([*args, "--ids", "offset-id-3, offset-id-1"]) == 0
+    assert group.sent == [(group.letters[0], "other"), (group.letters[2], "other")]
+
+
+@pytest.mark.parametrize("ids", ["nobody", "offset-id-1,nobody", ","])
+def test_an_id_that_is_not_there_sends_nothing(group, capsys, ids):
+    assert run(["dlq", "replay", "shipping", "--yes", "--ids", ids]) == 3
+    assert group.sent == []
+    assert "nothing was sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "code", "sent"), [(True, 0, 3), (False, 3, 0)])
+def test_somebody_is_asked_and_told_of_the_gap(group, terminal, capsys, answer, code, sent):
+    terminal(answer)
+    assert run(["dlq", "replay", "shipping"]) == code
+    assert len(group.sent) == sent
+    assert "the order of their keys has a gap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [[], ["-o", "json"]])
+def test_nobody_to_ask_means_no(group, monkeypatch, args):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    assert run(["dlq", "replay", "shipping", *args]) == 3
+    assert group.sent == []

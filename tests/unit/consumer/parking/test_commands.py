@@ -1,0 +1,138 @@
+"""Looking for commands: which are taken, which are refused, and how often a broker is asked."""
+
+import time
+
+import pytest
+
+from orderly.consumer.parking.commands import Commands
+from orderly.errors import RequestTimeout
+from orderly.ordering.drop import Drop
+from orderly.ordering.outcomes import Ack, Fail
+from orderly.protocol.park_control import Command, Result, Verb
+from orderly.protocol.park_record import control_message, park_request
+from tests.support.messages import message
+from tests.unit.consumer.parking.conftest import PARK_QUEUE
+
+
+class Asked:
+    """Gives commands, and has them looked for."""
+
+    def __init__(self, setting, shelf, *, dry_run=False):
+        self.setting, self.shelf = setting, shelf
+        self.commands = Commands(setting.session, setting.worker.ready, dry_run=dry_run)
+
+    def give(self, verb, key, identity="id"):
+        record = control_message(Command(identity, verb, key, "me", 0))
+        self.shelf.send_now(PARK_QUEUE, park_request("group", PARK_QUEUE, record, time.time()))
+
+    def result(self, identity="id"):
+        ends = [r for r in self.shelf.control(Result) if r.id == identity and r.done]
+        return ends[-1] if ends else None
+
+
+@pytest.fixture
+def asked(setting, shelf):
+    setting.answer = lambda message, context: Ack()
+    return Asked(setting, shelf)
+
+
+def test_nobody_is_asked_while_nothing_is_parked(asked, shelf):
+    asked.commands.round()
+    assert shelf.reads == 0
+
+
+def test_one_command_after_the_other(asked, setting):
+    setting.park("a", "b")
+    asked.give(Verb.RELEASE, "a", "first")
+    asked.give(Verb.DROP, "b", "second")
+    asked.commands.round()
+    assert (asked.result("first").settled, asked.result("second")) == (1, None)
+    asked.commands.round()
+    assert asked.result("second").settled == 1
+    assert setting.handled == [(0, True)]
+    asked.commands.round()
+    asked.commands.round()
+    assert not asked.commands._desks, "nothing is parked any more"
+
+
+def test_a_key_that_is_not_parked(asked, setting):
+    setting.park("a")
+    asked.give(Verb.RELEASE, "b")
+    asked.commands.round()
+    assert "not parked" in asked.result().reason
+    assert setting.parking.commands == 2
+
+
+def test_a_command_that_is_older_than_the_parking(asked, setting):
+    setting.park("other")
+    asked.give(Verb.DROP, "a")
+    setting.park("a")
+    asked.commands.round()
+    assert "not parked" in asked.result().reason
+    assert setting.parking.parked("a")
+
+
+def test_only_a_handler_that_says_so_is_tried(asked, setting, shelf):
+    setting.park("a")
+    asked.give(Verb.TRY, "a")
+    asked.commands.round()
+    assert "dry_run" in asked.result().reason
+    assert setting.handled == []
+    willing = Asked(setting, shelf, dry_run=True)
+    willing.give(Verb.TRY, "a", "again")
+    willing.commands.round()
+    assert willing.result("again").outcomes == ((0, "ok"),)
+
+
+def test_foreign_messages_are_passed_over(asked, setting, shelf):
+    setting.park("a")
+    shelf.send_again(message(0, queue=PARK_QUEUE))
+    asked.give(Verb.RELEASE, "a")
+    asked.commands.round()
+    assert asked.result().settled == 1
+
+
+@pytest.mark.parametrize("fails", range(5))
+def test_what_fails_is_carried_on_in_the_next_round(fails, asked, setting, shelf):
+    setting.park("a", "a")
+    asked.give(Verb.RELEASE, "a")
+    shelf.fail = [None] * fails + [RequestTimeout("made by the test")]
+    for _ in range(3):
+        asked.commands.round()
+    assert asked.result() == Result("id", done=True, settled=2)
+    assert setting.handled == [(0, True), (1, True)]
+
+
+def test_the_same_after_a_failure_of_a_message(asked, setting):
+    setting.answer = lambda message, context: Fail("still")
+    setting.park("a")
+    asked.give(Verb.RELEASE, "a", "first")
+    asked.commands.round()
+    assert asked.result("first").failed_at == 0
+    setting.answer = lambda message, context: Ack()
+    asked.give(Verb.RELEASE, "a", "second")
+    asked.commands.round()
+    assert asked.result("second").settled == 1
+
+
+def test_a_queue_that_is_given_up_is_left_alone(asked, setting, shelf):
+    setting.park("a")
+    asked.give(Verb.RELEASE, "a")
+    setting.owned.drop(Drop.REVOKED)
+    asked.commands.round()
+    assert (shelf.reads, setting.handled) == (0, [])
+
+
+def test_a_command_that_ends_processes_is_not_begun_for_ever(asked, setting, shelf):
+    setting.park("a")
+    asked.give(Verb.RELEASE, "a", "deadly")
+    shelf.send_now(
+        PARK_QUEUE,
+        park_request("group", PARK_QUEUE, control_message(Result("deadly", done=False)), 0.0),
+    )
+    setting.owned.suspects.looped = True
+    asked.commands.round()
+    assert "ended" in asked.result("deadly").reason
+    asked.give(Verb.RELEASE, "a", "fresh")
+    asked.commands.round()
+    assert asked.result("fresh").settled == 1

@@ -1,0 +1,119 @@
+"""Parked messages that grow old are appended again, in time, and only those."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly.consumer.parking import appending_again
+from orderly.consumer.parking.keeping import Keepalive
+from orderly.consumer.parking.replaying import Replay
+from orderly.errors import RequestTimeout
+from orderly.ordering.outcomes import Ack
+from orderly.protocol.park_control import Command, Verb
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def keepalive(setting):
+    settings = {"fileReservedTime": "10"}
+    admin = SimpleNamespace(broker_settings=lambda broker: settings)
+    setting.session.client.admin = admin
+    return Keepalive(setting.session, setting.worker.ready)
+
+
+@pytest.fixture
+def park_at(setting, shelf):
+    """Park messages so many hours ago."""
+
+    def park(hours, *keys):
+        shelf.store_time = time.time() - hours * HOUR
+        setting.park(*keys)
+        shelf.store_time = time.time()
+
+    return park
+
+
+def test_what_is_older_than_half_of_the_retention_is_appended_again(
+    keepalive, park_at, setting, shelf
+):
+    park_at(6, "a", "b", "a")
+    park_at(4, "a", "c")
+    with capture_logs() as logs:
+        keepalive.round()
+    assert shelf.parked[5:] == [("a", 0), ("a", 2), ("b", 1)]
+    assert {p.key: p.at for p in setting.parking.snapshot()} == {"a": 3, "b": 7, "c": 4}
+    assert [e["messages"] for e in logs if e["event"] == "park.kept"] == [2, 1]
+    keepalive.round()
+    assert len(shelf.parked) == 8, "once"
+
+
+def test_a_release_finds_them_where_they_are_now(keepalive, park_at, setting, shelf):
+    park_at(6, "a", "a")
+    keepalive.round()
+    shelf.delete_below(2)
+    setting.answer = lambda message, context: Ack()
+    Replay(
+        setting.session,
+        setting.held,
+        Command("id", Verb.RELEASE, "a", "me", 0),
+        99,
+        setting.worker.ready,
+    ).send()
+    assert setting.handled == [(0, True), (1, True)]
+
+
+def test_what_is_settled_is_not_kept(keepalive, park_at, setting, shelf):
+    park_at(6, "a", "a")
+    setting.parking.settled("a", 1)
+    keepalive.round()
+    assert shelf.parked[2:] == [("a", 1)]
+
+
+def test_in_turns_between_which_the_lane_goes_on(keepalive, park_at, setting, shelf, monkeypatch):
+    monkeypatch.setattr(appending_again, "_SLICE", 0.0)
+    park_at(6, "a", "a")
+    keepalive.round()
+    assert shelf.parked[2:] == [("a", 0)]
+    setting.pulled("a")
+    setting.worker.ready(setting.held)
+    setting.timers.ring()
+    assert shelf.parked[2:] == [("a", 0), ("a", 2), ("a", 1)]
+    assert setting.parking.get("a").at == 2
+
+
+@pytest.mark.parametrize("fails", range(3))
+def test_a_failure_is_told_and_the_next_round_does_it(fails, keepalive, park_at, setting, shelf):
+    park_at(6, "a")
+    shelf.fail = [None] * fails + [RequestTimeout("made by the test")]
+    with capture_logs() as logs:
+        keepalive.round()
+    (event,) = [e for e in logs if e["event"] == "park.expiring"]
+    assert (event["key"], event["log_level"]) == ("a", "error")
+    assert setting.parking.get("a").at == 0
+    keepalive.round()
+    assert setting.parking.get("a").at == 1
+
+
+def test_a_lane_that_does_not_come_to_its_turn_is_told(keepalive, park_at, setting):
+    park_at(6, "a")
+    setting.owned.pause()
+    keepalive.round()
+    with capture_logs() as logs:
+        keepalive.round()
+    assert "park.expiring" in [e["event"] for e in logs]
+
+
+def test_a_broker_that_does_not_say_keeps_for_three_days(keepalive, park_at, setting, shelf):
+    def refuse(broker):
+        raise RequestTimeout("made by the test")
+
+    setting.session.client.admin.broker_settings = refuse
+    park_at(35, "a")
+    keepalive.round()
+    assert len(shelf.parked) == 1
+    park_at(37, "b")
+    keepalive.round()
+    assert shelf.parked[2:] == [("b", 1)]

@@ -1,0 +1,245 @@
+"""Commands on a parked key, turn by turn, with a park queue in memory."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly.config import ConsumerConfig
+from orderly.consumer.parking import replaying
+from orderly.consumer.parking.replaying import Replay
+from orderly.errors import RequestTimeout
+from orderly.ordering.drop import Drop
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
+from orderly.ordering.results import ConsumeResult
+from orderly.protocol.park_control import Command, Released, Result, Verb
+from orderly.protocol.park_record import PARKED
+
+TIMEOUT = RequestTimeout("made by the test")
+
+
+@pytest.fixture
+def replay(setting):
+    """Begin a command on key "a" and run its first turn."""
+
+    def begin(verb=Verb.RELEASE, position=1000):
+        errand = Replay(
+            setting.session,
+            setting.held,
+            Command("id", verb, "a", "me", 0),
+            position,
+            setting.worker.ready,
+        )
+        errand.send()
+        return errand
+
+    setting.answer = lambda message, context: Ack()
+    return begin
+
+
+def last(shelf):
+    return shelf.control(Result)[-1]
+
+
+def test_all_run_in_order_and_the_key_is_given_back_on_record(setting, shelf, replay):
+    setting.park("a", "b", "a")
+    errand = replay()
+    assert setting.handled == [(0, True), (2, True)]
+    assert errand.ended
+    assert not setting.parking.parked("a")
+    assert [p.key for p in setting.records[-1].parked] == ["b"]
+    assert shelf.control(Released) == [Released("a", 3, 7)]
+    assert shelf.control(Result) == [Result("id", done=False), Result("id", done=True, settled=2)]
+    assert setting.parking.commands == 1001
+
+
+def test_copies_are_one_and_positions_say_nothing_of_the_order(setting, shelf, replay):
+    setting.park("a", "a")
+    for stored in (shelf.messages[0], shelf.messages[1], shelf.messages[0]):
+        shelf.send_again(stored)
+    replay()
+    assert setting.handled == [(0, True), (1, True)]
+
+
+def test_copies_of_what_is_still_to_come_are_left_to_the_queue(setting, shelf, replay):
+    """A former owner, or a request without an answer, appended them: they come all the same."""
+    setting.park("a", "a")
+    for offset in (2, 3):  # one is pulled, the other not yet
+        shelf.send_again(copy_at(shelf.messages[1], offset))
+    setting.pulled("a")
+    assert replay().ended
+    assert setting.handled == [(0, True), (1, True), (2, False)]
+    assert shelf.control(Released) == [Released("a", 2, 7)]
+
+
+def copy_at(stored, offset):
+    told = stored.properties[PARKED].replace('"offset":1,', f'"offset":{offset},')
+    return replace(stored, properties={**stored.properties, PARKED: told})
+
+
+def drain(setting):
+    setting.worker.ready(setting.held)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda *_: Fail("still"), "still"),
+        (lambda *_: Park("again"), "again"),
+        (lambda *_: DeadLetter("bury"), "bury"),
+        (lambda *_: Suspend(5), "Suspend"),
+        (lambda *_: None, "NoneType"),
+        (lambda *_: 1 / 0, "ZeroDivisionError"),
+        (
+            lambda _, context: setattr(context, "auto_commit", False) or ConsumeResult.ROLLBACK,
+            "ROLLBACK",
+        ),
+    ],
+    ids=["fail", "park", "dead letter", "suspend", "none", "raise", "rollback"],
+)
+def test_whatever_is_no_acknowledgement_stops_it_there(answer, reason, setting, shelf, replay):
+    setting.park("a", "a", "a")
+    setting.answer = lambda m, context: answer(m, context) if m.queue_offset == 1 else Ack()
+    with capture_logs() as logs:
+        errand = replay()
+    assert errand.ended
+    assert (last(shelf).settled, last(shelf).failed_at) == (1, 1)
+    assert reason in last(shelf).reason
+    assert [(p.next, p.messages) for p in setting.records[-1].parked] == [(1, 2)]
+    assert shelf.control(Released) == [Released("a", 1, 7)]
+    assert "key.release_stopped" in [e["event"] for e in logs]
+
+
+def test_between_two_turns_the_lane_goes_on_being_parked(setting, shelf, replay, monkeypatch):
+    monkeypatch.setattr(replaying, "SLICE", 0.0)
+    setting.park("a", "a")
+    errand = replay()
+    assert setting.handled == [(0, True)]
+    setting.pulled("a")
+    drain(setting)
+    assert setting.handled == [(0, True)], "not handled: parked"
+    for _ in range(3):
+        setting.timers.ring()
+    assert setting.handled == [(0, True), (1, True), (2, True)]
+    assert errand.ended
+    settled = [result.settled for result in shelf.control(Result)]
+    assert settled == [0, 1, 2, 3, 3]
+    assert [p.next for kept in setting.records for p in kept.parked] == [0, 1, 2, 3]
+
+
+def test_a_key_that_cannot_be_recorded_as_given_back_stays_parked(setting, shelf, replay):
+    setting.park("a")
+    setting.fail_record = [TIMEOUT]
+    errand = replay()
+    assert (errand.ended, setting.parking.parked("a")) == (False, True)
+    setting.pulled("a")
+    drain(setting)
+    errand.send()
+    assert setting.handled == [(0, True), (1, True)], "nothing twice, nothing left out"
+    assert errand.ended
+
+
+@pytest.mark.parametrize("fails", range(6))
+def test_a_call_that_fails_anywhere_repeats_no_message(fails, setting, shelf, replay):
+    setting.park("a", "a", "a")
+    shelf.fail = [None] * fails + [TIMEOUT]
+    errand = replay()
+    for _ in range(2):
+        errand.send()
+    assert errand.ended
+    assert setting.handled == [(0, True), (1, True), (2, True)]
+    assert last(shelf) == Result("id", done=True, settled=3)
+    assert not setting.parking.parked("a")
+
+
+def test_a_queue_that_is_given_up_is_left_to_its_next_owner(setting, shelf, replay):
+    setting.park("a", "a", "a")
+
+    def give_up(message, context):
+        setting.owned.drop(Drop.REVOKED)
+        return Ack()
+
+    setting.answer = give_up
+    errand = replay()
+    assert setting.handled == [(0, True)]
+    assert setting.parking.get("a").next == 1, "the lock was kept: it counts"
+    assert not errand.ended
+    assert [r.done for r in shelf.control(Result)] == [False]
+    assert setting.owned.idle
+
+
+@pytest.mark.parametrize("change", ["lost", "reset"])
+def test_nothing_counts_after_a_loss_or_a_reset(change, setting, shelf, replay):
+    setting.park("a", "a")
+
+    def lose(message, context):
+        if change == "lost":
+            setting.owned.drop(Drop.LOST)
+        else:
+            setting.owned.restart_at(0, Drop.OFFSET_ILLEGAL)
+        return Ack()
+
+    setting.answer = lose
+    replay()
+    assert setting.parking.get("a").next == 0
+    assert len(setting.handled) == 1
+    assert shelf.control(Released) == []
+
+
+def test_what_the_broker_has_deleted_stops_it_once(setting, shelf, replay):
+    setting.park("a", "a", "a")
+    shelf.delete_below(2)
+    assert replay().ended
+    assert "deleted" in last(shelf).reason
+    assert setting.handled == []
+    errand = replay()
+    assert errand.ended
+    assert setting.handled == [(2, True)]
+
+
+def test_a_manual_commit_counts_when_it_comes(setting, shelf, replay):
+    setting.park("a", "a", "a")
+
+    def commit_the_second(message, context):
+        context.auto_commit = False
+        second = message.queue_offset == 1
+        return ConsumeResult.COMMIT if second else ConsumeResult.SUCCESS
+
+    setting.answer = commit_the_second
+    replay()
+    assert (last(shelf).settled, last(shelf).failed_at) == (2, 2)
+    assert "COMMIT" in last(shelf).reason
+    assert setting.parking.get("a").next == 2
+
+
+def test_a_drop_counts_what_it_drops_and_runs_nothing(setting, shelf, replay):
+    setting.park("a", "b", "a")
+    assert replay(Verb.DROP).ended
+    assert setting.handled == []
+    assert last(shelf) == Result("id", done=True, settled=2)
+    assert shelf.control(Released) == [Released("a", 3, 7)]
+
+
+def test_a_try_says_what_each_would_come_to(setting, shelf, replay):
+    setting.park("a", "a", "a")
+    modes = []
+
+    def odd_fail(message, context):
+        modes.append((context.replayed, context.dry_run))
+        return Fail("odd") if message.queue_offset % 2 else Ack()
+
+    setting.answer = odd_fail
+    assert replay(Verb.TRY).ended
+    assert last(shelf).outcomes == ((0, "ok"), (1, "odd"), (2, "ok"))
+    assert set(modes) == {(True, True)}
+    assert (setting.parking.get("a").next, shelf.control(Released)) == (0, [])
+
+
+def test_many_messages_are_read_in_blocks(setting, shelf, replay):
+    setting.session.config = ConsumerConfig(order="key")
+    setting.park(*itertools.repeat("a", 300))
+    reads = shelf.reads
+    replay()
+    assert [offset for offset, _ in setting.handled] == list(range(300))
+    assert shelf.reads - reads < 30

@@ -1,0 +1,161 @@
+"""Appending, noting and recording a parked message: every step may fail, and nothing is lost."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly.config import ParkLimits
+from orderly.consumer.parking.setting_aside import SettingAside
+from orderly.consumer.session import Outlook
+from orderly.errors import LockLost, RequestTimeout
+from orderly.ordering.context import Failure
+from orderly.ordering.drop import Drop
+from orderly.protocol.park_record import Parked
+from tests.support.messages import QUEUE
+
+FAILED = Failure("no such account", 3, "fp", "first", "last")
+TIMEOUT = RequestTimeout("made by the test")
+
+
+def test_a_failed_message_is_parked_with_all_that_is_known_of_it(setting, shelf):
+    setting.pulled("a")
+    with capture_logs() as logs:
+        assert setting.aside.park(setting.held, setting.take(), {0: FAILED}) is None
+    (parked,) = shelf.control(Parked)
+    told = parked.details
+    assert (told.key, told.reason, told.attempts, told.token) == ("a", "no such account", 3, 7)
+    assert (told.fingerprint, told.first_error, told.last_error) == ("fp", "first", "last")
+    assert [p.next for p in setting.records[-1].parked] == [0]
+    (event,) = [e for e in logs if e["event"] == "key.parked"]
+    assert (event["key"], event["offset"], event["attempts"]) == ("a", 0, 3)
+
+
+def test_the_record_is_written_once_for_a_key(setting):
+    setting.park("a", "a", "b", "a")
+    assert len(setting.records) == 2
+    assert setting.parking.get("a").messages == 3
+
+
+@pytest.mark.parametrize("where", ["append", "record"])
+def test_what_fails_parks_nothing_and_is_done_again(where, setting, shelf):
+    shelf.fail, setting.fail_record = ([TIMEOUT], []) if where == "append" else ([], [TIMEOUT])
+    setting.pulled("a")
+    batch = setting.take()
+    assert setting.aside.park(setting.held, batch, {0: FAILED}) == 1.0
+    assert not setting.parking.parked("a"), "the handler may be asked again"
+    assert setting.aside.park(setting.held, batch, {0: FAILED}) is None
+    assert setting.parking.get("a").messages == 1
+    assert setting.held.memory.recorded("a") is not None
+
+
+def test_each_failure_makes_the_wait_longer_until_it_works(setting, shelf):
+    shelf.fail = [TIMEOUT] * 5
+    setting.pulled("a")
+    batch = setting.take()
+    waits = [setting.aside.park(setting.held, batch, {0: FAILED}) for _ in range(6)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 8.0, None]
+
+
+def test_a_key_whose_record_is_in_doubt_is_recorded_again(setting):
+    setting.park("a")
+    setting.held.memory.kept.clear()
+    setting.park("a")
+    assert len(setting.records) == 2
+
+
+def test_below_what_is_on_record_the_record_comes_first(setting):
+    """The offset was set back: an heir must not take these messages for settled."""
+    setting.park("a", "a")
+    setting.parking.settled("a", 2)
+    setting.owned.messages._last = -1
+    setting.owned.next_pull = 0
+    setting.fail_record = [TIMEOUT]
+    setting.pulled("a")
+    batch = setting.take()
+    setting.held.memory.kept["a"] = setting.parking.get("a")
+    assert setting.aside.park(setting.held, batch, {}) == 1.0
+    assert setting.parking.get("a").next == 2
+    assert setting.aside.park(setting.held, batch, {}) is None
+    assert setting.records[-1].parked[0].next == 0
+
+
+def test_nothing_is_appended_once_the_queue_is_lost(setting, shelf):
+    setting.pulled("a")
+    batch = setting.take()
+    setting.owned.drop(Drop.LOST)
+    assert setting.aside.park(setting.held, batch, {0: FAILED}) is not None
+    assert shelf.messages == []
+
+
+def test_a_lost_lock_while_recording_parks_nothing(setting):
+    setting.pulled("a")
+    setting.fail_record = [LockLost("made by the test")]
+    assert setting.aside.park(setting.held, setting.take(), {0: FAILED}) is not None
+
+
+def test_only_what_is_not_done_is_parked(setting, shelf):
+    setting.pulled("a", "a", "a")
+    batch = setting.take()
+    assert setting.aside.park(setting.held, batch, {1: FAILED}, finished={0}) is None
+    assert shelf.parked == [("a", 1), ("a", 2)]
+    setting.pulled("b")
+    setting.aside.park(setting.held, setting.take(), {}, finished={3})
+    assert not setting.parking.parked("b")
+
+
+def test_keys_that_are_equal_are_one(setting, shelf):
+    setting.park(1)
+    setting.pulled(1.0)
+    assert setting.aside.park(setting.held, setting.take(), {}) is None
+    assert shelf.parked == [(1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("key", [None, 1.5, ("a",), "k" * 2000], ids=repr)
+def test_a_key_that_cannot_be_written_blocks(key, setting, shelf):
+    setting.pulled(key)
+    with capture_logs() as logs:
+        wait = setting.aside.park(setting.held, setting.take(), {0: FAILED})
+    assert wait == setting.session.config.longest_suspend
+    assert [e["event"] for e in logs] == ["park.refused"]
+    assert (shelf.messages, setting.held.being_parked) == ([], {})
+
+
+def test_a_limit_is_shared_by_the_queues_of_the_topic(setting):
+    queues = tuple(QUEUE for _ in range(4))
+    setting.session.outlook = {QUEUE.topic: Outlook(queues, frozenset())}
+    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=8))
+    setting.park("a", "b")
+    setting.pulled("c")
+    with capture_logs() as logs:
+        assert setting.aside.park(setting.held, setting.take(), {}) == 8.0
+    assert "2 keys" in logs[0]["why"]
+
+
+def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, shelf):
+    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=1))
+    setting.pulled("a", "b")
+    first, second = setting.take(), setting.take()
+    waits = []
+
+    def meanwhile():
+        shelf.after_send = lambda: None
+        waits.append(setting.aside.park(setting.held, second, {}))
+
+    shelf.after_send = meanwhile
+    assert setting.aside.park(setting.held, first, {}) is None
+    assert waits == [8.0]
+    assert len(setting.parking) == 1
+
+
+def test_bad_keys_that_come_together_are_counted_together(setting, shelf):
+    keys = [f"k{i}" for i in range(10)]
+    setting.pulled(*keys)
+    batches = [setting.take() for _ in keys[:5]]
+    for key in keys:
+        setting.aside.saw(key)
+    for batch in batches:
+        assert setting.aside.park(setting.held, batch, {}) is None
+    late = SettingAside(setting.session)
+    for key in keys:
+        late.saw(key)
+    sixth = setting.take()
+    assert setting.aside.park(setting.held, sixth, {}) == 8.0, "half of ten are parked"

@@ -1,0 +1,129 @@
+"""Dead letters: what each says of itself, and what becomes of them when they are sent again."""
+
+from dataclasses import replace
+
+import pytest
+
+from orderly import Ack, Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import DeadLetter as Reject
+from orderly.errors import ConfigError, NoPermission, TopicNotFound
+from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.monitoring.dead_letters import DeadLetter, DeadLetters
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.testing import Fail, Fault
+from tests.support.messages import message
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def client(orderly_fake):
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def letters(orderly_fake, client):
+    """The dead letters of a group that rejected 0, 1, 2, 3 of the keys k0 and k1."""
+    orderly_fake.create_topic("orders", queues=2)
+    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+        for number in range(4):
+            producer.send(
+                Message("orders", b"%d" % number, f"k{number % 2}", properties={"p": "1"})
+            )
+    config = ConsumerConfig(consume_from="first")
+    consumer = OrderlyConsumer(
+        "shipping", lambda *_: Reject("no"), namesrv=orderly_fake.namesrv, config=config
+    )
+    dead = DeadLetters(client, "shipping")
+    with consumer.subscribe("orders"):
+        eventually(lambda: len(dead.list()) == 4)
+    return dead.list()
+
+
+def of(letters, key):
+    return [letter.message.body for letter in letters if letter.message.sharding_key == key]
+
+
+def letter(**properties):
+    return DeadLetter(replace(message(7), properties=properties, offset_message_id="OFFSET"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic", "message_id"),
+    [
+        ({"RETRY_TOPIC": "orders", "UNIQ_KEY": "U", "ORIGIN_MESSAGE_ID": "O"}, "orders", "U"),
+        ({"RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "O"}, "orders", "O"),
+        ({"DLQ_ORIGIN_TOPIC": "orders", "UNIQ_KEY": "U"}, "orders", "U"),
+        ({}, None, "OFFSET"),
+    ],
+    ids=["ours and Java's", "without a sender's id", "a broker's", "says nothing"],
+)
+def test_it_says_where_it_came_from(properties, topic, message_id):
+    found = letter(**properties)
+    assert (found.topic, found.message_id) == (topic, message_id)
+
+
+def test_what_is_sent_again_is_the_message_and_not_its_history(letters):
+    again = letters[0].again("orders")
+    assert (again.sharding_key, again.properties) == (letters[0].message.sharding_key, {"p": "1"})
+
+
+def test_a_group_that_never_had_any_has_none(client, orderly_fake):
+    assert DeadLetters(client, "nobody").list() == ()
+
+
+def test_a_topic_that_may_not_be_read_is_no_empty_one(client, monkeypatch):
+    only_written = TopicRoute(
+        "%DLQ%shipping",
+        (QueueData("broker-a", 1, 1, Permission.WRITE),),
+        (BrokerData("broker-a", "c", {0: "127.0.0.1:1"}),),
+    )
+    monkeypatch.setattr(client.routes, "refresh", lambda _: only_written)
+    with pytest.raises(NoPermission, match="set its permission to 6"):
+        DeadLetters(client, "shipping").list()
+
+
+def test_they_are_read_in_the_order_of_their_queue(letters):
+    assert of(letters, "k0") == [b"0", b"2"]
+    assert of(letters, "k1") == [b"1", b"3"]
+
+
+def test_sent_again_they_keep_that_order_by_key(orderly_fake, client, letters):
+    done = list(DeadLetters(client, "shipping").replay(letters))
+    assert [outcome.error for outcome in done] == [None] * 4
+    assert {outcome.result.queue.topic for outcome in done} == {"orders"}
+    seen = []
+    config = ConsumerConfig(consume_from="first")
+
+    def see(messages, context):
+        seen.extend((m.sharding_key, m.body) for m in messages)
+        return Ack()
+
+    with OrderlyConsumer("other", see, namesrv=orderly_fake.namesrv, config=config).subscribe(
+        "orders"
+    ):
+        eventually(lambda: len(seen) == 8)
+    assert [body for key, body in seen if key == "k0"] == [b"0", b"2", b"0", b"2"]
+
+
+def test_after_a_failure_the_later_ones_of_its_key_stay_and_others_go(
+    orderly_fake, client, letters
+):
+    first = f"__SHARDINGKEY\x01{letters[0].message.sharding_key}\x02"
+    refused = Fail(ResponseCode.MESSAGE_ILLEGAL, "not this one")
+    orderly_fake.script(
+        Fault(RequestCode.SEND_MESSAGE_V2, refused, None, lambda c: first in c.ext.get("i", "")),
+        Fault(RequestCode.SEND_BATCH_MESSAGE, refused, None, lambda c: first.encode() in c.body),
+    )
+    done = list(DeadLetters(client, "shipping").replay(letters))
+    failed = [o.letter.message.sharding_key for o in done if o.error is not None]
+    assert failed == [letters[0].message.sharding_key] * 2
+
+
+def test_what_cannot_be_sent_anywhere_is_refused_before_anything_is(client, letters):
+    unknown = letter(UNIQ_KEY="U")
+    with pytest.raises(ConfigError, match="does not say where it came from"):
+        DeadLetters(client, "shipping").replay([letters[0], unknown])
+    with pytest.raises(TopicNotFound):
+        list(DeadLetters(client, "shipping").replay(letters, to="no-such-topic"))
+    assert client.brokers.max_offset(letters[0].message.queue) == 4

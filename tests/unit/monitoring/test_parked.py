@@ -1,0 +1,317 @@
+"""Parked keys as an onlooker sees them: what counts, what is unknown, what a command waits for."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from orderly import Ack, Client, ClientConfig, ConsumeResult, Fail, OrderlyProducer, Suspend
+from orderly.errors import ConfigError, LockLost, OrderlyError, RouteError
+from orderly.monitoring import park_replay
+from orderly.monitoring.parked import ParkedMessages
+from orderly.ordering.calls import AppendRecord, MaxOffset
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.park_record import Command, ParkDetails, Result, control_message, park_message
+from orderly.testing import Fail as Refuse
+from orderly.testing import Fault
+from tests.support.hand_owner import HandOwner
+from tests.support.messages import message
+from tests.support.replayed import handle
+
+HOURS = 3600
+DAMAGED = b"orderly-state 1 entry 00000000 {}"
+
+
+@pytest.fixture
+def client(orderly_fake):
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        yield client
+
+
+@pytest.fixture
+def new_owner(orderly_fake, client):
+    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+
+        def make(topic="orders", by=client):
+            orderly_fake.create_topic(topic, queues=1)
+            return HandOwner(by, producer, "shipping", topic)
+
+        yield make
+
+
+@pytest.fixture
+def owner(new_owner):
+    """It has parked one, two, three of key "a", on record."""
+    owner = new_owner().take()
+    owner.park("a", b"one", b"two", b"three", reason="poison", attempts=2)
+    owner.record()
+    return owner
+
+
+@pytest.fixture
+def parked(client):
+    return ParkedMessages(client, "shipping")
+
+
+def bodies(parked, key="a"):
+    return [found.original.body for found in parked.show(key)]
+
+
+# --- what counts -------------------------------------------------------------------------------
+
+
+def test_of_two_copies_one_counts_and_the_order_is_that_of_the_source(parked, owner):
+    first = next(iter(parked.show("a")))
+    owner.append(park_message(first.original, first.details))
+    assert bodies(parked) == [b"one", b"two", b"three"]
+    assert parked.list().keys[0].messages == 3
+
+
+def test_what_is_settled_is_not_parked_any_more(parked, owner):
+    owner.table.settled("a", 2, messages=2)
+    owner.record()
+    assert bodies(parked) == [b"three"]
+    (report,) = parked.list().keys
+    assert (report.messages, report.recorded, report.first.offset) == (1, 1, 2)
+
+
+def test_a_key_whose_messages_the_broker_has_deleted_is_shown(parked, owner):
+    owner.table.note("gone", 1, 0, 10)
+    owner.record()
+    gone = parked.list().keys[1]
+    assert (gone.key, gone.messages, gone.recorded) == ("gone", 0, 1)
+    assert (gone.first, gone.last_offset, gone.expires) == (None, None, None)
+
+
+def test_a_number_is_another_key_than_its_text(parked, owner):
+    owner.park(7, b"seven", reason="poison")
+    owner.record()
+    assert bodies(parked, 7) == [b"seven"]
+    with pytest.raises(ConfigError, match="'7' is not parked"):
+        bodies(parked, "7")
+
+
+def test_what_only_looks_like_a_message_of_the_key_is_passed_over(parked, owner):
+    details = ParkDetails(key="b", reason="x", parked_at=time.time(), token=0)
+    as_a = park_message(message(9, "b"), details)
+    tag = park_message(message(9, "a"), replace(details, key="a")).properties["TAGS"]
+    owner.append(replace(as_a, properties=as_a.properties | {"TAGS": tag}))
+    elsewhere = replace(message(9, "a"), queue=replace(owner.queue, queue_id=1))
+    owner.append(park_message(elsewhere, replace(details, key="a")))
+    owner.append(control_message(Command("1", "release", "a", "me", 1)))
+    assert bodies(parked) == [b"one", b"two", b"three"]
+
+
+def test_without_any_record_it_is_as_the_next_owner_will_rebuild_it(parked, new_owner):
+    owner = new_owner().take()
+    owner.park("a", b"one", reason="poison")
+    assert bodies(parked) == [b"one"]
+
+
+def test_the_oldest_copy_says_until_when_all_are_kept_and_is_the_one_to_renew(
+    orderly_fake, parked, owner
+):
+    orderly_fake.jump_clock(-40 * HOURS)
+    owner.park("b", b"old", reason="poison")
+    orderly_fake.jump_clock(40 * HOURS)
+    owner.park("b", b"new", reason="poison")
+    owner.record()
+    first, second = parked.list().keys
+    assert first.expires == pytest.approx(time.time() + 72 * HOURS, abs=60)
+    assert second.expires == pytest.approx(time.time() + 32 * HOURS, abs=60)
+    at, progress = owner.end(), []
+    assert parked.keepalive(on_progress=progress.append).appended == 1
+    assert progress == [1]
+    assert [again.original.body for again in owner.records(at)] == [b"old"]
+    assert parked.list().keys[1].expires == pytest.approx(time.time() + 72 * HOURS, abs=60)
+    assert bodies(parked, "b") == [b"old", b"new"]
+    assert parked.keepalive().appended == 0
+
+
+def test_an_export_is_whole_or_not_there(parked, owner, new_owner, tmp_path):
+    file = tmp_path / "parked.jsonl"
+    assert parked.export(file) == 3
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["key"], line["offset"]) for line in lines] == [("a", 0), ("a", 1), ("a", 2)]
+    before = file.read_bytes()
+    other = new_owner("payments").take()
+    other.perform(AppendRecord(other.state_queue, DAMAGED))
+    with pytest.raises(OrderlyError, match="damaged"):
+        parked.export(file)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+# --- what is not known -------------------------------------------------------------------------
+
+
+def test_what_could_not_be_read_is_unknown_and_the_rest_is_shown(parked, owner, new_owner):
+    other = new_owner("payments").take()
+    other.perform(AppendRecord(other.state_queue, DAMAGED))
+    listing = parked.list()
+    assert [report.key for report in listing.keys] == ["a"]
+    ((queue, error),) = listing.unknown
+    assert queue == other.queue
+    assert "damaged" in str(error)
+    assert bodies(parked) == [b"one", b"two", b"three"]
+    with pytest.raises(OrderlyError, match="is not known"):
+        bodies(parked, "b")
+    with pytest.raises(OrderlyError, match="damaged"):
+        parked.keys()
+
+
+def test_a_broker_that_does_not_answer_is_unknown_and_asked_once(orderly_fake, owner, new_owner):
+    new_owner("payments")
+    config = ClientConfig(namesrv=orderly_fake.namesrv, request_timeout=0.2)
+    with Client(config) as client:
+        orderly_fake.pause_broker()
+        listing = ParkedMessages(client, "shipping").list()
+        orderly_fake.resume_broker()
+    assert (listing.keys, listing.read) == ((), ())
+    assert [queue.topic for queue, _ in listing.unknown] == ["orders", "payments"]
+    assert listing.unknown[0][1] is listing.unknown[1][1]
+
+
+def test_a_broker_that_is_not_listed_any_more_is_not_nothing(orderly_fake, parked, owner):
+    orderly_fake.kill_broker()
+    with pytest.raises(RouteError, match="lists no park topic of group shipping"):
+        parked.list()
+
+
+def test_how_long_the_broker_keeps_messages_may_be_unknown(orderly_fake, parked, owner):
+    refused = Refuse(ResponseCode.NO_PERMISSION)
+    orderly_fake.script(Fault(RequestCode.GET_BROKER_CONFIG, refused, times=None))
+    assert parked.list().keys[0].expires is None
+    renewal = parked.keepalive()
+    assert (renewal.appended, len(renewal.unknown)) == (0, 1)
+    assert parked.keepalive(older_than=0).appended == 3
+
+
+def test_a_key_of_several_topics_must_be_told_apart(client, parked, owner, new_owner):
+    other = new_owner("payments").take()
+    other.park("a", b"paid", reason="poison")
+    other.record()
+    with pytest.raises(ConfigError, match="several topics: orders, payments"):
+        parked.drop("a")
+    assert bodies(ParkedMessages(client, "shipping", "payments")) == [b"paid"]
+    assert parked.keys() == (("orders", "a"), ("payments", "a"))
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+def test_the_wait_ends_with_the_result_of_this_command_only(parked, owner, monkeypatch):
+    progress = []
+
+    def answered(message):
+        at = HandOwner.append(owner, message)
+        (command,) = [r for r in owner.records(at) if isinstance(r, Command)]
+        for result in (
+            Result("another", done=True, settled=9),
+            Result(command.id, done=False, settled=2),
+            Result(command.id, done=True, settled=3),
+        ):
+            HandOwner.append(owner, control_message(result))
+        return at
+
+    monkeypatch.setattr(
+        "orderly.monitoring.park_queue.ParkedQueue.append", lambda _, m: answered(m)
+    )
+    (outcome,) = parked.release("a", on_progress=progress.append)
+    assert (outcome.settled, outcome.failed_at, outcome.refused) == (3, None, False)
+    assert progress == [2]
+
+
+def test_silence_is_an_error_that_says_that_the_command_stays(parked, owner):
+    at = owner.end()
+    with pytest.raises(OrderlyError, match=r"no member .* is online\. The command \(try\) stays"):
+        parked.try_("a", patience=0.1)
+    assert len(owner.records(at)) == 1
+
+
+# --- replay by this process --------------------------------------------------------------------
+
+
+def test_an_interrupted_replay_goes_on_where_it_was(parked, owner):
+    owner.hand_on()
+
+    def interrupted(messages, context):
+        if messages[0].body == b"two":
+            raise KeyboardInterrupt
+        return handle(messages, context)
+
+    with pytest.raises(KeyboardInterrupt):
+        parked.replay("a", interrupted)
+    assert bodies(parked) == [b"two", b"three"]
+    owner.take()
+
+
+def test_a_replay_that_loses_the_lock_writes_nothing_more(orderly_fake, parked, owner, new_owner):
+    owner.hand_on()
+    ends = []
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        other = new_owner(by=client)
+
+        def overtaken(messages, context):
+            if not ends:
+                orderly_fake.jump_clock(61)  # its lease
+                other.take()
+                ends.append(client.brokers.max_offset(other.state_queue))
+            return handle(messages, context)
+
+        with pytest.raises(LockLost):
+            parked.replay("a", overtaken)
+        assert ends == [client.brokers.max_offset(other.state_queue)]
+        assert bodies(parked) == [b"one", b"two", b"three"]
+        other.record()
+
+
+def test_a_replayed_key_is_not_parked_any_more(parked, owner):
+    owner.hand_on()
+    assert parked.replay("a", handle)[0].settled == 3
+    assert parked.keys() == ()
+
+
+@pytest.mark.parametrize("answer", [None, True, ConsumeResult.SUSPEND, Suspend(1), Fail("no")])
+def test_only_an_acknowledgement_goes_on(parked, owner, answer):
+    owner.hand_on()
+    (outcome,) = parked.replay("a", lambda *_: answer)
+    assert (outcome.settled, outcome.failed_at) == (0, 0)
+    assert repr(answer) in outcome.reason
+    assert bodies(parked) == [b"one", b"two", b"three"]
+
+
+def test_success_is_an_acknowledgement_too(parked, owner):
+    owner.hand_on()
+    assert parked.replay("a", lambda *_: ConsumeResult.SUCCESS)[0].settled == 3
+
+
+def test_a_replay_takes_no_queue_that_a_member_holds(orderly_fake, owner):
+    end = owner.perform(MaxOffset(owner.state_queue))
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        onlooker = ParkedMessages(client, "shipping")
+        with pytest.raises(LockLost, match="held by a member of group shipping"):
+            onlooker.replay("a", handle)
+    assert owner.perform(MaxOffset(owner.state_queue)) == end
+
+
+def test_a_long_replay_renews_its_lock(parked, owner, monkeypatch):
+    monkeypatch.setattr(park_replay, "_RENEW_AFTER", 0.0)
+    owner.hand_on()
+    deadlines = []
+    parked.replay("a", lambda _, context: deadlines.append(context.deadline) or Ack())
+    assert deadlines == sorted(set(deadlines))
+    assert len(deadlines) == 3
+
+
+def test_a_handler_of_a_replay_can_extend_its_lock(parked, owner):
+    owner.hand_on()
+    deadlines = []
+
+    def extending(messages, context):
+        deadlines.append((context.deadline, context.extend()))
+        return handle(messages, context)
+
+    assert parked.replay("a", extending)[0].settled == 3
+    assert all(before < after for before, after in deadlines)

@@ -1,0 +1,221 @@
+"""What is parked is read back as it was received; whatever else is in the topic is an error."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orderly.errors import InvalidMessage, ProtocolError
+from orderly.model import MessageQueue
+from orderly.protocol.headers import SendMessage, from_ext
+from orderly.protocol.park_record import (
+    PARKED,
+    Command,
+    ParkDetails,
+    ParkMessage,
+    Released,
+    Result,
+    Unknown,
+    Verb,
+    control_message,
+    park_message,
+    park_request,
+    parked_again,
+    read_park,
+    read_parked,
+)
+from orderly.protocol.parked_key import key_tag
+from tests.support.messages import message
+from tests.support.park_queue import PARK_QUEUE, stored
+
+NAMES = st.sampled_from(
+    ["KEYS", "TAGS", "UNIQ_KEY", "__SHARDINGKEY", "DELAY", "TIMER_DELIVER_MS", "TRAN_MSG", "WAIT",
+     "CLUSTER", "MIN_OFFSET", "RETRY_TOPIC", "REAL_TOPIC", "MSG_REGION", PARKED, "mine", "Größe"]
+)  # fmt: skip
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.one_of(  # 0x01 can be in a value, 0x02 ends it
+    TEXT.filter(bool).filter(lambda text: "\x02" not in text), st.sampled_from(["\x01", "a\x01b"])
+)
+MILLIS = st.integers(-(10**12), 10**13).map(lambda millis: millis / 1000)
+OFFSETS = st.integers(0, 2**63 - 1)
+KEYS = st.one_of(TEXT, st.integers(-(2**62), 2**62))
+
+
+@st.composite
+def originals(draw):
+    properties = draw(st.dictionaries(NAMES, VALUES, max_size=8))
+    body = draw(st.one_of(st.binary(max_size=50), st.just(b"large" * 2000)))
+    return replace(
+        message(draw(OFFSETS), queue=MessageQueue(draw(TEXT), draw(TEXT), 3)),
+        body=body,
+        properties=properties,
+        message_id=draw(TEXT),
+        born_time=draw(MILLIS),
+        store_time=draw(MILLIS),
+        flag=draw(st.integers(-(2**31), 2**31 - 1)),
+        sys_flag=draw(st.integers(0, 2**31 - 1)),
+        reconsume_times=draw(st.integers(0, 9)),
+        physical_offset=draw(st.integers(-5, 2**62)),
+    )
+
+
+DETAILS = st.builds(
+    ParkDetails,
+    key=KEYS,
+    reason=TEXT,
+    attempts=st.integers(0, 99),
+    fingerprint=st.none() | TEXT,
+    first_error=st.none() | TEXT,
+    last_error=st.none() | TEXT,
+    parked_at=st.integers(0, 10**13).map(lambda millis: millis / 1000),
+    token=OFFSETS,
+)
+WHY = ParkDetails(key="order-1", reason="why", attempts=3, parked_at=9.5, token=7)
+
+
+@given(originals(), DETAILS)
+def test_a_parked_message_is_read_as_it_was_received(original, details):
+    parked = read_parked(stored(park_message(original, details), position=4, store_time=6.0))
+    assert replace(parked.original, stored_size=original.stored_size) == original
+    assert parked.details == details
+    assert (parked.key, parked.offset) == (details.key, original.queue_offset)
+    assert (parked.position, parked.stored_at) == (4, 6.0)
+
+
+@given(originals(), DETAILS)
+def test_appended_again_it_says_the_same(original, details):
+    first = stored(park_message(original, details), position=4)
+    again = stored(parked_again(first), position=9)
+    one, other = read_parked(first), read_parked(again)
+    assert replace(other.original, stored_size=0) == replace(one.original, stored_size=0)
+    assert (other.details, other.position) == (one.details, 9)
+    assert again.tags == first.tags
+
+
+def test_people_see_in_a_property_where_it_comes_from_and_why():
+    content = park_message(message(12), WHY)
+    told = json.loads(content.properties[PARKED])
+    assert (told["v"], told["key"], told["reason"], told["attempts"]) == (1, "order-1", "why", 3)
+    assert (told["topic"], told["broker"], told["queueId"]) == ("orders", "broker-a", 0)
+    assert (told["offset"], told["messageId"], told["parkedAt"]) == (12, "id-12", 9500)
+    assert content.properties["TAGS"] == key_tag("order-1")
+
+
+def test_what_a_broker_would_act_upon_is_not_stored_as_a_property():
+    acted_upon = {"DELAY": "3", "TIMER_DELAY_SEC": "9", "TRAN_MSG": "true", "RETRY_TOPIC": "other"}
+    original = replace(message(1), properties=acted_upon | {"mine": "kept", "KEYS": "k"})
+    content = park_message(original, WHY)
+    assert set(content.properties) == {"mine", "KEYS", "TAGS", "WAIT", PARKED}
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "\ud800" * 400], ids=["long", "surrogates"])
+def test_texts_are_cut_and_can_always_be_written(text):
+    details = replace(WHY, reason=text, fingerprint=text, first_error=text, last_error=text)
+    read = read_parked(stored(park_message(message(1), details))).details
+    texts = {read.reason, read.fingerprint, read.first_error, read.last_error}
+    assert {len(found) for found in texts} == {300}
+
+
+def test_a_large_body_is_compressed():
+    content = park_message(replace(message(1), body=b"large" * 2000), WHY)
+    assert len(content.body) < 1000
+    assert content.sys_flag == 0x301
+
+
+def test_the_request_goes_to_one_queue_and_no_other():
+    command = park_request("shipping", PARK_QUEUE, park_message(message(1), WHY), now=3.5)
+    header = from_ext(SendMessage, command.ext)
+    assert (header.topic, header.queue_id) == (PARK_QUEUE.topic, PARK_QUEUE.queue_id)
+    assert (header.broker_name, header.born_timestamp) == (PARK_QUEUE.broker_name, 3500)
+
+
+def test_properties_that_leave_no_room_are_refused_before_sending():
+    crowded = replace(message(1), properties={"mine": "x" * 32_700})
+    with pytest.raises(InvalidMessage, match="properties take"):
+        park_request("shipping", PARK_QUEUE, park_message(crowded, WHY), now=0.0)
+
+
+# --- control records -----------------------------------------------------------------------------
+
+CONTROLS = st.one_of(
+    st.builds(Command, TEXT, st.sampled_from(Verb), KEYS, TEXT, OFFSETS),
+    st.builds(
+        Result, TEXT, st.booleans(), OFFSETS, st.none() | OFFSETS, st.none() | TEXT,
+        st.lists(st.tuples(OFFSETS, TEXT), max_size=4).map(tuple),
+    ),
+    st.builds(Released, KEYS, OFFSETS, OFFSETS),
+)  # fmt: skip
+
+
+@given(CONTROLS)
+def test_a_control_record_is_read_as_it_is_written(record):
+    assert read_park(stored(control_message(record))) == record
+
+
+def test_a_control_record_is_found_by_its_tag_and_read_by_people():
+    content = control_message(Released("order-1", 12, 7))
+    assert content.properties["TAGS"] == "released"
+    assert content.body == (
+        b'orderly-park 1 released 71f7034e {"key":"order-1","below":12,"token":7}'
+    )
+
+
+def test_outcomes_are_bounded():
+    many = Result("id", True, outcomes=tuple((n, "ok") for n in range(900)))
+    assert len(read_park(stored(control_message(many))).outcomes) == 200
+
+
+# --- what is foreign, damaged or newer -----------------------------------------------------------
+
+
+def wounded(**fields):
+    """A parked message whose property says something else; None: nothing."""
+    content = park_message(message(1), WHY)
+    told = json.loads(content.properties[PARKED]) | fields
+    kept = {name: value for name, value in told.items() if value is not None}
+    return replace(content, properties=content.properties | {PARKED: json.dumps(kept)})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"key": True}, {"key": ["a"]}, {"key": None}, {"key": "x" * 2000}, {"offset": -1},
+        {"offset": "1"}, {"offset": None}, {"queueId": -1}, {"topic": 7}, {"properties": ["a"]},
+        {"properties": {"a": 1}}, {"tags": 3}, {"attempts": -1}, {"token": 2**64}, {"v": None},
+        {"parkedAt": 1.5}, {"reason": None},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_damaged_message_is_an_error(fields):
+    read_park(stored(wounded()))
+    with pytest.raises(ProtocolError):
+        read_park(stored(wounded(**fields)))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", "7"])
+def test_a_property_that_is_no_object_is_an_error(text):
+    with pytest.raises(ProtocolError):
+        read_park(stored(ParkMessage({PARKED: text}, b"body")))
+
+
+@pytest.mark.parametrize("body", [b"hello", b"", b"orderly-state 1 confirm 00000000 {}"])
+def test_a_foreign_message_is_an_error(body):
+    with pytest.raises(ProtocolError):
+        read_park(stored(ParkMessage({"mine": "x"}, body)))
+
+
+@pytest.mark.parametrize(
+    "content", [wounded(v=2, key=None), ParkMessage({"mine": "x"}, b"orderly-park 2 whatever")]
+)
+def test_a_newer_releases_message_is_told_apart(content):
+    assert read_park(stored(content)) == Unknown(2)
+    with pytest.raises(ProtocolError):
+        read_parked(stored(content))
+
+
+def test_a_users_body_is_never_taken_for_a_command():
+    order = control_message(Command("id", Verb.DROP, "order-1", "me", 1))
+    original = replace(message(1), body=order.body)
+    assert read_parked(stored(park_message(original, WHY))).original.body == order.body
