@@ -4,13 +4,17 @@
     python -m benchmarks.kill_rounds --rounds 3 --lease 60    # as it is in production
     python -m benchmarks.kill_rounds --order key --handler async
     python -m benchmarks.kill_rounds --order key --zombies    # stopped for longer than the lease
+    python -m benchmarks.kill_rounds --order key --poison 0.002 --killers 3
 
 By key some keys are stuck at any time, so that much is finished ahead of them, and every handler
 writes to accounts that refuse a write by its token. A zombie is a process that was stopped
-(SIGSTOP) until others own its queues, and then goes on.
+(SIGSTOP) until others own its queues, and then goes on. With --poison some messages are bad, and
+with --killers some end the process that handles them, until an operator, who releases parked keys
+all the while, deploys the fix.
 
 Exit code 0: nothing lost, no order broken, no two handlers on one queue (or key), nothing repeated
-that was on record, no write accepted of a former owner; 1 otherwise. Repeats are counted: what a
+that was on record, nothing of a key tried before its turn, no write accepted of a former owner,
+nothing left parked; 1 otherwise. Repeats are counted: what a
 killed member had not committed comes again.
 """
 
@@ -18,9 +22,11 @@ import argparse
 import contextlib
 import json
 import random
+import signal
 import sys
 import time
 
+from benchmarks.kill_parked import park_topic_of
 from benchmarks.kill_verdict import judged
 from orderly import Client
 from orderly.testing.ports import free_port
@@ -30,11 +36,13 @@ from tests.support.leases import leasing_broker
 from tests.support.member_process import MemberProcess, by_key
 from tests.support.proxy import Proxy
 from tests.support.traffic import KEYS, Writer
+from tests.support.trouble import Operator, Trouble
 from tests.support.waiting import eventually
 
 QUEUES, STUCK = 8, 6
 GROUP, TOPIC = "kill-rounds", "orders"
 STUCK_FOR = 60.0  # seconds until other keys are stuck
+ENDS = {"exit": 3, "sigkill": -signal.SIGKILL}  # how a killer ends its process, and its exit code
 WITHIN = 60.0  # seconds over the lease until all queues are held again
 
 
@@ -44,13 +52,14 @@ class Processes:
     Args:
         start: starts one.
         count: how many live at a time.
+        may_die: whether members may end by themselves; others are started then.
 
     """
 
-    def __init__(self, start, count):
-        self._start = start
+    def __init__(self, start, count, *, may_die=False):
+        self._start, self._may_die = start, may_die
         self.live = [start() for _ in range(count)]
-        self.dead, self._resumed = [], []
+        self.dead, self.died, self._resumed = [], 0, []
 
     @property
     def everybody(self):
@@ -58,13 +67,25 @@ class Processes:
 
     def kill_one(self, chance):
         """Kill a random one and start another in its place."""
-        victim = self.live.pop(chance.randrange(len(self.live)))
-        victim.kill()
-        self.dead.append(victim)
+        self._replace(chance.choice(self.live))
+
+    def replace_dead(self):
+        """Start another in the place of each one that ended by itself."""
+        for member in [member for member in self.live if not member.alive]:
+            assert member.exit_code in ENDS.values(), "a member failed"
+            self.died += 1
+            self._replace(member)
+
+    def _replace(self, member):
+        self.live.remove(member)
+        member.kill()
+        self.dead.append(member)
         self.live.append(self._start())
 
     def settled(self, without=None):
         """Whether every queue is held, each by one member, and no member is idle."""
+        if self._may_die:
+            self.replace_dead()
         assert all(member.alive for member in self.live), "a member ended by itself"
         members = [member for member in self.live if member is not without]
         held = [queue for member in members for queue in member.held]
@@ -118,23 +139,39 @@ def run(given):
         with Client(namesrv=broker.namesrv) as client:
             client.admin.create_topic(TOPIC, QUEUES)
         accounts = stack.enter_context(Accounts(KEYS))
+        accounts.trouble = Trouble(given.poison)
         writer = Writer(broker.namesrv, TOPIC, pause=1 / given.rate)
         commits = CommitWatch(broker.broker_address, GROUP, TOPIC, QUEUES)
-        more = by_key(accounts, given.handler, given.commit) if given.order == "key" else ()
-        member = lambda: MemberProcess(  # noqa: E731
-            broker.namesrv, GROUP, TOPIC, lease=given.lease, seconds=given.seconds, more=more
-        )
-        processes = Processes(member, given.members)
+        start = _starting(broker.namesrv, accounts, given)
+        processes = Processes(start, given.members, may_die=given.killers > 0)
         stack.callback(processes.close)
         for part in (writer, commits):
             part.start()
             stack.callback(part.finish)
+        operator = _operator(broker.namesrv, accounts, given, stack)
         takeovers = list(_rounds(processes, accounts, cut, chance, given))
         writer.finish()
         accounts.frozen = frozenset()
-        _drain(writer, processes, given)
+        _drain(writer, processes, operator, given)
         commits.finish()
-        return judged(writer.sent, processes, commits, accounts, takeovers=takeovers, given=given)
+        parked = operator and park_topic_of(operator, broker.namesrv, GROUP, TOPIC)
+        more = {"takeovers": takeovers, "given": given, "parked": parked}
+        return judged(writer.sent, processes, commits, accounts, **more)
+
+
+def _starting(namesrv, accounts, given):
+    """What starts a member."""
+    chance = random.Random(given.seed)
+
+    def start():
+        more = ()
+        if given.order == "key":
+            death = f"--death={chance.choice(tuple(ENDS))}"
+            more = [*by_key(accounts, given.handler, given.commit), death]
+        settings = {"lease": given.lease, "seconds": given.seconds, "more": more}
+        return MemberProcess(namesrv, GROUP, TOPIC, **settings)
+
+    return start
 
 
 def _broker(given, stack):
@@ -148,13 +185,26 @@ def _broker(given, stack):
     return stack.enter_context(broker), proxy.cut
 
 
+def _operator(namesrv, accounts, given, stack):
+    """Who releases what is parked; None: nothing will be."""
+    if not given.poison and not given.killers:
+        return None
+    settings = {"killers": given.killers, "patience": 2 * given.lease + 5}
+    chance = random.Random(given.seed)
+    operator = Operator(namesrv, GROUP, TOPIC, accounts, chance, **settings)
+    operator.start()
+    stack.callback(operator.close)
+    return operator
+
+
 def _rounds(processes, accounts, cut, chance, given):
     """Run them; yields how long each take-over took (seconds)."""
     stuck_until = 0.0
     for number in range(given.rounds):
         eventually(processes.settled, within=given.lease + WITHIN, every=0.05)
         if given.order == "key" and time.monotonic() > stuck_until:
-            accounts.frozen = frozenset(chance.sample(KEYS, STUCK))
+            free = sorted(set(KEYS) - accounts.trouble.deadly)
+            accounts.frozen = frozenset(chance.sample(free, STUCK))
             stuck_until = time.monotonic() + STUCK_FOR
         time.sleep(chance.uniform(0.5, 2.5))  # not always at the same moment of a lease
         if given.zombies:
@@ -168,15 +218,19 @@ def _rounds(processes, accounts, cut, chance, given):
         yield seconds
 
 
-def _drain(writer, processes, given):
+def _drain(writer, processes, operator, given):
     """Wait until all was handled; if it is not, the verdict counts what is lost."""
-    sent = {record.id for record in writer.sent}
+    sent, within = {record.id for record in writer.sent}, given.lease + WITHIN
+
+    def done():
+        if operator:
+            processes.replace_dead()
+        return sent <= {event.id for event in processes.events()}
+
+    if operator:
+        operator.finish(done, within)
     with contextlib.suppress(AssertionError):
-        eventually(
-            lambda: sent <= {event.id for event in processes.events()},
-            within=given.lease + WITHIN,
-            every=0.5,
-        )
+        eventually(done, within, every=0.5)
 
 
 def main():
@@ -187,13 +241,19 @@ def main():
     parser.add_argument("--rate", type=float, default=200.0, help="messages sent per second")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices")
     parser.add_argument("--order", choices=("queue", "key"), default="queue")
-    parser.add_argument("--handler", choices=("sync", "async"), default="sync")
+    parser.add_argument("--handler", choices=("sync", "async", "listener"), default="sync")
     parser.add_argument("--seconds", type=float, default=0.0, help="a handler takes")
     parser.add_argument("--commit", type=float, default=0.5, help="by key: seconds between commits")
     parser.add_argument("--zombies", action="store_true", help="by key: stop members, kill none")
+    parser.add_argument("--poison", type=float, default=0.0, help="by key: share of bad messages")
+    parser.add_argument(
+        "--killers", type=int, default=0, help="by key: messages that end processes"
+    )
     given = parser.parse_args()
-    if given.zombies and given.order == "queue":
-        parser.error("--zombies needs --order key: by queue there is no token")
+    if given.order == "queue" and (given.zombies or given.poison or given.killers):
+        parser.error("--zombies, --poison and --killers need --order key")
+    if given.zombies and given.killers:
+        parser.error("--zombies and --killers: a process that ended cannot wake")
     report = run(given)
     print(json.dumps(report, indent=2))
     sys.exit(0 if report["ok"] else 1)

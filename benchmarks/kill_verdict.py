@@ -13,7 +13,7 @@ COUNTS = (
 )  # fmt: skip
 
 
-def judged(sent, processes, commits, accounts, *, takeovers, given):
+def judged(sent, processes, commits, accounts, *, takeovers, given, parked=None):
     """The report.
 
     Args:
@@ -23,9 +23,10 @@ def judged(sent, processes, commits, accounts, *, takeovers, given):
         accounts: what handlers wrote to.
         takeovers: seconds until all queues were held again, of each round.
         given: the options.
+        parked: what was parked (kill_parked.Found); None: nothing could be.
     """
     events = processes.events()
-    wrong = commits.violations(events)
+    wrong = commits.violations([*events, *(parked.settled if parked else ())])
     report = {
         "order": given.order,
         "handler": given.handler,
@@ -45,7 +46,11 @@ def judged(sent, processes, commits, accounts, *, takeovers, given):
         sent, judged_events = by_lane(sent), by_lane(judged_events)
         of_keys, found = _by_key(processes, accounts)
         report |= of_keys
-        faults = [*wrong, *found]
+        faults = [*wrong, *found, *accounts.overtaken()]
+    if parked:
+        of_parked, found = parked.figures(accounts, processes)
+        report |= of_parked
+        faults += found
     verdict = judge(sent, judged_events)
     report |= {name: getattr(verdict, name) for name in COUNTS}
     examples = [*verdict.examples, *faults[:20]]

@@ -18,8 +18,8 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.life import Life, State
 from orderly.consumer.loops import Loops
 from orderly.consumer.parts import (
+    check_handler,
     check_key,
-    check_parking,
     new_session,
     new_state_topics,
     subscription_of,
@@ -102,7 +102,7 @@ class OrderlyConsumer:
         self.group = group
         self.config = config or ConsumerConfig()
         check_key(self.config, key)
-        check_parking(self.config, handler)
+        check_handler(self.config, handler)
         dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
         self._session, offsets = new_session(

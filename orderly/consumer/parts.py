@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig
+from orderly.config.numbers import is_number
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.owning.local_offsets import LocalOffsets
 from orderly.consumer.owning.perform import broadcasting_performer, performer
@@ -30,20 +31,34 @@ def check_key(config: ConsumerConfig, key: Callable[[ReceivedMessage], Hashable]
         )
 
 
-def check_parking(config: ConsumerConfig, handler: object) -> None:
-    """Refuse a handler that parks keys where there are none to park.
+def check_handler(config: ConsumerConfig, handler: object) -> None:
+    """Refuse a handler, such as a Listener, whose settings contradict the consumer's.
 
     Args:
         config: the consumer's.
-        handler: says with an attribute `parks` that it does.
+        handler: says with attributes that it `parks` keys, that it `judges` when a message is
+            given up, and for how long its retries go on with the queue's lock `unrenewed`.
 
     Raises:
-        ConfigError: order by queue, or broadcasting.
+        ConfigError: no keys to park; a limit of tries beside a verdict; a lock that is trusted for
+            a shorter time.
     """
     if getattr(handler, "parks", False) is True and (not config.by_key or config.broadcasting):
         raise ConfigError(
             "this handler parks keys, which needs ConsumerConfig(order='key') and"
             " model='clustering': set these, or another on_poison= at the listener"
+        )
+    if getattr(handler, "judges", False) is True and config.max_reconsume_times is not None:
+        raise ConfigError(
+            "this listener decides itself when a message is given up, and never in an outage:"
+            " leave max_reconsume_times out, or pass poison=None to the listener"
+        )
+    unrenewed = getattr(handler, "unrenewed", None)
+    trusted = config.broadcasting or not is_number(unrenewed) or unrenewed <= config.lock_trust
+    if not trusted:
+        raise ConfigError(
+            f"this listener's retries go on for {unrenewed:g} s, but a queue's lock is trusted for"
+            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True there"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from orderly.config.functions import is_async
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 
@@ -24,15 +25,15 @@ def decoder(decode: Decode | None) -> Callable[[ReceivedMessage], Any]:
             given the body by that.
 
     Raises:
-        ConfigError: an unknown name, or nothing that can be called.
+        ConfigError: an unknown name, nothing that can be called, or an async function.
     """
     if decode is None:
         return _itself
     if isinstance(decode, str) and decode in _BY_NAME:
         return partial(_decoded, _BY_NAME[decode])
-    if not callable(decode):
+    if not callable(decode) or is_async(decode):
         raise ConfigError(
-            "decode must be 'json', 'bytes', a pydantic model or a function of the body,"
+            "decode must be 'json', 'bytes', a pydantic model or a plain function of the body,"
             f" not {decode!r}"
         )
     return partial(_decoded, getattr(decode, "model_validate_json", decode))

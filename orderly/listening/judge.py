@@ -67,9 +67,14 @@ class Judge:
         try:
             delivery.context.extend()
         except OrderlyError as error:
+            self.untried(delivery)
             self._events.not_renewed(delivery, error_text(error))
             return self._wait(delivery, self._rules.suspend, untried=True)
         return None
+
+    def untried(self, delivery: Delivery) -> None:
+        """Say that a message which was not held back came to nothing."""
+        self.memory(delivery.context.group).untried(delivery.lane)
 
     # --- after it ------------------------------------------------------------------------------
 
@@ -120,7 +125,7 @@ class Judge:
         soon = None if outage else self._soon(delivery, failed, case.trying, now)
         case.trying.retrying = soon is not None
         case.trying.waited += soon or 0.0
-        seconds = self._later(case) if soon is None else soon
+        seconds = max(self._later(case), failed.asked or 0.0) if soon is None else soon
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
 

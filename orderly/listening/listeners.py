@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
-from orderly.config.functions import check_callable, is_async
+from orderly.config.functions import check_arguments, check_callable, is_async
 from orderly.errors import ConfigError
 from orderly.listening.alone import Given, alone
 from orderly.listening.decision import Decision
@@ -33,11 +33,17 @@ def _now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def _clock(now: float | None) -> Clock:
+    return _now if now is None else lambda: now
+
+
 class _Common:
     """What plain and async listeners share."""
 
     def __init__(self, function: Function | AsyncFunction, **settings: Unpack[Settings]) -> None:
         check_callable("the listener's function", function)
+        given = "message" if settings.get("decode") is None else "value"
+        check_arguments("the listener's function", function, given, "attempt")
         self.rules = Rules(**settings)
         self._trial = Trial(function, self.rules.decode, self.rules.classes)
         self._judge = Judge(self.rules)
@@ -47,6 +53,16 @@ class _Common:
     def parks(self) -> bool:
         """Whether a poisoned message's key is parked: that needs order="key"."""
         return self.rules.on_poison == "park_key"
+
+    @property
+    def judges(self) -> bool:
+        """Whether a verdict decides when a message is given up: no count of tries may."""
+        return self.rules.poison is not None
+
+    @property
+    def unrenewed(self) -> float:
+        """Seconds for which retries go on without renewing the queue's lock."""
+        return 0.0 if self.rules.retry.extend else self.rules.retry.max_seconds
 
     @property
     def dry_run(self) -> bool:
@@ -67,6 +83,9 @@ class _Common:
                 return _told(decision, delivery, messages) or ConsumeResult.SUSPEND
         return ConsumeResult.SUCCESS
 
+    def _judge_at(self, now: float | None) -> Judge:
+        return Judge(self.rules) if now is None else self._judge
+
 
 class Listener(_Common):
     """Makes a consumer's handler of a plain function; `orderly.listener(...)` is its decorator.
@@ -83,9 +102,9 @@ class Listener(_Common):
     Nothing behind a failing message of its queue, or key, runs before.
 
     Thread-safe; the function must be too, for queues, or keys, run side by side. What is remembered
-    is bounded, lost with the process, and kept for each group apart. Leave the consumer's
-    `max_reconsume_times` at None: it would make a dead letter of a message whatever `on_poison`
-    says.
+    is bounded, lost with the process, and kept for each group apart. A consumer with
+    `max_reconsume_times` refuses it, unless poison=None: it would make a dead letter of a message
+    whatever `on_poison` says.
 
     Args:
         function: called with (message, attempt), or with `decode` (value, attempt); answers with an
@@ -106,7 +125,7 @@ class Listener(_Common):
         """Handle a batch in order, up to the first message that is not done."""
         for message in messages:
             delivery = Delivery(message, context)
-            answer = _told(self._handle(delivery, _now), delivery, messages)
+            answer = _told(self._handle(self._judge, delivery, _now), delivery, messages)
             if answer is not None:
                 return answer
         return ConsumeResult.SUCCESS
@@ -122,19 +141,19 @@ class Listener(_Common):
         """Run the function alone, in a test: returns what would become of the message.
 
         Ack, Skip: it is done. Suspend(seconds): it comes again after so long. Block, DeadLetter,
-        Park: as they say. What failed is remembered, as for a consumer.
+        Park: as they say.
 
         Args:
             message: as received, or as a producer sends it.
             attempt: which try of it this is; 1: the message says it.
-            now: seconds of any clock that never goes back; None: the system's.
+            now: seconds of any clock that never goes back. With it, what failed is remembered for
+                the context's group, as for a consumer; None: nothing is known of other runs.
             context: of a consumer's call; None: one whose key is the sharding key.
         """
         delivery = alone(message, attempt, context)
-        return self._handle(delivery, _now if now is None else lambda: now).outcome
+        return self._handle(self._judge_at(now), delivery, _clock(now)).outcome
 
-    def _handle(self, delivery: Delivery, clock: Clock) -> Decision:
-        judge = self._judge
+    def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
             held = judge.renew(delivery)
@@ -180,7 +199,7 @@ class AsyncListener(_Common):
         """Handle a batch in order, up to the first message that is not done."""
         for message in messages:
             delivery = Delivery(message, context)
-            answer = _told(await self._handle(delivery, _now), delivery, messages)
+            answer = _told(await self._handle(self._judge, delivery, _now), delivery, messages)
             if answer is not None:
                 return answer
         return ConsumeResult.SUCCESS
@@ -195,16 +214,21 @@ class AsyncListener(_Common):
     ) -> Outcome:
         """Run the function alone, in a test: see `Listener.run`."""
         delivery = alone(message, attempt, context)
-        return (await self._handle(delivery, _now if now is None else lambda: now)).outcome
+        return (await self._handle(self._judge_at(now), delivery, _clock(now))).outcome
 
-    async def _handle(self, delivery: Delivery, clock: Clock) -> Decision:
-        judge = self._judge
+    async def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
             held = await asyncio.to_thread(judge.renew, delivery)
         if held is not None:
             return held
-        return judge.decide(delivery, await self._trial.run_async(delivery), clock())
+        try:
+            tried = await self._trial.run_async(delivery)
+        except asyncio.CancelledError:
+            if delivery.context.lost.is_set():  # else `call_failed` may be told how it ended
+                judge.untried(delivery)
+            raise
+        return judge.decide(delivery, tried, clock())
 
 
 def _told(
@@ -229,7 +253,21 @@ class Decorator(Protocol):
     def __call__(self, function: AsyncFunction, /) -> AsyncListener: ...
 
 
-def listener(**settings: Unpack[Settings]) -> Decorator:
+@overload
+def listener(function: Function, /) -> Listener: ...
+
+
+@overload
+def listener(function: AsyncFunction, /) -> AsyncListener: ...
+
+
+@overload
+def listener(**settings: Unpack[Settings]) -> Decorator: ...
+
+
+def listener(
+    function: Function | AsyncFunction | None = None, /, **settings: Unpack[Settings]
+) -> Decorator | Listener | AsyncListener:
     """Make a consumer's handler of a function for one message, plain or async.
 
         @orderly.listener(on_poison="park_key", fatal=(ValueError,))
@@ -240,11 +278,14 @@ def listener(**settings: Unpack[Settings]) -> Decorator:
         OrderlyConsumer("shipping", ship, config=ConsumerConfig(order="key"))
 
     Args:
+        function: with `@orderly.listener` alone, when no setting is to be changed.
         settings: those of `Rules`; see `Listener`.
 
     Raises:
         ConfigError: a setting outside its range, or two that contradict each other.
     """
+    if function is not None:
+        return _listener(function, **settings)
     Rules(**settings)  # wrong settings are told where they stand
     return cast("Decorator", partial(_listener, **settings))
 

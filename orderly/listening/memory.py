@@ -107,6 +107,12 @@ class Memory:
             offset = delivery.message.queue_offset
             return Case(trying, self._verdicts.failed(lane, offset, digest, failed.kind, now))
 
+    def untried(self, lane: Lane) -> None:
+        """The lane was admitted, but its message not tried."""
+        with self._lock:
+            if self._verdicts is not None:
+                self._verdicts.untried(lane)
+
     def passed(self, lane: Lane) -> None:
         """The lane's message is neither handled nor failed: that says nothing of the handler."""
         with self._lock:

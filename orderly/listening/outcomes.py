@@ -40,3 +40,9 @@ Outcome = Ack | Fail | Suspend | DeadLetter | Park | Block | Skip
 
 FINAL = Ack | Suspend | DeadLetter | Park | Block | Skip
 """Every outcome that is no failure."""
+
+
+def too_long(outcome: object, longest: float) -> bool:
+    """Whether it is a Suspend for more seconds than the consumer allows."""
+    seconds = outcome.seconds if isinstance(outcome, Suspend) else None
+    return seconds is not None and seconds > longest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orderly.listening.attempt import Attempt
 from orderly.listening.delivery import Delivery
-from orderly.listening.outcomes import FINAL, Block, Outcome, Skip
+from orderly.listening.outcomes import FINAL, Block, Outcome, Skip, too_long
 from orderly.listening.settings import OnPoison, Policy
 from orderly.listening.telling import Events
 from orderly.listening.trial import Failed
@@ -48,16 +48,11 @@ def _asked(policy: Policy, delivery: Delivery, verdict: Verdict, events: Events)
     try:
         attempt = Attempt(delivery.message, delivery.context)
         outcome = policy(delivery.message, attempt, verdict)
-        if isinstance(outcome, FINAL | Fail) and not too_long(outcome, delivery):
+        longest = delivery.context.max_suspend
+        if isinstance(outcome, FINAL | Fail) and not too_long(outcome, longest):
             return outcome
         text = f"answered {outcome if isinstance(outcome, Suspend) else type_text(outcome)}"
     except Exception as error:  # noqa: BLE001 - a user's function may do anything
         raised, text = error, error_text(error)
     events.policy_failed(delivery, text, raised)
     return Block(verdict.reason.value)
-
-
-def too_long(outcome: object, delivery: Delivery) -> bool:
-    """Whether it is a Suspend for longer than the consumer allows."""
-    seconds = outcome.seconds if isinstance(outcome, Suspend) else None
-    return seconds is not None and seconds > delivery.context.max_suspend

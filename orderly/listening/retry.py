@@ -1,7 +1,8 @@
 """Retrying soon, in tenacity's vocabulary; nothing sleeps: between two tries the message waits.
 
 tenacity's `stop`, `wait` and `retry` are asked with a RetryCallState made by hand, so every rule
-of tenacity's, and of the user's, works as it does under `@tenacity.retry`.
+of tenacity's, and of the user's, works as it does under `@tenacity.retry`; but `fn` and `args` are
+empty there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tenacity.stop import StopBaseT
 from tenacity.wait import WaitBaseT
 
 from orderly.config.fields import require
+from orderly.config.functions import is_async
 from orderly.config.numbers import MAX_LANE_SUSPEND, check_number
 from orderly.listening.trial import Failed
 
@@ -44,7 +46,7 @@ class Retry:
         stop: after which failure no more; `stop_after_attempt(1)`: no retry. Suspensions that the
             function asks for count as attempts.
         wait: seconds until the next try, 0.01 at least. By default 0.1 to 0.2, about doubled
-            each time, 5 at most.
+            each time, 5 at most. Longer if the error asks for it (`retry_after`).
         retry: asked about what was raised, or `Fail(...)` (for `retry_if_result`); None: whatever
             failed is tried again. `raise tenacity.TryAgain` always is.
         max_seconds: no retry begins later than this after the first failure, whatever `stop` says.
@@ -64,11 +66,13 @@ class Retry:
     extend: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("stop", "wait"):
-            require(callable(getattr(self, name)), f"{name} must be one of tenacity's {name}_…")
-        require(
-            self.retry is None or callable(self.retry), "retry must be one of tenacity's retry_…"
-        )
+        for name in ("stop", "wait", "retry"):
+            rule = getattr(self, name)
+            require(
+                _can_be_asked(rule) or (name == "retry" and rule is None),
+                f"{name} must be one of tenacity's {name}_… objects, or a plain function of a"
+                f" RetryCallState, not {rule!r}",
+            )
         require(isinstance(self.extend, bool), f"extend must be True or False, not {self.extend!r}")
         check_number("max_seconds", self.max_seconds, 0, MAX_LANE_SUSPEND)
         require(
@@ -102,9 +106,14 @@ class Retry:
         again = isinstance(failed.error, TryAgain) or self.retry is None or self.retry(state)
         if not again:
             return None
-        state.upcoming_sleep = max(float(self.wait(state)), 0.0)
+        state.upcoming_sleep = max(0.0, float(self.wait(state)), failed.asked or 0.0)
         late = now - first_at + state.upcoming_sleep > self.max_seconds
         return None if late or self.stop(state) else state.upcoming_sleep
+
+
+def _can_be_asked(rule: object) -> bool:
+    """Whether calling it answers: a class would make an object, an async one a coroutine."""
+    return callable(rule) and not isinstance(rule, type) and not is_async(rule)
 
 
 def _state(

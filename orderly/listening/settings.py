@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict, get_args
 
 from orderly.config.fields import require
-from orderly.config.functions import check_function
+from orderly.config.functions import check_arguments, check_function
 from orderly.config.numbers import MAX_LANE_SUSPEND, MIN_SUSPEND, check_number
 from orderly.listening.attempt import Attempt
 from orderly.listening.classes import Classes, Exceptions
@@ -51,9 +51,10 @@ class Rules:
             group's dead letters, with a gap in the key's order. "skip": acknowledged. "park_key":
             it and all later ones of its key are set aside in order; needs order="key". Or a
             function of (message, attempt, verdict) that answers with an outcome; if it fails the
-            message blocks.
+            message blocks. It is plain, so with an AsyncListener it holds the loop up.
         decode: what the function gets in place of the message: "json", "bytes", a pydantic model
-            or a function of the body. What cannot be decoded is a fatal failure.
+            or a function of the body. What cannot be decoded is a fatal failure, but not what
+            is transient, an OSError or a MemoryError.
         fatal: exceptions that no other try helps.
         transient: exceptions that pass by themselves, besides ConnectionError, TimeoutError and an
             OrderlyError that is `retriable`.
@@ -100,6 +101,7 @@ class Rules:
     def _check_policy(self) -> None:
         if not isinstance(self.on_poison, str):
             check_function("on_poison", self.on_poison)
+            check_arguments("on_poison", self.on_poison, "message", "attempt", "verdict")
         else:
             names = get_args(Named)
             require(

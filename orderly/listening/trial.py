@@ -5,22 +5,26 @@ The fingerprint is made here, where the traceback is: with executor="process" th
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, cast
 
+from orderly.config.functions import asked_to_stop
 from orderly.errors import NotPicklable
 from orderly.listening.attempt import Attempt
 from orderly.listening.classes import Classes
 from orderly.listening.decoding import Decode, decoder
 from orderly.listening.delivery import Delivery
-from orderly.listening.outcomes import FINAL, Outcome
+from orderly.listening.outcomes import FINAL, Outcome, too_long
 from orderly.log import error_text, type_text
 from orderly.ordering.fingerprint import Fingerprint, answered, fingerprint
-from orderly.ordering.outcomes import Fail, Suspend
+from orderly.ordering.outcomes import Fail
+from orderly.ordering.retry_after import retry_after
 from orderly.ordering.verdict import Kind
 
 Function = Callable[[Any, Attempt], Outcome]
@@ -28,6 +32,9 @@ Function = Callable[[Any, Attempt], Outcome]
 
 AsyncFunction = Callable[[Any, Attempt], Awaitable[Outcome]]
 """The same as an `async def`."""
+
+PASSED_ON = (KeyboardInterrupt, GeneratorExit)
+"""What is no failure of the function: the program ends, or the coroutine was thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Failed:
         kind: what its class says.
         error: what was raised.
         answer: what was answered in its place.
+        asked: seconds to wait that the error asks for (see `ordering.retry_after`); None: it does
+            not.
     """
 
     text: str
@@ -47,6 +56,7 @@ class Failed:
     kind: Kind = Kind.ORDINARY
     error: BaseException | None = None
     answer: Fail | None = None
+    asked: float | None = None
 
     def portable(self) -> Failed:
         """Return it with an error that another process can load."""
@@ -56,6 +66,9 @@ class Failed:
             return replace(self, error=NotPicklable(self.text))
         return self
 
+
+_NOT_THE_BODY = (OSError, MemoryError)
+"""What a decoder raises that could not ask somebody, such as a schema registry, or had no room."""
 
 Tried = FINAL | Failed
 """What a try came to."""
@@ -86,7 +99,9 @@ class Trial:
             return value
         try:
             answer = cast("Function", self.function)(value, attempt)
-        except Exception as error:  # noqa: BLE001 - whatever the function raises is a failure
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # noqa: BLE001 - sys.exit in a function is a failure too
             return self.raised(error)
         return self._read(answer, delivery)
 
@@ -98,22 +113,39 @@ class Trial:
             return value
         try:
             answer = await cast("AsyncFunction", self.function)(value, attempt)
-        except Exception as error:  # noqa: BLE001 - whatever the function raises is a failure
+        except PASSED_ON:
+            raise
+        except asyncio.CancelledError as error:
+            if asked_to_stop():
+                raise
+            return self.raised(error)  # something that the function awaited was cancelled
+        except BaseException as error:  # noqa: BLE001 - sys.exit in a function is a failure too
             return self.raised(error)
         return self._read(answer, delivery)
 
     def raised(self, error: BaseException) -> Failed:
         """Return what an exception means."""
-        found = fingerprint(error, self._own)
-        return Failed(error_text(error), found, self._classes.kind(error), error)
+        found, kind = fingerprint(error, self._own), self._classes.kind(error)
+        asked = retry_after(error, time.time())
+        if asked and kind is Kind.ORDINARY:
+            kind = Kind.TRANSIENT  # who says when to come again says that it passes
+        return Failed(error_text(error), found, kind, error, asked=asked)
 
     def _decoded(self, attempt: Attempt) -> Any:
         try:
             return self._value(attempt.message)
-        except Exception as error:  # noqa: BLE001 - whatever a decoder raises is bad input
-            found = fingerprint(error, self._own)
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a decoder raises is a failure
+            failed = self.raised(error)
+            passes = isinstance(error, _NOT_THE_BODY) or failed.kind is Kind.TRANSIENT
             # Its own text may show the body (pydantic's does), so nothing of it is told.
-            return Failed(f"cannot decode the body: {found.text}", found, Kind.FATAL)
+            return replace(
+                failed,
+                text=f"cannot decode the body: {failed.fingerprint.text}",
+                kind=failed.kind if passes else Kind.FATAL,
+                error=None,
+            )
 
     def _read(self, answer: object, delivery: Delivery) -> Tried:
         """Return the answer if it is a final one; anything else is a failure.
@@ -121,8 +153,8 @@ class Trial:
         The text names a foreign value's type only: the value may be the message's body.
         """
         longest = delivery.context.max_suspend
-        if isinstance(answer, Suspend) and answer.seconds is not None and answer.seconds > longest:
-            text = f"answered Suspend({answer.seconds:g}); {longest:g} s is the longest here"
+        if too_long(answer, longest):
+            text = f"answered {answer}; {longest:g} s is the longest here"
             return Failed(text, answered("Suspend, too long"))
         if isinstance(answer, FINAL):
             return answer

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from orderly.listening.delivery import Delivery
-from orderly.listening.trial import Failed, Trial, Tried
+from orderly.listening.trial import PASSED_ON, Failed, Trial, Tried
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 
@@ -60,7 +60,9 @@ class Elsewhere:
         """Run the function there; that its process died is a failure, too."""
         try:
             tried: Tried = self._call((delivery.message,), delivery.context)
-        except Exception as error:  # noqa: BLE001 - it died, hung, or cannot even load the function
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it died, hung, or cannot load the function
             return self._trial.raised(error)
         return tried
 

@@ -26,6 +26,7 @@ from orderly.ordering.results import ConsumeResult
 from orderly.ordering.state.committing import Progress, commit, hand_on
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance, take_over
+from orderly.protocol.park_control import short_text
 from orderly.protocol.park_record import Released, control_message, read_parked
 
 Handler = Callable[[Sequence[ReceivedMessage], ConsumeContext], Any]
@@ -33,7 +34,6 @@ Handler = Callable[[Sequence[ReceivedMessage], ConsumeContext], Any]
 _RECORD_EVERY = 1.0  # seconds: what a crash repeats at most, besides the message it interrupts
 _RENEW_AFTER = 10.0  # seconds; others take the lock 60 s after its last renewal
 _TRUST = ConsumerConfig().lock_trust
-_MOST_OF_TEXT = 300  # characters
 
 
 def replay_here(queue: ParkedQueue, key: Key, handler: Handler, on_progress: OnProgress) -> Outcome:
@@ -143,9 +143,9 @@ class _Owner:
         try:
             answer = handler((message,), context)
         except Exception as error:  # noqa: BLE001 - it is the user's code
-            return f"{type(error).__name__}: {error}"[:_MOST_OF_TEXT]
+            return short_text(f"{type(error).__name__}: {error}")
         done = answer == Ack() or answer is ConsumeResult.SUCCESS
-        return None if done else f"the handler answered {answer!r}"[:_MOST_OF_TEXT]
+        return None if done else short_text(f"the handler answered {answer!r}")
 
     def _settle(self, key: Key, below: int) -> None:
         """Put on record what is settled, then say it in the park queue, too."""

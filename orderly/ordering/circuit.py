@@ -33,7 +33,9 @@ class Circuit:
         failed_probes: since it was opened.
         due: open: from when on a message may probe; half-open: from when on the probe counts as
             lost and another one may.
-        probe: half-open: the key whose message probes; open: the one that probed last.
+        probe: the key that probes, or probed, last.
+        probes: keys whose message was let through as a probe and is not heard of yet. Several, if
+            they take longer than a probe may before it counts as lost.
     """
 
     state: CircuitState
@@ -41,6 +43,7 @@ class Circuit:
     failed_probes: int = 0
     due: float = 0.0
     probe: Hashable | None = None
+    probes: frozenset[Hashable] = frozenset()
 
     @property
     def closed(self) -> bool:
@@ -59,19 +62,29 @@ class Circuit:
 
     def probing(self, key: Hashable, now: float, lost_after: float) -> Circuit:
         """`key`'s message probes now."""
-        return replace(self, state=CircuitState.HALF_OPEN, due=now + lost_after, probe=key)
+        probes = self.probes | {key}
+        due = now + lost_after
+        return replace(self, state=CircuitState.HALF_OPEN, due=due, probe=key, probes=probes)
 
     def failed(self, key: Hashable, now: float, first_wait: float, longest_wait: float) -> Circuit:
-        """A message failed. Only the probe's failure means anything: the next wait is longer."""
-        if self.state is not CircuitState.HALF_OPEN or self.probe != key:
+        """A message failed. Only a probe's failure means anything: the next wait is longer."""
+        if key not in self.probes:
             return self
         wait = doubled(self.failed_probes + 2, first_wait, longest_wait)
-        failed_probes = self.failed_probes + 1
-        return Circuit(CircuitState.OPEN, self.since, failed_probes, now + wait, key)
+        failed_probes, probes = self.failed_probes + 1, self.probes - {key}
+        return Circuit(CircuitState.OPEN, self.since, failed_probes, now + wait, key, probes)
+
+    def given_back(self, key: Hashable, now: float) -> Circuit:
+        """A probe came to nothing: the next one to ask probes in its place."""
+        if key not in self.probes:
+            return self
+        rest = replace(self, probes=self.probes - {key})
+        half = self.state is CircuitState.HALF_OPEN
+        return replace(rest, state=CircuitState.OPEN, due=now) if half else rest
 
     def succeeded(self, key: Hashable, now: float) -> Circuit:
-        """A message succeeded: the probe closes it, a straggler from before it opened does not."""
-        if self.state is not CircuitState.HALF_OPEN or self.probe != key:
+        """A message succeeded: a probe closes it, a straggler from before it opened does not."""
+        if key not in self.probes:
             return self
         return CLOSED if now < self.since else replace(CLOSED, since=now)
 

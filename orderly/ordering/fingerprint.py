@@ -16,6 +16,8 @@ from functools import lru_cache
 from types import CodeType, FrameType, TracebackType
 from typing import final
 
+from orderly.errors import WorkerDied
+
 _LINKS = 8  # exceptions of a chain
 _DEPTH = 3  # groups within groups
 _MEMBERS = 64  # of a group that are looked at; beyond, one more changes nothing
@@ -66,8 +68,8 @@ def fingerprint(error: BaseException, own: str = "") -> Fingerprint:
     - The text, of which only words remain that the code on the way has as constants. Numbers,
       names, ids, times, quoted input, long texts: whatever was put in is left out. Texts made in
       C have no constants and vanish.
-    - Error numbers (`errno`, `sqlstate`, HTTP status): they tell a bad request from a
-      dead server where class, place and text do not.
+    - Error numbers (`errno`, `sqlstate`, HTTP status, a worker's exit code): they tell a bad
+      request from a dead server where class, place and text do not.
 
     Args:
         error: as caught, with its traceback.
@@ -98,6 +100,8 @@ def _chain(error: BaseException, own: str, depth: int) -> str:
     link: BaseException | None = error
     while link is not None and id(link) not in links and len(links) < _LINKS:
         links[id(link)] = _link(link, own, depth)
+        if isinstance(link, WorkerDied):
+            break  # its cause is how the pipe broke, which is chance
         link = link.__cause__ if link.__suppress_context__ else link.__context__
     return " from ".join(dict.fromkeys(links.values()))
 
@@ -195,6 +199,8 @@ def _skeleton(text: str, known: frozenset[str]) -> str:
 
 
 def _code(error: BaseException) -> str:
+    if isinstance(error, WorkerDied):
+        return f"[{error.exit_code}]"
     for name in ("errno", "sqlstate", "pgcode", "status_code", "status", "code"):
         if code := _as_code(error, name):
             return f"[{code}]"

@@ -48,8 +48,8 @@ class Verdicts:
         the message failed first (a fatal one: within the window). With fewer nobody can tell, and
         the tries, their spacing and the fatal classes decide.
     6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (as many
-        as there are, but one) must have succeeded. So whatever fails everything, with
-        whatever class, parks one message at most.
+        as there are, but one) must have succeeded; without others, this one. So whatever fails
+        everything, with whatever class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
     All that is wrong in one direction: a bad message that is taken for an outage waits, and holds
@@ -59,13 +59,13 @@ class Verdicts:
     seconds of a clock that does not jump; an earlier time than the last one counts as that one.
     """
 
-    __slots__ = ("_circuit", "_failing", "_now", "_rules")
+    __slots__ = ("_circuit", "_failing", "_now", "_rules", "_succeeded_at")
 
     def __init__(self, rules: PoisonRules | None = None) -> None:
         self._rules = PoisonRules() if rules is None else rules
         self._failing = Failing(self._rules.window, self._rules.memory, self._rules.most_poisoned)
         self._circuit = CLOSED
-        self._now = float("-inf")
+        self._now = self._succeeded_at = float("-inf")
 
     @property
     def circuit(self) -> Circuit:
@@ -91,8 +91,8 @@ class Verdicts:
             now: seconds.
 
         Returns:
-            0.0: go on, as the probe if a circuit holds the key; then `succeeded`, `failed` or
-            `forget` must follow. Otherwise the seconds after which to ask again.
+            0.0: go on, as the probe if a circuit holds the key; then `succeeded`, `failed`,
+            `forget` or `untried` must follow. Otherwise the seconds after which to ask again.
         """
         if self._circuit.closed and key not in self._failing.suspects:
             return 0.0
@@ -107,7 +107,7 @@ class Verdicts:
 
     def succeeded(self, key: Hashable, now: float) -> None:
         """The message of `key` in hand is done: the handler acknowledged it."""
-        now = self._tick(now)
+        now = self._succeeded_at = self._tick(now)
         suspect = self._failing.settle(key)
         if suspect is not None:
             self._failing.heal(suspect.fingerprint, now)
@@ -149,7 +149,16 @@ class Verdicts:
 
         It says nothing about the handler.
         """
+        self.untried(key)
         self._failing.forget(key)
+
+    def untried(self, key: Hashable) -> None:
+        """The message in hand was admitted, but not tried: another one may probe in its place."""
+        self._circuit = self._circuit.given_back(key, self._now)
+        suspect = self._failing.suspects.get(key)
+        if suspect is not None:
+            circuit = self._failing.circuit(suspect.fingerprint).given_back(key, self._now)
+            self._failing.set_circuit(suspect.fingerprint, circuit)
 
     def _tick(self, now: float) -> float:
         self._now = max(self._now, now)
@@ -270,5 +279,7 @@ class Verdicts:
         poisoned = self._failing.poisoned
         if not poisoned or poisoned[-1].at < now - self._rules.window:
             return True
+        if evidence.others == 0:
+            return self._succeeded_at > poisoned[-1].at
         price = min(self._rules.control_keys, max(1, evidence.others - 1))
         return self._failing.succeeded(key, poisoned[-1].at, price) == price

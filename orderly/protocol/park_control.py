@@ -23,6 +23,8 @@ from orderly.protocol.record_line import LineFormat, Unknown
 PARK_VERSION = 1
 COMMAND, RESULT, RELEASED = "command", "result", "released"
 MAX_OUTCOMES = 200
+MOST_OF_TEXT = 300  # characters of a reason, a fingerprint or an error
+_MOST_OF_NAME = 200  # characters of a command's id, and of who gave it
 _MAX_CONTROL = 256 * 1024  # bytes
 _FORMAT = LineFormat("orderly-park", PARK_VERSION, _MAX_CONTROL)
 
@@ -119,6 +121,11 @@ def control_tag(record: Control) -> str:
     return _KINDS[type(record)]
 
 
+def short_text(text: str) -> str:
+    """Shorten a text of a handler's; what is not UTF-8 in it cannot be written."""
+    return text[:MOST_OF_TEXT].encode("utf-8", "replace").decode()
+
+
 def _command_fields(record: Command) -> dict[str, Any]:
     return {
         "id": record.id,
@@ -131,10 +138,10 @@ def _command_fields(record: Command) -> dict[str, Any]:
 
 def _read_command(fields: dict[str, Any]) -> Command:
     return Command(
-        text_in(fields, "id"),
+        _name(fields, "id"),
         member_in(fields, "verb", Verb),
         as_key(fields.get("key")),
-        text_in(fields, "by"),
+        _name(fields, "by"),
         _natural(fields, "at"),
     )
 
@@ -145,8 +152,8 @@ def _result_fields(record: Result) -> dict[str, Any]:
         "done": record.done,
         "settled": record.settled,
         "failedAt": record.failed_at,
-        "reason": record.reason,
-        "outcomes": [list(outcome) for outcome in record.outcomes[:MAX_OUTCOMES]],
+        "reason": None if record.reason is None else short_text(record.reason),
+        "outcomes": [[at, short_text(told)] for at, told in record.outcomes[:MAX_OUTCOMES]],
     }
 
 
@@ -176,6 +183,14 @@ def _released_fields(record: Released) -> dict[str, Any]:
 
 def _read_released(fields: dict[str, Any]) -> Released:
     return Released(as_key(fields.get("key")), _natural(fields, "below"), _natural(fields, "token"))
+
+
+def _name(fields: dict[str, Any], name: str) -> str:
+    """A text that can be written again: its answer names it."""
+    value = text_in(fields, name)
+    if len(value) > _MOST_OF_NAME or short_text(value) != value:
+        raise ProtocolError(f"{name!r} of a command is too long, or is no UTF-8")
+    return value
 
 
 def _natural(fields: dict[str, Any], name: str) -> int:

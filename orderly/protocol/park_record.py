@@ -8,7 +8,7 @@ a broker filters by it. Anybody may send to the topic: whatever is read is check
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orderly.errors import ProtocolError
@@ -30,6 +30,7 @@ from orderly.protocol.park_control import (
     control_tag,
     decode_control,
     encode_control,
+    short_text,
 )
 from orderly.protocol.park_request import ParkMessage, park_request
 from orderly.protocol.parked_key import Key, as_key, key_tag
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 PARKED = "ORDERLY_PARKED"
-MOST_OF_TEXT = 300  # characters of a reason, a fingerprint or an error
+_LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999
 
 # What a broker acts upon, or sets anew, is not stored as a property of the parked message.
 _STORED_AGAIN = frozenset({names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY})
@@ -122,8 +123,17 @@ def park_message(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
 
     Args:
         message: as it was received from its source queue.
-        details: why it is parked.
+        details: why it is parked. Where its own properties leave no room, the texts are left out.
     """
+    whole = _written(message, details)
+    if names.properties_size(whole.properties) <= names.MAX_PROPERTIES_BYTES:
+        return whole
+    return _written(
+        message, replace(details, reason="", fingerprint=None, first_error=None, last_error=None)
+    )
+
+
+def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
     kept = {name: value for name, value in message.properties.items() if _may_keep(name, value)}
     held_back = {
         name: value
@@ -188,19 +198,18 @@ def _details_to_json(details: ParkDetails) -> dict[str, Any]:
     return {
         "v": PARK_VERSION,
         "key": details.key,
-        "reason": _cut(details.reason),
+        "reason": _short(details.reason),
         "attempts": details.attempts,
-        "fingerprint": _cut(details.fingerprint),
-        "firstError": _cut(details.first_error),
-        "lastError": _cut(details.last_error),
+        "fingerprint": _short(details.fingerprint),
+        "firstError": _short(details.first_error),
+        "lastError": _short(details.last_error),
         "parkedAt": round(details.parked_at * 1000),
         "token": details.token,
     }
 
 
-def _cut(text: str | None) -> str | None:
-    """Shorten a text of a handler's; what is not UTF-8 in it cannot be written."""
-    return None if text is None else text[:MOST_OF_TEXT].encode("utf-8", "replace").decode()
+def _short(text: str | None) -> str | None:
+    return None if text is None else short_text(text)
 
 
 def _origin_to_json(message: ReceivedMessage) -> dict[str, Any]:
@@ -230,7 +239,7 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
         fingerprint=_text_or_none(fields, "fingerprint"),
         first_error=_text_or_none(fields, "firstError"),
         last_error=_text_or_none(fields, "lastError"),
-        parked_at=_natural(fields, "parkedAt") / 1000,
+        parked_at=_moment(fields, "parkedAt"),
         token=_natural(fields, "token"),
     )
     return Parked(
@@ -252,8 +261,8 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
         properties=_original_properties(stored, fields),
         message_id=text_in(fields, "messageId"),
         offset_message_id=text_in(fields, "offsetId"),
-        born_time=int_in(fields, "bornTime") / 1000,
-        store_time=int_in(fields, "storeTime") / 1000,
+        born_time=_moment(fields, "bornTime"),
+        store_time=_moment(fields, "storeTime"),
         born_host=text_in(fields, "bornHost"),
         store_host=text_in(fields, "storeHost"),
         reconsume_times=int_in(fields, "reconsumeTimes"),
@@ -275,6 +284,11 @@ def _original_properties(stored: ReceivedMessage, fields: dict[str, Any]) -> dic
 
 def _text_or_none(fields: dict[str, Any], name: str) -> str | None:
     return None if fields.get(name) is None else text_in(fields, name)
+
+
+def _moment(fields: dict[str, Any], name: str) -> float:
+    """Seconds since the epoch. A producer may send any number: it is kept to what is a time."""
+    return min(max(int_in(fields, name), 0), _LAST_MOMENT) / 1000
 
 
 def _natural(fields: dict[str, Any], name: str) -> int:

@@ -56,6 +56,14 @@ _NAME_END = "\x01"
 _VALUE_END = "\x02"
 
 
+def properties_size(properties: Mapping[str, str]) -> int:
+    """Bytes that `properties` take in a send request, of which MAX_PROPERTIES_BYTES fit."""
+    return sum(
+        len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace")) + 2
+        for name, value in properties.items()
+    )
+
+
 def encode_properties(properties: Mapping[str, str]) -> str:
     """Write `properties` as the text a send request carries.
 

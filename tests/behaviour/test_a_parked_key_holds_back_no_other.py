@@ -1,13 +1,15 @@
 """A handler that answers Park sets the message's key aside, in order; all others go on."""
 
+import os
 
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, ConsumeResult, Park
+from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
 from tests.support.parking import ParkTopic
+from tests.support.process_handlers import park_unless_replayed
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -94,12 +96,32 @@ def test_what_a_manual_commit_has_in_hand_is_parked_with_it(
     assert parks.parked(stored[0].queue, BAD) == [s.queue_offset for s in stored]
 
 
-def test_what_is_done_of_a_batch_is_not_parked(producer, topic, start_group, parks, client, group):
+@pytest.mark.parametrize("answer", [ConsumeResult.SUSPEND, Ack()], ids=str)
+def test_what_is_done_of_a_batch_is_not_parked(
+    answer, producer, topic, start_group, parks, client, group
+):
     def do_the_first(messages, context):
         context.done(messages[0])
-        return context.park(messages[1], "second") if len(messages) > 1 else Ack()
+        if len(messages) > 1:
+            context.park(messages[1], "second")
+        return answer if len(messages) > 1 else Ack()
 
     stored = send_numbers(producer, topic, [BAD], 5)
     start_group(do_the_first, order="key", batch_size=5, commit_interval=0.3)
     eventually(lambda: committed(client, group, stored))
     assert parks.parked(stored[0].queue, BAD) == [s.queue_offset for s in stored[1:]]
+
+
+def test_worker_processes_park_and_release_too(
+    producer, topic, parks, group, orderly_namesrv, closing
+):
+    config = ConsumerConfig(order="key", executor="process", concurrency=1, consume_from="first")
+    consumer = OrderlyConsumer(group, park_unless_replayed, namesrv=orderly_namesrv, config=config)
+    closing(consumer.subscribe(topic))
+    stored = send_numbers(producer, topic, [BAD], 3)
+    queue, offsets = stored[0].queue, [s.queue_offset for s in stored]
+    eventually(lambda: parks.parked(queue, BAD) == offsets, within=20)
+    first = next(r for r in parks.records(queue) if isinstance(r, Parked))
+    assert first.details.reason.startswith("in process ")
+    assert str(os.getpid()) not in first.details.reason
+    assert parks.carried_out(queue, "release", BAD).settled == 3

@@ -71,7 +71,7 @@ def test_trying_reports_each_message_and_changes_nothing(parked_key, producer, t
     before = consumer.parked()
     result = parks.carried_out(queue, "try", BAD)
     assert result.outcomes == tuple(zip(offsets, ["ok", "odd", "ok", "odd"], strict=True))
-    assert (result.settled, result.reason) == (0, None)
+    assert (result.settled, result.reason) == (4, None)
     assert account.tried == [(offset, True) for offset in offsets]
     assert consumer.parked() == before
     account.mended = True

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from orderly import Client, OrderlyProducer
+from orderly.protocol.park_control import Verb
 from orderly.protocol.state_record import Entry, Trying
 from orderly.testing import Sent, judge
 from tests.support.consuming import send_numbers, unique
@@ -133,11 +134,26 @@ def test_four_deaths_and_everybody_else_goes_on(death, handler, orderly_namesrv,
 
 
 def test_another_member_finds_it_after_the_lease(orderly_broker, closing):
-    """Nobody frees the queues; two members take them from each other as the leases run out."""
+    """Nobody frees the queues: each heir waits for the end of the dead one's lease."""
     broker = closing(leasing_broker(SHORT / 2))
     group = Group(closing, broker.namesrv, unique("topic"), [], lease=SHORT / 2)
     assert 4 <= group.deaths(free=False) <= 5
     check_all_is_well(group)
+
+
+def test_once_it_is_mended_a_release_brings_all_of_it_back_in_order(orderly_namesrv, closing):
+    group = Group(closing, orderly_namesrv, unique("topic"), ["--death=exit"])
+    group.deaths()
+    group.members[-1].close()
+    mended = group.join("--deadly=no")
+    eventually(lambda: len(mended.held) == QUEUES, within=30)
+    queue = next(q for q in group.queues if q.queue_id == group.set_aside[0].queue)
+    parked = ParkTopic(group.client, group.group, group.topic)
+    result = parked.carried_out(queue, Verb.RELEASE, DEADLY)
+    assert (result.settled, result.reason) == (len(group.set_aside), None)
+    eventually(lambda: {sent.id for sent in group.sent} <= {e.id for e in group.events()}, 20)
+    verdict = judge(by_lane(group.sent), by_lane(group.events()))
+    assert verdict.ok, verdict
 
 
 def test_members_killed_while_a_key_is_stuck_park_nobody(orderly_namesrv, closing):

@@ -44,6 +44,11 @@ def test_in_a_pipe_it_tells_the_whole_story_in_plain_lines(orderly_namesrv):
         "2,512 without a tail number, 5,743 that never departed",
         "failed 3 times, done at attempt 4",
         "half-way: consumer B closes",
+        "the handler raises ValueError: time data '2013-01-01T24:00' does not match",
+        "is parked: its later events wait in order, all others run on",
+        "orderly parked list:",
+        "the fix is deployed: consumer C runs it",
+        "replayed in order",
         "backlog left     0",
         "Next:  orderly broker start",
     ):
@@ -62,7 +67,10 @@ def test_as_json_stdout_is_json_only(orderly_namesrv):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["ok"], found["events"], found["lost"], found["backlog"]) == (True, 2000, 0, 0)
-    assert found["planned_retries"] == 3
+    assert found["planned_retries"] == 6  # 3 of the failing message, 3 of the bad record
+    parked = found["parked"]
+    assert parked["messages"] == parked["replayed"] > 1
+    assert parked["others_meanwhile"] > 100
     assert sum(found["per_queue"].values()) == 2000
     assert set(found["per_queue"]) == {"0", "1", "2"}
 

@@ -17,6 +17,7 @@ from orderly import (
     Park,
 )
 from orderly.errors import OrderlyError
+from tests.simulation.deaths import ends_processes
 from tests.simulation.kernel import Process
 from tests.simulation.network import NAMESRV
 from tests.simulation.truth import GROUP, TOPIC, UNWANTED, WANTED
@@ -151,7 +152,8 @@ class Member:
         failures = nature.randint(1, 4) if failing else 0
         calls = world.witness.calls[place]
         if seconds:
-            world.kernel.sleep(seconds if calls == 1 else min(seconds, 0.01))
+            in_full = calls == 1 or scenario.killers
+            world.kernel.sleep(seconds if in_full else min(seconds, 0.01))
         if self._is_killer(message):
             world.witness.crashed(self, message, replayed=replayed)
             self._crash()
@@ -166,14 +168,9 @@ class Member:
         kernel.park()
 
     def _is_killer(self, message):
-        """Whether the message ends processes."""
+        """Whether the message ends this process."""
         scenario = self.world.scenario
-        if not scenario.killers or self._is_fixed:
-            return False
-        rng = random.Random(f"{scenario.seed} killers")
-        numbers = rng.sample(range(scenario.messages), min(scenario.killers, scenario.messages))
-        first = message.sharding_key is not None and message.sharding_key.startswith("k0.")
-        return first and int(message.body) in numbers
+        return scenario.killers and not self._is_fixed and ends_processes(scenario, message)
 
     def _is_poison(self, message):
         """Whether the handler has the message parked; without a key it could not be."""

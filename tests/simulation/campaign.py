@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, field
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied
+from tests.simulation.mutations import MUTATIONS, applied, needs
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
-MUTATION_SEEDS = 300  # a mutation that none of these catches is a hole in the simulation
+MUTATION_SEEDS = 800  # a mutation that none of these catches is a hole in the simulation
 
 
 @dataclass
@@ -85,9 +85,12 @@ def catch(name, limit=MUTATION_SEEDS):
     """Run seeds with a mutation until one fails; returns the name and what was found, or None."""
     with _rare_collections():
         for seed in range(limit):
+            scenario = draw(seed)
+            if needs(name) != "seed" and not getattr(scenario, needs(name)):
+                continue
             try:
                 with applied(name):
-                    run(draw(seed))
+                    run(scenario)
             except Violation as violation:
                 return name, (seed + 1, violation.kind)
     return name, None

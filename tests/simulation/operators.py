@@ -34,17 +34,28 @@ class Operator:
         self._kernel.spawn(self._main, "operator", self._process)
 
     def act(self, verb, code):
-        """Give a command about one of the parked keys, or about one that is not."""
+        """Give a command about one of the parked keys, or about any."""
         if self._client is None:
             return
-        parked = list(self._parked())
-        if code == UNKNOWN or not parked:
-            queue, key = next(self._world.truth.queues()), "nobody's"
-        else:
-            queue, key = self._kernel.random.choice(parked)
+        known = list(self._parked() if code != UNKNOWN else self._known())
+        queue, key = self._kernel.random.choice(known or [(self._any_queue, "nobody's")])
         self._kernel.spawn(
             lambda: self._give(verb, queue, key, twice=code == TWICE), "command", self._process
         )
+
+    @property
+    def _any_queue(self):
+        return next(self._world.truth.queues())
+
+    def _known(self):
+        """All keys of messages by now; few of them are parked."""
+        truth = self._world.truth
+        known = {
+            (queue, truth.key(queue, offset))
+            for queue in truth.queues()
+            for offset in range(truth.log(queue).max_offset)
+        }
+        return sorted(place for place in known if place[1] is not None)
 
     def _parked(self):
         parked = self._world.witness.ledger.parked

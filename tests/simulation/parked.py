@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from orderly import MessageQueue
 from orderly.errors import ProtocolError
 from orderly.ordering.state.topic import park_topic
-from orderly.protocol.park_record import Command, Parked, Result, Verb, read_park
+from orderly.protocol.park_record import Command, Parked, Released, Result, Verb, read_park
 from orderly.protocol.stored_message import decode_messages
 from tests.simulation.truth import GROUP, TOPIC, Broken
 
@@ -40,6 +40,7 @@ class ParkedKeys:
         self._parts = {}  # by queue and owner, of a state in several records
         self._copies = defaultdict(lambda: defaultdict(list))  # by queue and offset: positions
         self._commands = defaultdict(dict)  # by queue: position and command, by id
+        self._tombstones = defaultdict(dict)  # by queue and offset: the position of the last one
         self._releases = Counter()  # by queue and key
         self.unheard = set()
         self._truth.covered = self.covers
@@ -55,7 +56,8 @@ class ParkedKeys:
         parked = self._keys[queue].get(self._truth.key(queue, offset))
         if parked is None or offset < parked.next:
             return False
-        return any(position >= parked.at for position in self._copies[queue].get(offset, ()))
+        first = max(parked.at, self._tombstones[queue].get(offset, 0))
+        return any(position >= first for position in self._copies[queue].get(offset, ()))
 
     def has_copy(self, queue, offset):
         """Whether somebody has stored a copy of a message, on record or not."""
@@ -141,6 +143,10 @@ class ParkedKeys:
             case Command():
                 self._releases[queue, record.key] += record.verb is Verb.RELEASE
                 self._commands[queue].setdefault(record.id, (position, record))
+            case Released():
+                for offset in self._copies[queue]:
+                    if offset < record.below and self._truth.key(queue, offset) == record.key:
+                        self._tombstones[queue][offset] = position
             case Result() if record.done:
                 self._commands[queue].pop(record.id, None)
         self._world.note(who, "writes", record, "at", position, "of", queue)

@@ -5,9 +5,11 @@ meanwhile, also too early, twice, or keys that nobody parked.
 """
 
 from tests.simulation.scenario import (
+    ACTS,
     BACK,
     COMMIT,
     ONCE,
+    PULL,
     SEND,
     SETTLED,
     TO_THE_END,
@@ -17,11 +19,6 @@ from tests.simulation.scenario import (
 )
 
 _BY_KEY = {"order": "key", "max_reconsume_times": None}
-
-
-def _poison(cast):
-    """Nothing goes wrong but the messages."""
-    return _parking(cast, [])
 
 
 def _poison_and_ends(cast):
@@ -36,8 +33,10 @@ def _poison_and_silence(cast):
     """Answers to records and parked messages are lost, brokers restart, leases run out."""
     rng, faults = cast.rng, []
     for _ in range(rng.choice([1, 2])):
-        at = rng.uniform(2, 50)
-        kind = rng.choice(["answers", "answers", "requests", "restart", "asleep", "cut", "away"])
+        at = rng.uniform(2, 30)
+        kind = rng.choice(
+            ["answers", "answers", "requests", "requests", "restart", "asleep", "cut", "away"]
+        )
         match kind:
             case "restart":
                 faults.append(Fault(at, "broker restart", cast.broker(), rng.choice([0.1, 3.0])))
@@ -49,15 +48,18 @@ def _poison_and_silence(cast):
             case "away":
                 faults.append(Fault(at, "isolate", cast.member(), rng.choice([12.0, 65.0])))
             case _:
-                seconds = rng.choice([5.0, 20.0])
-                faults.append(Fault(at, f"lose {kind}", cast.member(), seconds, SEND))
+                seconds, everybody = rng.choice([5.0, 20.0]), range(cast.members)
+                faults += [
+                    Fault(at, f"lose {kind}", f"member {index}", seconds, SEND)
+                    for index in everybody
+                ]
     return _parking(cast, faults)
 
 
 def _poison_and_resets(cast):
     """The offset is set back, or on, while keys are parked."""
     rng = cast.rng
-    where = rng.choice([BACK, 50, TO_THE_END])
+    where = rng.choice([BACK, 50, TO_THE_END, TO_THE_END])
     reset = Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=where)
     more = [cast.fault("kill", rng.uniform(5, 60))] if rng.random() < 0.5 else []
     return _parking(cast, [reset, *more], fixed=70.0) | {"seconds": SETTLED}
@@ -66,8 +68,43 @@ def _poison_and_resets(cast):
 def _lost_records(cast):
     """The records of what is parked are gone; the park topic tells it, too."""
     rng = cast.rng
-    lost = Fault(rng.uniform(15, 40), "lose records", seconds=rng.choice([1.0, 10.0]))
-    return _parking(cast, [lost], fixed=120.0, until=130.0)
+    lost = Fault(rng.uniform(30, 50), "lose records", seconds=rng.choice([1.0, 10.0]))
+    return _parking(cast, [lost], fixed=rng.choice([20.0, 120.0]), until=50.0)
+
+
+def _release_in_the_stream(cast):
+    """Keys are released, or dropped, while more of their messages come."""
+    rng = cast.rng
+    acts = [Fault(rng.uniform(20, 42), rng.choice(["release"] * 5 + ["drop"])) for _ in range(6)]
+    if rng.random() < 0.7:
+        acts += [
+            Fault(5.0, "slow network", f"member {index}", 40.0, rng.choice([100, 400]))
+            for index in range(cast.members)
+        ]
+    return _parking(cast, acts, fixed=20.0, until=40.0) | {
+        "poison": 0.3,
+        "messages": 30,
+        "keys": 1,
+        "queues": 1,
+        "burst": rng.choice([1, 2, 5]),
+        "seconds": 40.0,
+        "handling": rng.choice([0.01, 0.5, 0.5]),
+        "failing": 0.0,
+        "slow": 0.0,
+        "stuck": 0.0,
+    }
+
+
+def _orphans(cast):
+    """A member is killed between a copy and its record, and a release comes before the message."""
+    rng = cast.rng
+    at, heir = rng.uniform(2, 10), cast.member()
+    faults = [Fault(at, "kill at", f"member {index}", 20.0, SEND) for index in range(cast.members)]
+    faults += [
+        Fault(at + 45, "lose requests", heir, 40.0, PULL),
+        *(Fault(at + rng.uniform(60, 85), "release") for _ in range(3)),
+    ]
+    return _parking(cast, faults, fixed=40.0) | {"messages": 20, "burst": 5, "keys": 1}
 
 
 def _killers(cast):
@@ -81,11 +118,12 @@ def _killers(cast):
     return {
         "faults": faults,
         "killers": rng.choice([1, 1, 2]),
-        "fixed": rng.choice([100.0, 450.0, 700.0]),
+        "fixed": rng.choice([100.0, 300.0, 520.0]),
         "settings": _BY_KEY,
         "messages": rng.choice([5, 10]),
         "seconds": rng.choice([5.0, 60.0]),
-        "handling": rng.choice([0.0, 0.01, 0.5]),
+        "handling": rng.choice([0.01, 0.5, 2.0]),
+        "stuck": rng.choice([0.0, 300.0]),
     }
 
 
@@ -94,7 +132,7 @@ def _parking(cast, faults, fixed=None, until=60.0):
     rng = cast.rng
     return {
         "faults": [*faults, *_acts(cast, until)],
-        "poison": rng.choice([0.05, 0.2]),
+        "poison": rng.choice([0.1, 0.3]),
         "fixed": fixed or rng.choice([10.0, 30.0, 60.0]),
         "settings": _BY_KEY | {"commit_interval": rng.choice([5.0, 1.0])},
         "messages": rng.choice([10, 20]),
@@ -107,22 +145,23 @@ def _parking(cast, faults, fixed=None, until=60.0):
 def _acts(cast, until):
     """What an operator does about parked keys."""
     rng = cast.rng
-    verbs = ("release", "release", "release", "drop", "try")
+    verbs = (*ACTS, "release", "drop")
     return [
         Fault(
-            rng.uniform(5, until),
+            rng.uniform(3, until),
             rng.choice(verbs),
-            code=rng.choice([ONCE, ONCE, ONCE, TWICE, UNKNOWN]),
+            code=rng.choice([ONCE, ONCE, TWICE, UNKNOWN, UNKNOWN]),
         )
         for _ in range(rng.choice([0, 1, 3, 6]))
     ]
 
 
 PARKING_PLOTS = (
-    _poison,
     _poison_and_ends,
     _poison_and_silence,
     _poison_and_resets,
     _lost_records,
-    _killers,
-)
+    _release_in_the_stream, _release_in_the_stream,
+    _orphans, _orphans,
+    _killers, _killers,
+)  # fmt: skip

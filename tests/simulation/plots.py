@@ -181,16 +181,16 @@ def _rough_sends(cast):
 
 
 PLOTS = (
-    _anything, _anything, _anything,
-    _comings_and_goings,
+    _anything, _anything, _anything, _anything,
+    _comings_and_goings, _comings_and_goings,
     _finished_ahead, _finished_ahead,
     _heir_without_messages,
     _late_record,
-    _overslept,
+    _overslept, _overslept,
     _forgotten_locks, _forgotten_locks,
-    _unanswered_commits,
+    _unanswered_commits, _unanswered_commits,
     _late_start,
-    _resets,
+    _resets, _resets,
     _resets_and_more,
     _rough_sends, _rough_sends,
     *PARKING_PLOTS,

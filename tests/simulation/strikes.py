@@ -123,7 +123,8 @@ class Strikes:
             if fault.kind in _CUT_OFF:
                 return "drop"
             if fault.kind == "slow network":
-                return self._kernel.random.uniform(0, min(5.0, fault.seconds))
+                longest = fault.code / 1000 or min(5.0, fault.seconds)
+                return self._kernel.random.uniform(0, longest)
             swallowed = "lose answers" if reply else "lose requests"
             if fault.kind == swallowed and code == fault.code:
                 return "drop" if self._kernel.random.random() < 0.7 else None
@@ -196,6 +197,6 @@ class Strikes:
             stored, end = truth.stored(queue), truth.log(queue).max_offset
             target = end if fault.code == TO_THE_END else stored * fault.code // 100
             state = truth.cluster.brokers[queue.broker_name]
-            self._world.witness.was_reset(queue, target)
+            self._world.witness.commits.was_reset(queue, target)
             state.offsets.reset(GROUP, TOPIC, queue.queue_id, target)
             self._world.note("reset", queue, "from", stored, "to", target)

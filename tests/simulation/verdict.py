@@ -5,8 +5,8 @@ from collections import defaultdict
 from orderly import ProducerConfig
 from orderly.errors import PrecedingSendFailed
 from orderly.testing.oracle import Committed, Delivered, Sent, judge
+from tests.simulation.commits import Commit
 from tests.simulation.truth import Broken
-from tests.simulation.witness import Commit
 
 _HOLD = ProducerConfig().hold_failed_key - 1.0  # seconds; of the producer's own clock
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from orderly import MessageQueue
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.properties import decode_properties
+from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.ledger import Ledger, record_in, source_queue
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import COMMIT, LOCK, QUERY, SEND, SETTLED, UNLOCK
-from tests.simulation.truth import TOPIC, Broken
+from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
+from tests.simulation.truth import Broken
 
-_CALM = {"kill", "kill at", "close", "grow"}  # after these nothing is lost on the way
+_CALM = {"kill", "kill at", "close", "grow", *ACTS}  # after these nothing is lost on the way
 _FALSE_ALARMS = (  # unless an operator reset an offset
     "the committed offset was set by somebody else",
     "the queue's state record is damaged",
     "messages were deleted by the broker",
 )
-_ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
 
 
 @dataclass(eq=False)
@@ -47,19 +47,6 @@ class Delivery:
     success: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Commit:
-    """A commit; of the keys in `floors` only what is below the lowest parked message."""
-
-    queue: MessageQueue
-    offset: int
-    floors: dict
-
-    def of_key(self, key):
-        """What is committed of a key."""
-        return min(self.offset, self.floors.get(key, self.offset))
-
-
 class Witness:
     """Told of each request, answer and handler call.
 
@@ -67,7 +54,8 @@ class Witness:
         world: has `kernel`, `network`, `truth`, `strikes` and `members`.
 
     Attributes:
-        events: Delivery and Commit, in order.
+        events: Delivery and commits.Commit, in order.
+        commits: what is committed, and reset.
         calls: how often each (queue, offset) was handled.
         latest: by (queue, offset), its last Delivery.
     """
@@ -77,20 +65,15 @@ class Witness:
         self._kernel = world.kernel
         self._truth = world.truth
         self._calm = all(fault.kind in _CALM for fault in world.scenario.faults)
-        self._strict = all(
-            fault.kind == "offset reset" and fault.at > SETTLED for fault in world.scenario.faults
-        )
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
-        self._reset_seen = {}
-        self._reached = Counter()
-        self._judged = Counter()  # by queue, the last commit among the events
         self._places = {}
         self._by_key = dict(world.scenario.settings)["order"] == "key"
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.latest = {}
         self.events = []
+        self.commits = Commits(world, self.ledger, self.events)
         self.calls = Counter()
         self._excused = 0
         world.network.sending = self._leaves
@@ -131,64 +114,20 @@ class Witness:
             return
         self._spring(member, command, leaving=False)
         if command.code == COMMIT:
-            self._check_commit(member, *self._commit(link, command))
+            self.commits.arrives(member, *self._commit(link, command))
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
             self._note_dead_letter(command)
 
     def _spring(self, member, command, *, leaving):
-        if command.code in (COMMIT, QUERY) or (command.code == SEND and record_in(command)):
+        if command.code in (COMMIT, QUERY) or (command.code == SEND and _is_kept(command)):
             self._world.strikes.spring(member, command.code, leaving=leaving)
 
     def _commit(self, link, command):
         header = from_ext(UpdateConsumerOffset, command.ext)
         broker = self._world.network.servers[link.address]
         return header, MessageQueue(header.topic, broker, header.queue_id)
-
-    def _check_commit(self, member, header, queue):
-        if header.topic != TOPIC or self._ignored(queue):
-            return
-        offset = header.commit_offset
-        self._world.note(member, "commits", offset, "in", queue)
-        missing = self._truth.unsettled(queue, offset)
-        if missing:
-            raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
-        self._check_direction(member, queue, offset)
-        self.ledger.committed(member, queue, offset)
-        if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
-            self._note_commit(queue, offset)
-
-    def _note_commit(self, queue, offset):
-        self._judged[queue] = offset
-        self.events.append(Commit(queue, offset, self.ledger.parked.floors(queue)))
-
-    def _check_direction(self, member, queue, offset):
-        """Commits rise, unless an operator interferes."""
-        if offset < self._reached[queue] and (self._strict or not self._reset_seen):
-            text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
-            raise Broken("commit goes back", text)
-        self._reached[queue] = offset
-
-    def _ignored(self, queue):
-        """Whether a commit does not count, for the offset was reset just now."""
-        if self._truth.reset_waits(queue):
-            self._reset_seen[queue] = self._kernel.now
-        return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
-
-    def was_reset(self, queue, target):
-        """An operator reset the offset of a queue."""
-        self._reset_seen[queue] = self._kernel.now
-        self._reached[queue] = target
-        self.ledger.forget(queue)
-        truth, done = self._truth, self._truth.finished[queue]
-        truth.skipped[queue] |= set(truth.unsettled(queue, target))
-        if self._strict:
-            truth.finished[queue] = {offset for offset in done if offset < target}
-        else:
-            truth.unsure.add(queue)
-        if target <= truth.stored(queue):
-            self._note_commit(queue, target)
 
     def _check_unlock(self, member, queues):
         self._world.note(member, "unlocks", *queues)
@@ -224,9 +163,9 @@ class Witness:
             if parked is not None:
                 ledger.deaths.check_blame(queue, parked)
         elif (record := record_in(command)) is not None:
-            judged = not self._ignored(queue)
+            judged = not self.commits.ignored(queue)
             if ledger.stored(member, queue, record, offset, judged=judged):
-                self._note_commit(queue, self._judged[queue])
+                self.commits.parked_changed(queue)
 
     def _note_dead_letter(self, command):
         header = from_ext(SendMessage, command.ext)
@@ -291,13 +230,15 @@ class Witness:
         for queue in queues:
             began = self.ledger.tenures.get((member.process, queue), math.inf)
             undoubted = self._grants.undoubted(member, queue, began)
-            if undoubted and queue not in self._reset_seen:
+            if undoubted and queue not in self.commits.reset_seen:
                 text = f"{member} takes {queue} for lost, which is its own"
                 self._kernel.fail(Broken("lost for nothing", text))
 
     def alarmed(self, event, fields):
         """The library warns people: it is true."""
-        excused = self._reset_seen or self._grants.robberies  # a former owner committed in vain
+        excused = (
+            self.commits.reset_seen or self._grants.robberies
+        )  # a former owner committed in vain
         if any(event.startswith(text) for text in _FALSE_ALARMS) and not excused:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
@@ -329,6 +270,9 @@ class Witness:
         return delivery
 
     def _check_delivery(self, member, place, *, replayed):
+        if place[1] in self._finished_by[member.process, place[0]]:
+            text = f"{member}: {place[1]} of {place[0]}, which it has finished itself"
+            self._kernel.fail(Broken("repeated", text))
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
@@ -352,3 +296,8 @@ class Witness:
         delivery.success = True
         self._truth.finished[message.queue].add(message.queue_offset)
         call.done.append(message.queue_offset)
+
+
+def _is_kept(command):
+    """Whether a send is of a state record, or to a park queue."""
+    return from_ext(SendMessage, command.ext).topic == PARK or record_in(command) is not None

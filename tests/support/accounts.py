@@ -9,14 +9,16 @@ import socketserver
 import sqlite3
 import threading
 import time
+from collections import defaultdict
 from typing import NamedTuple
 
 UPDATE = "UPDATE account SET balance = :number, token = :token WHERE id = :key AND token <= :token"
 WRITTEN, REFUSED, FROZEN = "written", "refused", "frozen"
+BAD, DEADLY = "bad", "deadly"
 
 
 class Write(NamedTuple):
-    """An attempt to write. `at` is seconds, monotonic."""
+    """An attempt to write. `at` is seconds, monotonic; `replayed`: of a message that was parked."""
 
     at: float
     owner: str
@@ -24,6 +26,7 @@ class Write(NamedTuple):
     key: str
     number: int
     token: int
+    replayed: bool
     answer: str
 
 
@@ -32,11 +35,14 @@ class Accounts:
 
     Attributes:
         frozen: keys that nobody may write now: a handler of one has to wait.
+        trouble: asked with each number: BAD, no account takes it, DEADLY, whoever tries shall end
+            its process, or None. Called by one thread at a time.
         writes: every `Write`, in their order.
     """
 
     def __init__(self, keys):
         self.frozen, self.writes = frozenset(), []
+        self.trouble = lambda _: None
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute("CREATE TABLE account (id PRIMARY KEY, balance, token)")
@@ -70,9 +76,26 @@ class Accounts:
             current[write.key] = owner
         return found
 
-    def answers(self, answer):
-        """All writes that had that answer."""
-        return [write for write in self.writes if write.answer == answer]
+    def overtaken(self):
+        """Tries of a message while an earlier one of its key was not written yet, in words.
+
+        Also if that one is parked: neither it nor anything behind it may be tried out of its turn.
+        """
+        numbers, found = defaultdict(set), []
+        for write in self.writes:
+            numbers[write.key].add(write.number)
+        due = {key: sorted(of_key, reverse=True) for key, of_key in numbers.items()}
+        for write in self.writes:
+            left = due[write.key]
+            if left and write.number > left[-1] and write.answer != REFUSED:
+                found.append(f"number {left[-1]} was overtaken: {write}")
+            if left and write.number == left[-1] and write.answer == WRITTEN:
+                left.pop()
+        return found
+
+    def answers(self, answer, *, replayed=None):
+        """All writes that had that answer; only replays, or none, if that is said."""
+        return [w for w in self.writes if w.answer == answer and replayed in (None, w.replayed)]
 
     def _serve(self, connection, *_):
         with connection, connection.makefile("rwb") as lines:
@@ -82,9 +105,10 @@ class Accounts:
 
     def _answer(self, write):
         with self._lock:
-            if write["key"] in self.frozen:
+            answer = self.trouble(write["number"])
+            if answer is None and write["key"] in self.frozen:
                 answer = FROZEN
-            else:
+            elif answer is None:
                 changed = self._database.execute(UPDATE, write).rowcount
                 answer = WRITTEN if changed else REFUSED
             self.writes.append(Write(time.monotonic(), **write, answer=answer))
@@ -99,7 +123,7 @@ class AccountsClient:
         self._lines = socket.create_connection(("127.0.0.1", port)).makefile("rwb")
 
     def write(self, **write):
-        """Try to write; returns WRITTEN, REFUSED or FROZEN."""
+        """Try to write; returns its answer."""
         with self._lock:
             self._lines.write(json.dumps(write).encode() + b"\n")
             self._lines.flush()

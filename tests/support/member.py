@@ -1,7 +1,7 @@
 """A member in a process of its own, to be killed or stopped: prints a JSON line for each event.
 
 Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
-    [--order queue|key] [--handler sync|async] [--concurrency N] [--stuck KEY] [--commit S]
+    [--order queue|key] [--handler sync|async|listener] [--concurrency N] [--stuck KEY] [--commit S]
     [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
 
 It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
@@ -12,8 +12,11 @@ import sys
 import threading
 import time
 
-from orderly import Client, OrderlyConsumer
+from tenacity import stop_after_attempt
+
+from orderly import Client, Listener, OrderlyConsumer, PoisonRules, Retry
 from orderly.config.consumer import BROKER_LEASE
+from orderly.config.park_limits import ParkLimits
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.ordering.calls import AppendRecord, QueryOffset, SaveOffset
 from orderly.protocol.state_record import Entry, decode_record
@@ -21,7 +24,26 @@ from tests.support.accounts import AccountsClient
 from tests.support.leases import client_config, consumer_config
 from tests.support.member_handlers import Handler, tell
 
-LANES = {"suspend": 0.2, "max_suspend": 2.0}  # seconds; who is stuck shall not sleep for long
+LANES = {
+    "suspend": 0.2,  # seconds; who is stuck shall not sleep for long
+    "max_suspend": 2.0,
+    "parking": ParkLimits(ratio=1),  # of a few keys soon every one was parked once
+}
+LISTENER = {
+    "on_poison": "park_key",
+    "retry": Retry(stop=stop_after_attempt(1), max_seconds=0.5),
+    "poison": PoisonRules(
+        attempts=2,
+        spacing=0.1,
+        span=0.5,
+        patience=2.0,
+        first_wait=0.3,
+        longest_wait=1.0,
+        window=10.0,
+        memory=10.0,
+        most_poisoned=1000,
+    ),
+}
 
 
 def teller(name):
@@ -62,6 +84,9 @@ def _tell_saved(session, topic, asked, done):
                 asked=asked,
                 low=max(lows),
                 runs=[run for entry in entries for run in entry.runs],
+                parked=[(key.key, key.next) for entry in entries for key in entry.parked],
+                released=[key for entry in entries for key in entry.released],
+                whole=any(entry.chunks for entry in entries),
             )
 
 
@@ -106,7 +131,8 @@ def main():
         config = consumer_config(given.lease, order=given.order, **settings(given))
         more = {"deadly": given.deadly, "death": given.death}
         handler = Handler(given.seconds, given.stuck, accounts, client.client_id, **more)
-        act = handler.coroutine if given.handler == "async" else handler.plain
+        acts = {"async": handler.coroutine, "sync": handler.plain}
+        act = acts.get(given.handler) or Listener(handler.listened, **LISTENER)
         consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
         tell_saves(consumer._session, given.topic)
         with consumer.subscribe(given.topic):

@@ -7,10 +7,11 @@ import os
 import threading
 import time
 
-from orderly import ConsumeResult
-from tests.support.accounts import FROZEN, REFUSED
+from orderly import Ack, ConsumeResult, Park, Suspend
+from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED
 from tests.support.deaths import DEATHS
 
+SOON = 0.2  # seconds
 _telling = threading.Lock()
 
 
@@ -52,30 +53,49 @@ class Handler:
             await asyncio.sleep(self._seconds)
         return self._handled(messages, context, started)
 
+    def listened(self, message, attempt):
+        """The handler as a listener's function: what is bad raises, for each key its own class."""
+        started = time.monotonic()
+        time.sleep(self._seconds)
+        answer = self._done(message, attempt, started)
+        if answer == BAD:
+            raise type(f"BadAccount{message.sharding_key}", (ValueError,), {})
+        return Suspend(SOON) if answer in (FROZEN, REFUSED) else Ack()
+
     def _handled(self, messages, context, started):
         if self._stuck is not None and messages[0].sharding_key == self._stuck:
             return ConsumeResult.SUSPEND
         for m in messages:
-            if f"{m.sharding_key}/{m.body.decode()}" == self._deadly:
-                self._death()
-            if self._write(m, context.token) in (FROZEN, REFUSED):
+            answer = self._done(m, context, started)
+            if answer == BAD:
+                return Park("no account takes it")
+            if answer in (FROZEN, REFUSED):
                 return ConsumeResult.SUSPEND
+        return ConsumeResult.SUCCESS
+
+    def _done(self, message, context, started):
+        """Write, and tell it if that is done; returns what the accounts answered."""
+        answer = self._write(message, context)
+        if answer == DEADLY or f"{message.sharding_key}/{message.body.decode()}" == self._deadly:
+            self._death()
+        if answer not in (BAD, FROZEN, REFUSED):
             tell(
-                key=m.sharding_key,
-                id=m.message_id,
-                queue=m.queue.queue_id,
-                offset=m.queue_offset,
+                key=message.sharding_key,
+                id=message.message_id,
+                queue=message.queue.queue_id,
+                offset=message.queue_offset,
                 started=started,
                 ended=time.monotonic(),
                 token=context.token,
             )
-        return ConsumeResult.SUCCESS
+        return answer
 
-    def _write(self, message, token):
+    def _write(self, message, context):
         return self._accounts and self._accounts.write(
             owner=self._owner,
             queue=message.queue.queue_id,
             key=message.sharding_key,
             number=int(message.body),
-            token=token,
+            token=context.token,
+            replayed=context.replayed,
         )

@@ -21,7 +21,7 @@ def by_key(accounts, handler="sync", commit=0.5):
 
     Args:
         accounts: what its handlers write to.
-        handler: "sync" or "async".
+        handler: "sync", "async" or "listener".
         commit: seconds between its commits.
     """
     return [
@@ -71,6 +71,11 @@ class MemberProcess:
     def alive(self):
         """Whether the process runs (or is stopped)."""
         return self._process.poll() is None
+
+    @property
+    def exit_code(self):
+        """How it ended, as subprocess tells; None: it runs."""
+        return self._process.poll()
 
     def kill(self):
         """End it with SIGKILL; its deliveries until then are known when this returns."""

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from orderly.ordering.outcomes import Ack, Fail
+from orderly.ordering.outcomes import Ack, Fail, Park
 from orderly.ordering.results import ConsumeResult
 from orderly.processes.calls import Answered, packed
 from tests.support.waiting import eventually
@@ -201,3 +201,8 @@ class AsyncShop:
 
 async def handle_async(messages, context):
     return Ack()
+
+
+def park_unless_replayed(messages, context):
+    """For a consumer by key: a message is done only when it is released."""
+    return Ack() if context.replayed else Park(f"in process {os.getpid()}")

@@ -3,6 +3,7 @@
 A *tenure* is one member's ownership of a queue under one token. All from what members told.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -16,6 +17,9 @@ class Saved:
         asked: when it began (seconds, monotonic): what was finished before is in it.
         low: everything below is finished.
         runs: finished above it since the last record, half-open.
+        parked: keys that are newly parked, or have moved on, with the offset that is next in each.
+        released: keys that are parked no more.
+        whole: `parked` has all that are.
     """
 
     queue: int
@@ -23,6 +27,9 @@ class Saved:
     asked: float
     low: int
     runs: tuple
+    parked: tuple = ()
+    released: tuple = ()
+    whole: bool = False
 
 
 @dataclass
@@ -132,18 +139,24 @@ def _wrong_tokens(tenures):
 
 
 def _recorded_and_repeated(tenures):
-    """Messages that were on record as finished, and that a later owner had all the same."""
-    faults, low, ahead = [], 0, set()
+    """Messages that were on record as finished, and that a later owner had all the same.
+
+    Of a key that is parked on record only what was replayed by then is finished.
+    """
+    faults, low, ahead, parked = [], 0, set(), {}
     for tenure in tenures:
         faults += [
             f"queue {event.queue}: offset {event.offset} was on record, and came again to the"
             f" owner with token {tenure.token}"
             for event in tenure.events
-            if event.offset < low or event.offset in ahead
+            if event.offset < parked.get(event.key, math.inf)
+            and (event.offset < low or event.offset in ahead)
         ]
         for saved in tenure.saves:
             low = max(low, saved.low)
             ahead.update(*(range(*run) for run in saved.runs))
+            kept = {} if saved.whole else parked
+            parked = {k: n for k, n in kept.items() if k not in saved.released} | dict(saved.parked)
         ahead = {offset for offset in ahead if offset >= low}
         tenure.ahead = len(ahead)
     return faults

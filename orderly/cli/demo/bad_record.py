@@ -104,7 +104,7 @@ class Parking:
             return f"{self.bad.key} was never parked"
         if self.seconds is None:
             return f"{self.bad.key} was parked and not released"
-        text = f"{self.bad.key}: {self.settled:,} events set aside, up to {self.seconds:.1f} s"
+        text = f"{self.bad.key}: {self.settled:,} events set aside, for up to {self.seconds:.1f} s"
         reasons = "; ".join(outcome.reason for outcome in self.outcomes if outcome.reason)
         if reasons:
             return f"{text}; the release stopped: {reasons}"

@@ -1,32 +1,40 @@
-"""The demo's consuming half: two consumers of one group, and a record of all they are handed.
+"""The demo's consuming half: members of one group, and a record of all they are handed.
 
-What to do with them while they run (close one half-way, show the queues) is in `watching`.
+What is done with them while they run is in `watching` (one leaves half-way) and `mending`.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
-from orderly.cli.demo.trouble import FailingMessage, TakeOver
+import tenacity
+
+from orderly.cli.demo.bad_record import ReadTime, read_time, read_time_mended
+from orderly.cli.demo.stream import Stream
+from orderly.cli.demo.trouble import EngineTroubleError, TakeOver
 from orderly.config import ConsumerConfig
-from orderly.consumer import ConsumeContext, ConsumeResult, Handler, OrderlyConsumer
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.consumer import OrderlyConsumer
+from orderly.listening import Attempt, Outcome, PoisonRules, Retry, listener
+from orderly.model import MessageQueue
+from orderly.ordering.outcomes import Ack
 
-SURVIVOR, LEAVER = "A", "B"
-SUSPEND = 0.5  # seconds a queue waits after a failure
+SURVIVOR, LEAVER, MENDED = "A", "B", "C"
+SUSPEND = 0.5  # seconds a key waits after a failure, at first
+# For a demo: by default it takes 5 tries in 60 s.
+QUICK = PoisonRules(attempts=3, spacing=0.2, span=1.0, first_wait=SUSPEND)
+NO_RETRY = Retry(stop=tenacity.stop_after_attempt(1))
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One call of a handler with one message; `number` is the event's own, from the body.
 
-    `started` and `ended` are seconds on this process's monotonic clock.
+    `started` and `ended` are seconds on this process's monotonic clock; `replayed`: it was parked.
     """
 
     consumer: str
@@ -37,59 +45,66 @@ class Delivery:
     succeeded: bool
     started: float
     ended: float
+    replayed: bool = False
 
 
 @dataclass(slots=True)
 class ConsumeLog:
-    """What the two consumers saw. Handlers append while the screen reads."""
+    """What the members saw. Handlers append while the screen reads.
+
+    Attributes:
+        deliveries: in the order in which the calls ended.
+        backlog: how many of them, and in how many seconds, until what waited at the start was
+            handled, the waiting for the failing message included.
+        take_over: of the queues of the consumer that left; None: it held none.
+    """
 
     deliveries: list[Delivery] = field(default_factory=list)
-    seconds: float = 0.0
+    backlog: tuple[int, float] = (0, 0.0)
     take_over: TakeOver | None = None
 
     @property
     def rate(self) -> float:
-        """Deliveries a second, the waiting for the failing message included."""
-        return len(self.deliveries) / self.seconds if self.seconds else 0.0
+        """Deliveries a second of the backlog."""
+        count, seconds = self.backlog
+        return count / seconds if seconds else 0.0
 
 
-class Duo:
-    """Consumers A and B in one group. A context manager: starts both, closes both.
+class Members:
+    """Consumers A and B in one group, later C. A context manager: starts A and B, closes all.
 
     Args:
         namesrv: where.
-        group: fresh, so that both start at the first message.
-        ends: for each queue the offset behind its last message.
-        failing: the message that makes trouble.
+        topic: also the group's name; fresh, so that it starts at the first message.
+        queues: of the topic.
+        stream: what is sent, with the event that fails a few times, and the one that A and B cannot
+            read.
 
     Attributes:
-        log: every delivery, in the order of the handlers' calls.
-        done: for each queue the offset behind the last message that succeeded.
+        topic, stream: as given.
+        log: every delivery.
+        handled: for each queue the offsets that succeeded.
         news: lines to tell, oldest first.
     """
 
     def __init__(
-        self, namesrv: str, group: str, ends: Mapping[MessageQueue, int], failing: FailingMessage
+        self, namesrv: str, topic: str, queues: Iterable[MessageQueue], stream: Stream
     ) -> None:
+        self.topic = topic
+        self.stream = stream
         self.log = ConsumeLog()
-        self.ends = ends
-        self.failing = failing
-        self.done: dict[MessageQueue, int] = dict.fromkeys(ends, 0)
+        self.handled: dict[MessageQueue, set[int]] = {queue: set() for queue in queues}
         self.news: deque[str] = deque()
-        config = ConsumerConfig(consume_from="first", suspend=SUSPEND)
-        self._consumers = {
-            name: OrderlyConsumer(group, self._handler(name), namesrv=namesrv, config=config)
-            for name in (SURVIVOR, LEAVER)
-        }
+        self._namesrv = namesrv
+        self._consumers = {name: self._member(name, read_time) for name in (SURVIVOR, LEAVER)}
 
     def __enter__(self) -> Self:
-        topic = next(iter(self.ends)).topic
         try:
             for consumer in self._consumers.values():
                 consumer.start()
             # Both are members before there is anything to share: each takes its half at once.
             for consumer in self._consumers.values():
-                consumer.subscribe(topic)
+                consumer.subscribe(self.topic)
         except BaseException:
             self.close()
             raise
@@ -99,7 +114,7 @@ class Duo:
         self.close()
 
     def close(self) -> None:
-        """Close both consumers; idempotent."""
+        """Close all; idempotent."""
         for consumer in self._consumers.values():
             consumer.close()
 
@@ -111,6 +126,24 @@ class Duo:
             for queue in consumer.assignment
         }
 
+    def drained(self, ends: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """The queues of which all that is below their end was handled."""
+        return {queue for queue, end in ends.items() if len(self.handled[queue]) >= end}
+
+    def count(self) -> int:
+        """How many messages were handled."""
+        return sum(map(len, self.handled.values()))
+
+    def parked(self) -> int:
+        """How many messages of the bad record's aircraft are parked."""
+        return sum(
+            key.messages
+            for consumer in self._consumers.values()
+            for keys in consumer.parked().values()
+            for key in keys
+            if key.key == self.stream.bad.key
+        )
+
     def let_one_leave(self) -> None:
         """Close consumer B in the background, once; not before it holds a queue."""
         leaver = self._consumers[LEAVER]
@@ -121,43 +154,69 @@ class Duo:
         self.news.append(f"half-way: consumer B closes and hands on its {len(queues)} queues")
         threading.Thread(target=leaver.close, name="orderly-demo-close", daemon=True).start()
 
+    def deploy_the_fix(self) -> None:
+        """Start consumer C, which can read the bad record, and close the others. Blocks."""
+        mended = self._consumers[MENDED] = self._member(MENDED, read_time_mended)
+        mended.start().subscribe(self.topic)
+        for name in (SURVIVOR, LEAVER):
+            self._consumers[name].close()
+
     # --- the handlers' side ----------------------------------------------------------------------
 
-    def _handler(self, name: str) -> Handler:
-        def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> ConsumeResult:
-            del context  # one message a call, and the answer says it all
-            return self._handle(name, messages[0])
+    def _member(self, name: str, read: ReadTime) -> OrderlyConsumer:
+        @listener(
+            on_poison="park_key",
+            poison=QUICK,
+            retry=NO_RETRY,
+            transient=(EngineTroubleError,),
+            decode="json",
+            suspend=SUSPEND,
+        )
+        def handle(event: dict[str, Any], attempt: Attempt) -> Outcome:
+            return self._handle(name, read, event, attempt)
 
-        return handle
+        config = ConsumerConfig(consume_from="first", order="key")
+        return OrderlyConsumer(self.topic, handle, namesrv=self._namesrv, config=config)
 
-    def _handle(self, name: str, message: ReceivedMessage) -> ConsumeResult:
-        number, now = json.loads(message.body)["n"], time.monotonic()
+    def _handle(
+        self, name: str, read: ReadTime, event: dict[str, Any], attempt: Attempt
+    ) -> Outcome:
+        number, started = event["n"], time.monotonic()
         if self.log.take_over and name == SURVIVOR:
-            self.log.take_over.delivered(message.queue, now)
-        result: ConsumeResult | None = None
+            self.log.take_over.delivered(attempt.message.queue, started)
+        outcome: Outcome | None = None
         try:
-            result = self._outcome(number, message.queue, now)
+            self._read(event, read, attempt)
+            outcome = self._outcome(number, attempt.message.queue, started)
         finally:
-            succeeded = result is ConsumeResult.SUCCESS
-            self._record(name, message, number, now, succeeded=succeeded)
-        return result
+            self._record(name, attempt, number, started, succeeded=isinstance(outcome, Ack))
+        return outcome
 
-    def _outcome(self, number: int, queue: MessageQueue, now: float) -> ConsumeResult:
-        if number != self.failing.number:
-            return ConsumeResult.SUCCESS
-        elsewhere = sum(self.done.values()) - self.done[queue]
+    def _read(self, event: dict[str, Any], read: ReadTime, attempt: Attempt) -> None:
         try:
-            return self.failing.handle(queue, now, others=elsewhere)
+            read(event["at"])
+        except ValueError as error:
+            if attempt.number == 1:
+                self.news.append(f"{self.stream.bad.name}: the handler raises ValueError: {error}")
+            raise
+
+    def _outcome(self, number: int, queue: MessageQueue, now: float) -> Outcome:
+        failing = self.stream.failing
+        if number != failing.number:
+            return Ack()
+        try:
+            return failing.handle(queue, now, others=self.count())
         finally:
-            self.news.append(self.failing.last_attempt())
+            self.news.append(failing.last_attempt())
 
     def _record(
-        self, name: str, message: ReceivedMessage, number: int, started: float, *, succeeded: bool
+        self, name: str, attempt: Attempt, number: int, started: float, *, succeeded: bool
     ) -> None:
+        message = attempt.message
         queue, offset, key = message.queue, message.queue_offset, message.sharding_key or ""
         ended = time.monotonic()
         self.log.deliveries.append(
-            Delivery(name, queue, offset, key, number, succeeded, started, ended)
+            Delivery(name, queue, offset, key, number, succeeded, started, ended, attempt.replayed)
         )
         if succeeded:
-            self.done[queue] = max(self.done[queue], offset + 1)
+            self.handled[queue].add(offset)

@@ -28,7 +28,7 @@ from orderly.cli.demo.screen import Lane, LaneBoard, Meter
 
 INDENT = 3
 WIDTH = 92
-OWNER_STYLES = {"A": "cyan", "B": "magenta"}
+OWNER_STYLES = {"A": "cyan", "B": "magenta", "C": "green"}
 REFRESH = 10  # drawings a second
 
 

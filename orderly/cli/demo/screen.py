@@ -160,7 +160,8 @@ class PlainScreen:
         self._write(f"\n{'OK' if ok else 'BAD'} - {text}")
 
     def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        self._stream.write(text + "\n")  # at once: the live traffic's meter is told by a thread
+        self._stream.flush()
 
 
 def progress_text(done: int, total: int, seconds: float, unit: str) -> str:

@@ -6,16 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from orderly.cli.demo.flights import FlightEvent
 from orderly.cli.demo.screen import Meter
 from orderly.errors import OrderlyError
 from orderly.model import Message, MessageQueue, SendResult
 from orderly.producer import OrderlyProducer
 
 OUTSTANDING = 5000  # results awaited at most
+LIVE_SECONDS = 8.0
 Numbered = tuple[int, Message]
 """A message and its event's number."""
 
@@ -76,21 +77,29 @@ def send_events(
         meter(settled)
 
 
-def paced(
-    messages: Sequence[Numbered], seconds: float, stop: threading.Event
-) -> Iterator[Numbered]:
-    """Yield `messages` evenly over `seconds`, or until `stop` is set."""
-    started, each = time.monotonic(), seconds / max(1, len(messages))
+@contextmanager
+def sent_live(
+    producer: OrderlyProducer, messages: Sequence[Numbered], log: SendLog, meter: Meter
+) -> Iterator[Future[None]]:
+    """Send `messages` evenly over `LIVE_SECONDS` in a thread; yields what is done at their end.
+
+    No more of them are sent after the block.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(1, "orderly-demo-live") as sender:
+        try:
+            yield sender.submit(send_events, producer, _paced(messages, stop), log, meter)
+        finally:
+            stop.set()
+
+
+def _paced(messages: Sequence[Numbered], stop: threading.Event) -> Iterator[Numbered]:
+    started, each = time.monotonic(), LIVE_SECONDS / max(1, len(messages))
     for place, numbered in enumerate(messages):
         early = started + place * each - time.monotonic()
         if stop.wait(early) if early > 0 else stop.is_set():
             return
         yield numbered
-
-
-def message_of(topic: str, event: FlightEvent, body: bytes) -> Message:
-    """The message of an event: keyed by the aircraft, tagged with what happened."""
-    return Message(topic, body, sharding_key=event.tail, tags=event.kind)
 
 
 def _settle(log: SendLog, number: int, future: Future[SendResult]) -> None:

@@ -1,32 +1,34 @@
-"""The demo step by step: broker, topic, send, consume with trouble, verdict."""
+"""The demo step by step: broker, topic, send, consume with trouble, park and release, verdict."""
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from orderly.cli.demo.consuming import ConsumeLog, Duo
+from orderly.cli.demo.bad_record import Parking
+from orderly.cli.demo.consuming import Members
 from orderly.cli.demo.flights import FlightEvent, RowCounts, load_events
+from orderly.cli.demo.mending import park_and_release
+from orderly.cli.demo.preparing import create_topic, start_broker
 from orderly.cli.demo.report import Report, judge_run
 from orderly.cli.demo.screen import Screen
-from orderly.cli.demo.sending import SendLog, send_events
-from orderly.cli.demo.trouble import FailingMessage, pick_failing
-from orderly.cli.demo.watching import watch
+from orderly.cli.demo.sending import SendLog, send_all, sent_live
+from orderly.cli.demo.stream import Stream, stream_of
+from orderly.cli.demo.watching import wait_until, watch_backlog
 from orderly.client import Client
-from orderly.config import MIB, ProducerConfig
-from orderly.errors import SendFailed, TopicNotFound
+from orderly.config import ClientConfig, ProducerConfig
+from orderly.errors import SendFailed
 from orderly.model import MessageQueue, TopicRoute
 from orderly.monitoring.backlog import totals
 from orderly.monitoring.collect import collect
+from orderly.monitoring.parked import ParkedMessages
 from orderly.producer import OrderlyProducer
 from orderly.selectors.layout import layout_of
 
-ROUTE_PATIENCE = 10.0  # seconds until the name server must know a topic just created
+PATIENCE = 10.0  # seconds for an answer: a broker that has just started may be slow
+Loading = Future[tuple[list[FlightEvent], RowCounts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,75 +53,30 @@ def tell(plan: Plan, screen: Screen) -> Report:
         # Reading the flights takes seconds, in which the broker can start.
         reader = stack.enter_context(ThreadPoolExecutor(1, "orderly-demo-flights"))
         loading = reader.submit(load_events, plan.limit)
-        namesrv = plan.namesrv or _start_broker(stack, screen)
+        namesrv = plan.namesrv or start_broker(stack, screen)
         if plan.namesrv:
             screen.step("Broker", "You named a name server, so no broker is started.")
             screen.fact(f"using {namesrv}")
-        client = stack.enter_context(closing(Client(namesrv=namesrv)))
-        topic, route = _create_topic(client, plan.queues, screen)
-        events, sent = _send(namesrv, route, loading, screen)
-        failing = _failing(events, plan.seed)
-        consumed = _consume(client, topic, sent, failing, screen)
-        backlog = totals(collect(client, topic, topic))
+        config = ClientConfig(namesrv=namesrv, request_timeout=PATIENCE)
+        client = stack.enter_context(closing(Client(config)))
+        route = create_topic(client, plan.queues, screen)
+        pinned = ProducerConfig(layout=str(layout_of(route)))
+        producer = stack.enter_context(OrderlyProducer(client=client, config=pinned))
+        stream, sent = _send(producer, route, loading, plan.seed, screen)
+        members = stack.enter_context(Members(namesrv, route.topic, route.read_queues(), stream))
+        _consume(client, members, sent, screen)
+        parking = _park(client, members, producer, sent, screen)
+        members.close()
+        backlog = totals(collect(client, route.topic, route.topic))
         seconds = time.monotonic() - started
-        report = judge_run(events, sent, consumed, failing, backlog=backlog, seconds=seconds)
-    _conclude(report, screen, topic if plan.namesrv else None)
+        report = judge_run(stream, sent, members.log, parking, backlog=backlog, seconds=seconds)
+    _conclude(report, screen, route.topic if plan.namesrv else None)
     return report
 
 
-def _start_broker(stack: ExitStack, screen: Screen) -> str:
-    from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415  --namesrv needs none
-    from orderly.testing.jars import fetch_jars, listed_jars  # noqa: PLC0415
-    from orderly.testing.java import find_java  # noqa: PLC0415
-
-    size = sum(jar.size for jar in listed_jars())
-    screen.step(
-        "Start a broker",
-        "A real RocketMQ name server and broker start on this machine, on free ports of 127.0.0.1,"
-        f" and end with the demo. Their jars are downloaded once ({size / MIB:.0f} MiB).",
-    )
-    find_java()
-    started = time.monotonic()
-    with screen.meter("download", size, "bytes") as meter:
-        fetch_jars(progress=lambda present, _: meter(present))
-    with screen.busy("starting name server and broker"):
-        broker = stack.enter_context(EmbeddedBroker())
-    screen.fact(
-        f"RocketMQ runs; its name server is {broker.namesrv} ({time.monotonic() - started:.1f} s)"
-    )
-    return broker.namesrv
-
-
-def _create_topic(client: Client, queues: int, screen: Screen) -> tuple[str, TopicRoute]:
-    topic = f"orderly-demo-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    screen.step(
-        "Create a topic",
-        "A topic is split into queues. Order holds within a queue, so everything that must stay"
-        " in order goes to the same one; different queues are handled side by side.",
-    )
-    client.admin.create_topic(topic, queues)
-    route = _route(client, topic)
-    screen.fact(f"topic {topic} with {len(route.write_queues())} queues")
-    return topic, route
-
-
-def _route(client: Client, topic: str) -> TopicRoute:
-    deadline = time.monotonic() + ROUTE_PATIENCE
-    while True:
-        try:
-            return client.routes.refresh(topic)
-        except TopicNotFound:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
 def _send(
-    namesrv: str,
-    route: TopicRoute,
-    loading: Future[tuple[list[FlightEvent], RowCounts]],
-    screen: Screen,
-) -> tuple[list[FlightEvent], SendLog]:
+    producer: OrderlyProducer, route: TopicRoute, loading: Loading, seed: int, screen: Screen
+) -> tuple[Stream, SendLog]:
     screen.step(
         "Send",
         "Every departure and every arrival of 2013's flights from New York is one message, in"
@@ -129,45 +86,56 @@ def _send(
     with screen.busy("reading the flights"):
         events, rows = loading.result()
     screen.fact(rows.text())
-    config = ProducerConfig(layout=str(layout_of(route)))
-    with (
-        OrderlyProducer(namesrv=namesrv, config=config) as producer,
-        screen.meter("sending", len(events)) as meter,
-    ):
-        sent = send_events(producer, route.topic, events, meter)
+    stream = stream_of(events, seed)
+    with screen.meter("sending", stream.first_live) as meter:
+        sent = send_all(producer, stream.messages(route.topic, 0, stream.first_live), meter)
     if not sent.stored:
         raise SendFailed(f"not one message was stored: {next(iter(sent.failed.values()), '')}")
-    aircraft = len({event.tail for event in events})
+    aircraft = len({event.tail for event in events[: stream.first_live]})
     screen.fact(
         f"sent {len(sent.stored):,} events of {aircraft:,} aircraft in {sent.seconds:.1f} s"
-        f" ({sent.rate:,.0f}/s)"
+        f" ({sent.rate:,.0f}/s); the other {len(events) - stream.first_live:,} follow live"
     )
-    return events, sent
+    return stream, sent
 
 
-def _failing(events: Sequence[FlightEvent], seed: int) -> FailingMessage:
-    number = pick_failing(events, seed)
-    event = events[number]
-    return FailingMessage(number, f"{event.tail}'s {event.kind} of {event.time}")
-
-
-def _consume(
-    client: Client,
-    topic: str,
-    sent: SendLog,
-    failing: FailingMessage,
-    screen: Screen,
-) -> ConsumeLog:
+def _consume(client: Client, members: Members, sent: SendLog, screen: Screen) -> None:
     screen.step(
         "Consume, with trouble",
-        "Two consumers share a group: the broker's queue lock gives each queue to one of them."
-        " One message fails three times: its queue waits for it, the others go on. Half-way"
-        " consumer B closes, and A takes over its queues.",
+        "Two consumers share a group: the broker's queue lock gives each queue to one of them;"
+        " within it, aircraft run side by side. One message fails three times: its aircraft"
+        " waits for it, the others go on. Half-way consumer B closes, and A takes over.",
     )
-    ends = _ends(client, topic, sent)
-    log = watch(Duo(client.config.namesrv, topic, ends, failing), screen)
-    screen.fact(f"handled {len(log.deliveries):,} in {log.seconds:.1f} s ({log.rate:,.0f}/s)")
-    return log
+    watch_backlog(members, _ends(client, members.topic, sent), screen)
+    count, seconds = members.log.backlog
+    screen.fact(f"handled {count:,} in {seconds:.1f} s ({members.log.rate:,.0f}/s)")
+
+
+def _park(
+    client: Client, members: Members, producer: OrderlyProducer, sent: SendLog, screen: Screen
+) -> Parking:
+    stream, parked, before = members.stream, ParkedMessages(client, members.topic), members.count()
+    screen.step(
+        "A bad record, parked and released",
+        "Live traffic goes on. One record says 24:00, which the handler cannot read: each try"
+        " raises, while other aircraft succeed. So it is the record that is bad, and"
+        " @orderly.listener(on_poison='park_key') sets its aircraft aside, in order, instead of"
+        " holding up or losing anything. (Here after 3 tries in 1 s; by default 5 in 60 s.)",
+    )
+    messages = stream.messages(members.topic, stream.first_live, len(stream.events))
+    with (
+        screen.meter("live", len(messages)) as meter,
+        sent_live(producer, messages, sent, meter) as live,
+    ):
+        parking = park_and_release(members, parked, screen)
+        wait_until(live.done, members, screen)
+        live.result()
+        ends = _ends(client, members.topic, sent)
+        if parking.ok:  # else there is nothing to wait for: the bad record fails for ever
+            wait_until(lambda: members.drained(ends) == ends.keys(), members, screen)
+    handled = members.count() - before
+    screen.fact(f"handled {handled:,}{', those that were parked too' if parking.ok else ''}")
+    return parking
 
 
 def _ends(client: Client, topic: str, sent: SendLog) -> dict[MessageQueue, int]:
@@ -192,8 +160,12 @@ def _conclude(report: Report, screen: Screen, left_behind: str | None) -> None:
     screen.table(report.rows())
     screen.verdict(report.exit_code == 0, report.verdict_text())
     if left_behind:
-        screen.note(f"The topic {left_behind} and a group of that name stay on your broker.")
+        screen.note(
+            f"The topic {left_behind}, a group of that name, and its state and park topics stay on"
+            " your broker."
+        )
     screen.note("Next:  orderly broker start      a broker that stays, for your own trials")
     screen.note("       orderly topic create      a topic of your own; then: orderly send, tail")
     screen.note("       orderly backlog --help    how far behind a group is, also for cron")
+    screen.note("       orderly parked --help     what is set aside: look, release, drop")
     screen.note("       orderly demo --all        the whole year: 656,584 events")

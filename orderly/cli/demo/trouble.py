@@ -82,8 +82,8 @@ class FailingMessage:
         waited = self.attempts[len(FAILURES)] - self.attempts[0]
         return (
             f"{self.name} in queue {self._queue_id}: failed {len(FAILURES)} times, done at attempt"
-            f" {len(FAILURES) + 1} after {waited:.1f} s; meanwhile {self.others_after - self.others_before:,}"
-            " events of other aircraft were handled"
+            f" {len(FAILURES) + 1} after {waited:.1f} s; meanwhile"
+            f" {self.others_after - self.others_before:,} events of other aircraft were handled"
         )
 
     @property

@@ -1,61 +1,74 @@
-"""Watches the two consumers: draws the queues, closes one half-way, notices when all is done."""
+"""Watches the members at the backlog: draws the queues, has one close half-way, tells the news."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 
-from orderly.cli.demo.consuming import ConsumeLog, Duo
-from orderly.cli.demo.screen import Lane, LaneBoard, Screen
+from orderly.cli.demo.consuming import Members
+from orderly.cli.demo.screen import Lane, Screen
 from orderly.model import MessageQueue
 
 TICK = 0.1  # seconds between looks
 PATIENCE = 90.0  # seconds without a delivery until the demo gives up; a lost lease takes 60
+Ends = Mapping[MessageQueue, int]
+"""For each queue the offset behind its last message."""
 
 
-def watch(duo: Duo, screen: Screen) -> ConsumeLog:
+def watch_backlog(members: Members, ends: Ends, screen: Screen) -> None:
     """Return when every queue is drained, or when nothing moves any more."""
-    started = time.monotonic()
-    with duo:
-        with screen.lanes() as show:
-            _until_drained(duo, screen, show)
-        duo.log.seconds = time.monotonic() - started
-    _tell(duo, screen)
-    return duo.log
+    started, total = time.monotonic(), sum(ends.values())
+    with screen.lanes() as show:
+
+        def drained() -> bool:
+            if members.count() * 2 >= total:
+                members.let_one_leave()
+            _tell_take_over(members, ends, screen)
+            show(lanes_of(members, ends))
+            return members.drained(ends) == ends.keys()
+
+        wait_until(drained, members, screen)
+    members.log.backlog = len(members.log.deliveries), time.monotonic() - started
 
 
-def _until_drained(duo: Duo, screen: Screen, show: LaneBoard) -> None:
-    total, seen, moved = sum(duo.ends.values()), 0, time.monotonic()
-    while (done := sum(duo.done.values())) < total:
-        if len(duo.log.deliveries) > seen:
-            seen, moved = len(duo.log.deliveries), time.monotonic()
+def wait_until(condition: Callable[[], bool], members: Members, screen: Screen) -> None:
+    """Wait for `condition`, or until nothing moves any more, and tell the news."""
+    seen, moved = -1, time.monotonic()
+    while not condition():
+        if len(members.log.deliveries) > seen:
+            seen, moved = len(members.log.deliveries), time.monotonic()
         if time.monotonic() - moved > PATIENCE:
             screen.event(f"nothing was delivered for {PATIENCE:.0f} s; giving up")
-            return
-        if done * 2 >= total:
-            duo.let_one_leave()
-        _tell(duo, screen)
-        show(lanes_of(duo))
+            break
+        _tell(members, screen)
         time.sleep(TICK)
+    _tell(members, screen)
 
 
-def lanes_of(duo: Duo) -> list[Lane]:
+def lanes_of(members: Members, ends: Ends) -> list[Lane]:
     """Every queue as it stands."""
-    owners = duo.owners()
-    waiting = duo.failing.queue if duo.failing.waiting else None
+    owners = members.owners()
+    failing = members.stream.failing
+    waiting = failing.queue if failing.waiting else None
     return [
-        Lane(queue.queue_id, end, duo.done[queue], owners.get(queue, ""), waiting=queue == waiting)
-        for queue, end in sorted(duo.ends.items())
+        Lane(
+            queue.queue_id,
+            end,
+            len(members.handled[queue]),
+            owners.get(queue, ""),
+            waiting=queue == waiting,
+        )
+        for queue, end in sorted(ends.items())
     ]
 
 
-def _tell(duo: Duo, screen: Screen) -> None:
-    while duo.news:
-        screen.event(duo.news.popleft())
-    take_over = duo.log.take_over
-    if take_over and not take_over.told and take_over.over(_drained(duo)):
+def _tell(members: Members, screen: Screen) -> None:
+    while members.news:
+        screen.event(members.news.popleft())
+
+
+def _tell_take_over(members: Members, ends: Ends, screen: Screen) -> None:
+    take_over = members.log.take_over
+    if take_over and not take_over.told and take_over.over(members.drained(ends)):
         take_over.told = True
         screen.event(take_over.story())
-
-
-def _drained(duo: Duo) -> set[MessageQueue]:
-    return {queue for queue, end in duo.ends.items() if duo.done[queue] >= end}

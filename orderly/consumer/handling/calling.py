@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from orderly.config.functions import asked_to_stop
 from orderly.config.numbers import MIN_SUSPEND
-from orderly.consumer.handling.retry_after import retry_after
 from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.places import place
@@ -26,6 +26,7 @@ from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect, effect_of
+from orderly.ordering.retry_after import retry_after
 
 _ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
 
@@ -120,7 +121,7 @@ class Caller:
             answer = await cast("AsyncHandler", self._handler)(started.messages, started.context)
         except asyncio.CancelledError as error:
             called = self.conclude(started, error)
-            if _asked_to_stop():
+            if asked_to_stop():
                 raise
             return called
         except (GeneratorExit, KeyboardInterrupt):
@@ -253,11 +254,6 @@ def _unsettled(started: Started) -> tuple[ReceivedMessage, ...]:
     """What the handler named neither done nor untried."""
     settled = started.context.finished | started.context.untried
     return tuple(m for m in started.messages if m.queue_offset not in settled)
-
-
-def _asked_to_stop() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _heed(context: ConsumeContext, error: BaseException) -> None:

@@ -216,9 +216,9 @@ class Coroutines(Engine):
             await _aside(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:
             await self._handle(held, batch)
-        elif await _aside(self._trials.open, held, batch):
+        elif await _aside(self._suspect_runs.open, held, batch):
             await self._handle(held, batch)
-            await _aside(self._trials.close, held)
+            await _aside(self._suspect_runs.close, held)
 
     async def _handle(self, held: Held, batch: Batch) -> None:
         called = await self._caller.call_async(held, batch.messages, batch.key)

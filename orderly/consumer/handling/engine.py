@@ -12,7 +12,7 @@ from functools import partial
 
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.finishing import Finisher
-from orderly.consumer.handling.trials import Trials
+from orderly.consumer.handling.suspect_runs import SuspectRuns
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import Disposition
@@ -32,7 +32,7 @@ class Engine(ABC):
         self._caller = caller
         self._reopened = reopened
         self._finisher = Finisher(session, self.ready)
-        self._trials = Trials(session, self._finisher, self.ready)
+        self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
 
     def ready(self, held: Held) -> None:
         """Start a run of a queue that has something to hand out, unless enough are under way."""
@@ -82,14 +82,14 @@ class Engine(ABC):
 
     def _take_in_turn(self, held: Held) -> Batch | None:
         """Take the next batch if no other queue tries a suspect; else the run ends until then."""
-        if not self._trials.enter(held):
+        if not self._suspect_runs.enter(held):
             with held.lock:
                 held.owned.end_run()
-            self._trials.stand_by(held)
+            self._suspect_runs.stand_by(held)
             return None
         batch = self._take_next(held)
-        if not self._trials.is_trial(held, batch):
-            self._trials.leave(held)
+        if not self._suspect_runs.is_suspect(held, batch):
+            self._suspect_runs.leave(held)
         return batch
 
     def _take_next(self, held: Held) -> Batch | None:
@@ -118,5 +118,5 @@ class Engine(ABC):
             if batch is not None and held.owned.messages.in_work(batch):
                 held.owned.finish(batch, Disposition.ROLLBACK, now(), wait=seconds)
             held.owned.end_run()
-        self._trials.break_off(held)
+        self._suspect_runs.break_off(held)
         self._finisher.wake_later(held, seconds)

@@ -86,9 +86,9 @@ class Worker(Engine):
             self._finisher.set_aside(held, batch)
         elif not held.owned.suspects.careful:
             self._handle(held, batch)
-        elif self._trials.open(held, batch):
+        elif self._suspect_runs.open(held, batch):
             self._handle(held, batch)
-            self._trials.close(held)
+            self._suspect_runs.close(held)
 
     def _handle(self, held: Held, batch: Batch) -> None:
         called = self._caller.call(held, batch.messages, batch.key)

@@ -13,6 +13,7 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.calls import MaxOffset
 from orderly.ordering.parking.index import Place
 from orderly.ordering.parking.keys import ParkedKey, key_tag
 from orderly.protocol.park_record import parked_again
@@ -51,6 +52,7 @@ class AppendAgain:
         self._left: deque[Place] | None = None
         self._block: dict[int, ReceivedMessage] = {}  # by position
         self._kept = 0
+        self._gone = 0  # deleted by the broker before they were appended again
         self._ended = False
 
     def begin(self) -> bool:
@@ -125,22 +127,33 @@ class AppendAgain:
             self._left.popleft()
             if now() >= end and self._left:
                 return True
-        with self._held.lock:
-            self._held.owned.parking.moved(parked.key, self._young)
-        self._held.log.info("park.kept", **self._at, messages=self._kept)
+        self._end(parked)
         return False
 
+    def _end(self, parked: ParkedKey) -> None:
+        """Note where they are now; not if some are gone: then the next release stops for that."""
+        if self._gone > 0:
+            self._held.log.error("park.expired", **self._at, messages=self._gone)
+        else:
+            with self._held.lock:
+                self._held.owned.parking.moved(parked.key, self._young)
+        self._held.log.info("park.kept", **self._at, messages=self._kept)
+
     def _old_ones(self, parked: ParkedKey) -> deque[Place]:
-        """Those that count, one copy of each."""
+        """Those that count and have no younger copy; tells how many the broker has deleted."""
         messages = KeyMessages(self._queue, self._held.queue, parked)
-        messages.scan(self._young)
-        return deque(messages.places())
+        messages.scan(self._session.perform(MaxOffset(self._queue.queue)))
+        if messages.gone_below > parked.at:
+            self._gone = max(0, parked.messages - len(messages))
+        return deque(place for place in messages.places() if place.position < self._young)
 
     def _again(self, place: Place) -> None:
         if place.position not in self._block:
             read = self._queue.read(place.position, self._tag)
             self._block = {message.queue_offset: message for message in read.messages}
         stored = self._block.get(place.position)
-        if stored is not None:
-            self._queue.append(parked_again(stored))
-            self._kept += 1
+        if stored is None:  # deleted just now
+            self._gone += 1
+            return
+        self._queue.append(parked_again(stored))
+        self._kept += 1

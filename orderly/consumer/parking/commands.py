@@ -17,9 +17,11 @@ _NO_DRY_RUN = (
     "the handler does not say that it can be tried without a trace: give it an attribute dry_run ="
     " True, and let it heed context.dry_run"
 )
+_VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
-    "it was begun before, and one process after the other has ended since: look at what the handler"
-    " does with the key's first parked message, and give the command again"
+    f"it was begun {_VAIN_BEGINNINGS} times, and the process ended each time before a message was"
+    " done: look at what the handler does with the key's first parked messages, then give the"
+    " command again"
 )
 
 
@@ -127,7 +129,10 @@ class _Desk:
         with self._held.lock:
             parked = self._held.owned.parking.get(command.key)
         if parked is None or parked.at > position:  # a command must not outlive what it was about
-            return f"key {command.key!r} is not parked in {self._held.queue}"
+            return (
+                f"key {command.key!r} is not parked in {self._held.queue} now: an earlier command"
+                " may have settled it"
+            )
         if command.verb is Verb.TRY and not self._dry_run:
             return _NO_DRY_RUN
         if command.verb is not Verb.DROP and self._ends_processes(command, position):
@@ -135,21 +140,21 @@ class _Desk:
         return None
 
     def _ends_processes(self, command: Command, position: int) -> bool:
-        """Whether it was begun before, and processes have ended one after the other since."""
-        if not self._held.owned.suspects.looped:
-            return False
+        """Whether one owner after the other has begun it, and got nowhere."""
+        begun: list[Result] = []
         while True:
             read = self._queue.read(position, RESULT)
-            if any(_is_result(message, command) for message in read.messages):
-                return True
+            begun += [result for m in read.messages if (result := _result_of(command, m))]
             if read.next_offset <= position:
-                return False
+                break
             position = read.next_offset
+        vain = begun[-_VAIN_BEGINNINGS:]
+        return len(vain) == _VAIN_BEGINNINGS and all(result.settled == 0 for result in vain)
 
 
-def _is_result(message: ReceivedMessage, command: Command) -> bool:
+def _result_of(command: Command, message: ReceivedMessage) -> Result | None:
     try:
         record = read_park(message)
     except ProtocolError:
-        return False
-    return isinstance(record, Result) and record.id == command.id
+        return None
+    return record if isinstance(record, Result) and record.id == command.id else None

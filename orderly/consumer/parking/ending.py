@@ -16,8 +16,8 @@ from orderly.consumer.session import Held, Session
 from orderly.errors import OrderlyError
 from orderly.log import key_text, where
 from orderly.ordering.parking.index import Place
-from orderly.protocol.park_control import Command, Control, Released, Result, Verb
-from orderly.protocol.park_record import MOST_OF_TEXT, Parked, control_message
+from orderly.protocol.park_control import Command, Control, Released, Result, Verb, short_text
+from orderly.protocol.park_record import Parked, control_message
 
 
 class Ending:
@@ -33,7 +33,7 @@ class Ending:
     Attributes:
         chosen: how it ends is known; `tell` is what is left.
         told: all of it is done.
-        settled: messages that need no replay any more.
+        settled: messages that need no replay any more; of a dry run, that were tried.
     """
 
     def __init__(
@@ -61,15 +61,16 @@ class Ending:
             parking.settled(self._command.key, next_offset, messages=len(messages), size=size)
         self.settled += len(messages)
 
-    def progress(self, *, record: bool) -> int:
+    def progress(self, *, record: bool, more: int = 0) -> int:
         """Say how far it is; returns where that is stored.
 
         Args:
             record: put it on record before.
+            more: messages that were handled, and are not settled.
         """
         if record:
             self._saver.record(self._held)
-        return self._append(Result(self._command.id, done=False, settled=self.settled))
+        return self._append(Result(self._command.id, done=False, settled=self.settled + more))
 
     # --- one of these --------------------------------------------------------------------------
 
@@ -77,13 +78,21 @@ class Ending:
         """Nothing can be done."""
         self._end(self._result(reason=reason))
 
-    def report(self, outcomes: tuple[tuple[int, str], ...]) -> None:
-        """Everything was tried; nothing changes."""
-        self._end(self._result(outcomes=outcomes))
+    def report(self, outcomes: tuple[tuple[int, str], ...], present: int) -> None:
+        """Messages were tried; nothing changes.
+
+        Args:
+            outcomes: of each that was tried.
+            present: how many there are; not more than MAX_OUTCOMES are tried.
+        """
+        tried = len(outcomes)
+        reason = None if tried >= present else f"only the first {tried} of {present} were tried"
+        self.settled = tried  # who asked reads it as "done"
+        self._end(self._result(reason=reason, outcomes=outcomes))
 
     def stop(self, offset: int, reason: str) -> None:
         """The key stays parked, from the message at `offset` on."""
-        reason = reason[:MOST_OF_TEXT]
+        reason = short_text(reason)
         self._end(
             partial(self._saver.record, self._held),
             self._tombstone(offset),

@@ -6,6 +6,7 @@ Of all that wait only their places are kept: a key may have a hundred thousand m
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from orderly.consumer.parking.reading import ParkQueue
 from orderly.errors import OrderlyError, ProtocolError
@@ -44,9 +45,15 @@ class KeyMessages:
         """How many there are, as far as was scanned."""
         return len(self._index)
 
-    def scan(self, end: int) -> None:
-        """Find what is parked below position `end`; that must be visible."""
+    def scan(self, end: int, check: Callable[[], None] = lambda: None) -> None:
+        """Find what is parked below position `end`; that must be visible.
+
+        Args:
+            end: see above.
+            check: called before each block; may raise, then a later call goes on from there.
+        """
         while self.scanned < end:
+            check()
             read = self._queue.read(self.scanned, self._tag)
             if read.next_offset <= self.scanned:
                 raise OrderlyError(f"{self._queue.queue} was to be read up to {end}, and ends")

@@ -15,6 +15,8 @@ from orderly.ordering.calls import ParkedRead, ReadParked
 from orderly.ordering.state.topic import park_topic
 from orderly.protocol.park_record import ParkMessage, park_request
 
+_LOOKS = 20
+_PAUSE = 0.01  # seconds between two looks
 _PATIENCE = 3  # reads, each of which waits, before what is stored counts as invisible
 
 
@@ -56,6 +58,10 @@ class ParkQueue:
         Raises:
             OrderlyError: it does not become so.
         """
+        for _ in range(_LOOKS):  # a broker that is asked to wait may sleep 5 s over what came now
+            if self.read(position).next_offset > position:
+                return
+            time.sleep(_PAUSE)
         for _ in range(_PATIENCE):
             if self.read(position, wait=True).next_offset > position:
                 return

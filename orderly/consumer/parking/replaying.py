@@ -61,6 +61,7 @@ class Replay:
         self._begun_at = 0  # in the park queue
         self._messages: KeyMessages | None = None
         self._kept: list[Parked] = []  # acknowledged, and not yet committed
+        self._present = 0
         self._untried: deque[Place] | None = None
         self._outcomes: list[tuple[int, str]] = []
 
@@ -95,7 +96,8 @@ class Replay:
         """Go on; returns whether another turn is wanted soon."""
         self._check_held()
         if not self._ending.chosen and not (yield from self._work()):
-            self._ending.progress(record=self._command.verb is Verb.RELEASE)
+            more = len(self._kept) + len(self._outcomes)
+            self._ending.progress(record=self._command.verb is Verb.RELEASE, more=more)
             return True
         self._ending.tell()
         return False
@@ -127,7 +129,8 @@ class Replay:
 
     def _begin(self, parked: ParkedKey) -> KeyMessages:
         """Say that it begins; where that is stored shows how far there is anything to look for."""
-        self._begun_at = self._ending.progress(record=False)
+        if not self._begun_at:  # once: who reads this counts how often it was begun
+            self._begun_at = self._ending.progress(record=False)
         messages = KeyMessages(self._queue, self._held.queue, parked)
         self._catch_up(messages)
         return messages
@@ -139,7 +142,7 @@ class Replay:
         newest = max(self._begun_at, newest)
         if newest >= messages.scanned:
             self._queue.await_visible(newest)
-            messages.scan(newest + 1)
+            messages.scan(newest + 1, self._check_held)
 
     def _is_lost(self, parked: ParkedKey, messages: KeyMessages) -> bool:
         """Stop, once, if the broker has deleted messages by their age."""
@@ -241,7 +244,8 @@ class Replay:
 
     def _try(self, messages: KeyMessages) -> Work:
         if self._untried is None:
-            self._untried = deque(filter(self._is_finished, messages.places(MAX_OUTCOMES)))
+            present = list(filter(self._is_finished, messages.places()))
+            self._present, self._untried = len(present), deque(present[:MAX_OUTCOMES])
         end = now() + SLICE
         while self._untried:
             place = self._untried[0]
@@ -253,5 +257,5 @@ class Replay:
             self._untried.popleft()
             if now() >= end and self._untried:
                 return False
-        self._ending.report(tuple(self._outcomes))
+        self._ending.report(tuple(self._outcomes), self._present)
         return True

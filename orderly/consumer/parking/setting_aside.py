@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.parking.reading import ParkQueue
@@ -35,14 +34,6 @@ _BAD_KEY = (
     "a key that is {} cannot be parked, only a str of up to 1024 bytes or an int of 64 bits: the"
     " message blocks its key"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Why nothing is parked, and how long the lane waits (seconds)."""
-
-    why: str
-    seconds: float
 
 
 class SettingAside:
@@ -91,8 +82,10 @@ class SettingAside:
         key = self._key(held, batch.key)
         refusal = self._refusal(held, batch.key, key, messages)
         if refusal is not None:
-            held.log.error("park.refused", **at, why=refusal.why, seconds=refusal.seconds)
-            return refusal.seconds
+            config = self._session.config
+            seconds = min(config.max_suspend, config.longest_suspend)
+            held.log.error("park.refused", **at, why=refusal, seconds=seconds)
+            return seconds
         assert key is not None, "without a key it is refused"
         try:
             self._park(held, key, messages, failures)
@@ -126,14 +119,13 @@ class SettingAside:
         lane_key: Hashable,
         key: Key | None,
         messages: Sequence[ReceivedMessage],
-    ) -> _Refusal | None:
-        config = self._session.config
+    ) -> str | None:
+        """Why nothing is parked, or None."""
         if held.memory is None:
-            return _Refusal(_NO_KEYS, config.longest_suspend)
+            return _NO_KEYS
         if key is None:
-            return _Refusal(_BAD_KEY.format(type_text(lane_key)), config.longest_suspend)
-        reached = self._limit(held, lane_key, messages)
-        return None if reached is None else _Refusal(reached, config.max_suspend)
+            return _BAD_KEY.format(type_text(lane_key))
+        return self._limit(held, lane_key, messages)
 
     def _limit(
         self, held: Held, lane_key: Hashable, messages: Sequence[ReceivedMessage]

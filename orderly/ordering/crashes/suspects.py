@@ -22,7 +22,6 @@ class Suspects:
         end: the offset after the newest message, then; it counts in a crash loop only.
 
     Attributes:
-        looped: the queue was taken in a crash loop.
         on: suspects are left: one message of the queue is run at a time, each after a record.
         over: `on` has ended and nobody was told yet.
         condemned: offsets that no handler shall see, with their deaths.
@@ -35,7 +34,6 @@ class Suspects:
         "_start",
         "condemned",
         "end",
-        "looped",
         "on",
         "over",
         "trying",
@@ -45,7 +43,6 @@ class Suspects:
         self._crashes = crashes
         self._start = start
         self._cleared: set[int] = set()
-        self.looped = crashes.looped
         self.on = crashes.looped and start < end
         self.over = False
         self.end = end
@@ -108,5 +105,5 @@ class Suspects:
         if self.on:
             left = tuple(suspect for suspect in self._crashes.suspects if suspect[0] >= low)
             return replace(self._crashes, suspects=left, trying=self.trying)
-        deaths = 0 if closing or self.looped or low > self._start else self._crashes.deaths
+        deaths = 0 if closing or self._crashes.looped or low > self._start else self._crashes.deaths
         return Crashes(deaths, tuple(sorted(self.condemned.items())), self.trying)

@@ -88,16 +88,10 @@ def take_over(
         OrderlyError: any failure of a call, or it cannot be known which keys are parked; the queue
             must not be pulled.
     """
-    token: int = yield AppendRecord(state_queue, encode_record(Acquire(client_id)))
-    granted = yield LockQueues(queue.broker_name, (queue,))
-    if queue not in granted:
+    fenced = yield from _fence(queue, state_queue, client_id)
+    if fenced is None:
         return None
-    confirm = Confirm(client_id, token)
-    confirmed: int = yield AppendRecord(state_queue, encode_record(confirm))
-    history = History(state_queue, confirmed + 1)
-    yield from history.read_from(min(token, confirmed + 1 - BLOCK + _BEYOND))
-    if history.at(confirmed) != confirm or history.fences(token):
-        return None
+    token, confirmed, history = fenced
     found, damaged = yield from history.newest(before=confirmed)
     rebuilt = found is None or damaged
     kept = (yield from rebuild(park_queue)).kept if found is None or damaged else found.kept
@@ -126,6 +120,28 @@ def take_over(
         resumed.start, stored, resumed.finished, resumed.reset, unclean, damaged, memory, token,
         kept, rebuilt, crashes, end,
     )  # fmt: skip
+
+
+def _fence(
+    queue: MessageQueue, state_queue: MessageQueue, client_id: str
+) -> Dialogue[tuple[int, int, History] | None]:
+    """Get a token and have it confirmed; from then on what former owners write does not count.
+
+    Returns:
+        The token, the offset of the confirm record and the history up to it; None: the lock is
+        somebody else's, or another owner was confirmed.
+    """
+    token: int = yield AppendRecord(state_queue, encode_record(Acquire(client_id)))
+    granted = yield LockQueues(queue.broker_name, (queue,))
+    if queue not in granted:
+        return None
+    confirm = Confirm(client_id, token)
+    confirmed: int = yield AppendRecord(state_queue, encode_record(confirm))
+    history = History(state_queue, confirmed + 1)
+    yield from history.read_from(min(token, confirmed + 1 - BLOCK + _BEYOND))
+    if history.at(confirmed) != confirm or history.fences(token):
+        return None
+    return token, confirmed, history
 
 
 @dataclass(frozen=True, slots=True)

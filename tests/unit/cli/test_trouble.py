@@ -10,8 +10,8 @@ from orderly.cli.demo.trouble import (
     TakeOver,
     pick_failing,
 )
-from orderly.consumer import ConsumeResult
 from orderly.model import MessageQueue
+from orderly.ordering.outcomes import Ack, Suspend
 
 QUEUE, OTHER = MessageQueue("t", "b", 3), MessageQueue("t", "b", 4)
 
@@ -36,22 +36,22 @@ def test_few_events_are_enough(count):
 
 
 def test_it_fails_three_times_and_then_succeeds():
-    failing = FailingMessage(7, "N1's departure")
+    failing = FailingMessage(7, "N1", "N1's departure")
     assert not failing.waiting
     with pytest.raises(EngineTroubleError):
         failing.handle(QUEUE, 1.0, others=10)
     assert failing.waiting
-    assert "N1's departure: the handler raised; queue 3 waits" in failing.last_attempt()
-    assert failing.handle(QUEUE, 1.5, others=20) is ConsumeResult.SUSPEND
+    assert "N1's departure: the handler raised; N1 waits" in failing.last_attempt()
+    assert failing.handle(QUEUE, 1.5, others=20) == Suspend()
     with pytest.raises(EngineTroubleError):
         failing.handle(QUEUE, 2.0, others=30)
     assert "not seen again" in failing.story()
-    assert failing.handle(QUEUE, 2.5, others=1010) is ConsumeResult.SUCCESS
+    assert failing.handle(QUEUE, 2.5, others=1010) == Ack()
     assert not failing.waiting
     assert len(FAILURES) == 3
     assert failing.story() == (
         "N1's departure in queue 3: failed 3 times, done at attempt 4 after 1.5 s; meanwhile"
-        " other queues handled 1,000 events"
+        " 1,000 events of other aircraft were handled"
     )
 
 

@@ -1,6 +1,7 @@
 """What a consumer is told of each message, for plain and async functions alike."""
 
 import asyncio
+import sys
 import threading
 from dataclasses import replace
 
@@ -27,6 +28,8 @@ from orderly import (
 )
 from orderly.errors import ConnectionLost, HandlerHung, LockLost
 from orderly.listening import listeners
+from orderly.listening.memory import Trying
+from orderly.ordering.circuit import CLOSED
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -145,10 +148,9 @@ def test_skip_acknowledges_with_an_audit_event(make, context, events):
     assert event["body_sha256"].startswith("230d8358dc8e8890")
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_program_is_passed_on(stop, context):
-    with pytest.raises(stop):
-        Listener(Script(Ack(), stop()))([message(0), message(1), message(2)], context)
+def test_what_ends_the_program_is_passed_on(context):
+    with pytest.raises(KeyboardInterrupt):
+        Listener(Script(Ack(), KeyboardInterrupt()))([message(0), message(1), message(2)], context)
     assert context.finished == {0}
 
 
@@ -416,6 +418,90 @@ def test_an_outage_gives_up_nothing_and_holds_back_without_counting(make, events
     assert told.count("circuit.closed") == told.count("circuit.opened")
 
 
+def after_an_outage(make, function, **settings):
+    """A listener whose circuit of all keys is open; it may be probed a second later."""
+
+    def ship(message, attempt):
+        if message.queue_offset < 10:
+            raise OSError(message.queue_offset, "down")
+        return function(message, attempt)
+
+    listener = make(ship, **settings)
+    for key in range(10):
+        listener.run(message(key), now=0.0, context=ConsumeContext(QUEUE, "g", key=key))
+    assert listener.listener._judge.memory("g")._verdicts.open_circuits
+    return listener
+
+
+@pytest.mark.parametrize("answer", [Skip("old"), Suspend(5), Block("r"), DeadLetter("r")])
+def test_a_probe_that_says_nothing_of_the_handler_lets_the_next_one_through(make, answer):
+    listener = after_an_outage(make, Script(answer))
+    for key in range(20, 40):
+        context = ConsumeContext(QUEUE, "g", key=key)
+        assert listener.run(message(key), now=9.0, context=context) == answer
+
+
+def test_a_probe_whose_lock_was_not_renewed_lets_the_next_one_through(make):
+    retry = Retry(stop=tenacity.stop_never, extend=True, max_seconds=300)
+    listener = after_an_outage(make, Script(Ack()), retry=retry)
+    memory = listener.listener._judge.memory("g")
+    tenure = Tenure(ConnectionLost("gone"))
+    probe, nxt = (ConsumeContext(QUEUE, "g", key=key, tenure=tenure) for key in ("p", "n"))
+    memory._trying[QUEUE, "p"] = Trying(50, tenure, 0.0, "down", retrying=True)
+    assert isinstance(listener.run(message(50), now=9.0, context=probe), Suspend)
+    assert tenure.extended == 1
+    assert listener.run(message(51), now=9.0, context=nxt) == Ack()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_probe_that_is_cancelled_with_its_queue_lets_the_next_one_through(lost):
+    async def play():
+        started, tenure = asyncio.Event(), Tenure()
+
+        async def ship(message, attempt):
+            if message.queue_offset == 50:
+                started.set()
+                await asyncio.sleep(60)
+            return Ack()
+
+        listener = AsyncListener(ship)
+        listener._judge.memory("g")._verdicts._circuit = CLOSED.opened(0.0, 1.0)
+        context = ConsumeContext(QUEUE, "g", key="p", tenure=tenure)
+        task = asyncio.create_task(listener.run(message(50), now=9.0, context=context))
+        await started.wait()
+        if lost:
+            tenure.lost.set()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        other = ConsumeContext(QUEUE, "g", key="n")
+        return await listener.run(message(51), now=9.0, context=other)
+
+    assert (asyncio.run(play()) == Ack()) is lost  # of one that hangs `call_failed` is to tell
+
+
+def test_a_wait_that_the_error_asks_for_is_heard(make):
+    def ship(message, attempt):
+        error = OSError("busy")
+        error.retry_after = 7 if message.queue_offset == 1 else 300
+        raise error
+
+    listener = make(ship)
+    assert listener.run(message(1), now=1.0).seconds == 7
+    assert listener.run(message(2), now=1.0).seconds == 300
+    assert make(ship, poison=None).run(message(2), now=1.0).seconds == 300
+
+
+def test_a_function_that_leaves_by_sys_exit_is_judged(make):
+    def ship(message, attempt):
+        if message.queue_offset == 7:
+            sys.exit(1)
+        return Ack()
+
+    exits = make(ship, poison=RULES, retry=ONCE, on_poison="park_key")
+    assert isinstance(until_poison(exits), Park)
+
+
 def test_a_fatal_failure_that_spreads_waits_and_is_not_retried_in_place(make, events):
     listener = make(Script(ValueError("bad deploy")), fatal=(ValueError,))
     for key in ("a", "b"):
@@ -500,6 +586,20 @@ def test_a_policy_that_fails_blocks_and_is_told(make, events, answer):
     ]
 
 
+def test_a_policy_that_answers_fail_is_asked_again_when_the_message_comes_again(make):
+    seen = []
+
+    def policy(message, attempt, verdict):
+        seen.append(attempt.number)
+        return Fail("not yet") if len(seen) == 1 else Skip("now")
+
+    listener = make(Script(ValueError()), on_poison=policy, **FATAL)
+    assert isinstance(listener.run(delivered(0), now=1.0), Suspend)
+    assert known(listener, ConsumeContext(QUEUE, key="k")) == (True, True)
+    assert listener.run(delivered(1), now=2.0) == Skip("now")
+    assert seen == [1, 2]
+
+
 # --- replays ------------------------------------------------------------------------------------
 
 
@@ -542,6 +642,21 @@ def test_a_call_that_was_ended_from_outside_is_a_failure_of_the_first_not_done(
     assert answer is SUSPEND
     assert (context.finished, context.untried) == ({0}, {2})
     assert events[0]["offset"] == 1
+
+
+def test_alone_one_run_knows_nothing_of_the_others_unless_it_has_a_clock(make):
+    def ship(message, attempt):
+        if message.queue_offset < 10:
+            raise OSError(f"down {message.queue_offset}")
+        return Ack()
+
+    listener = make(ship)
+    for offset in range(10):
+        assert isinstance(listener.run(message(offset, key=str(offset))), Suspend)
+    assert listener.run(message(10, key="good")) == Ack()
+    for offset in range(10):
+        listener.run(message(offset, key=str(offset)), now=1.0)
+    assert isinstance(listener.run(message(10, key="good"), now=1.0), Suspend)
 
 
 def test_alone_it_takes_a_message_as_a_producer_sends_it(make):

@@ -61,6 +61,12 @@ def ask(retry, failed=DOWN, number=1, first_at=0.0, waited=0.0, now=0.0):
         (Retry(stop=lambda state: state.idle_for >= 6, wait=TWO), {"waited": 5}, 2),
         (Retry(stop=lambda state: state.idle_for >= 6, wait=TWO), {"waited": 6}, None),
         (Retry(wait=lambda state: -1), {}, 0),
+        (Retry(wait=lambda state: float("nan")), {}, 0),
+        (Retry(wait=lambda state: float("inf")), {}, None),
+        # by what the error asks for
+        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=7.0)}, 7),
+        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=1.0)}, 2),
+        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=300.0)}, None),
     ],
 )  # fmt: skip
 def test_cell(retry, asked, seconds):

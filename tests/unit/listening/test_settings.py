@@ -1,7 +1,10 @@
 """A wrong setting is refused when it is made, and the error says what would be right."""
 
+from functools import partial, wraps
+
 import pytest
 import tenacity
+import tenacity.asyncio
 
 import orderly
 from orderly import Ack, AsyncListener, Listener, PoisonRules, Retry
@@ -34,6 +37,12 @@ def policy(message, attempt, verdict):
         {"stop": 3},
         {"wait": 0.1},
         {"retry": "OSError"},
+        {"stop": None},
+        {"stop": tenacity.stop_after_attempt},
+        {"wait": tenacity.wait_fixed},
+        {"retry": tenacity.retry_if_exception_type},
+        {"retry": tenacity.asyncio.retry_if_exception(ship_async)},
+        {"retry": ship_async},
         {"max_seconds": -1},
         {"max_seconds": NAN},
         {"max_seconds": None},
@@ -91,6 +100,8 @@ def test_a_budget_within_the_lease_or_one_that_renews_it_is_accepted(settings):
         ({"on_poison": None}, "on_poison"),
         ({"decode": "xml"}, "decode"),
         ({"decode": 3}, "decode"),
+        ({"decode": ship_async}, "decode"),
+        ({"on_poison": ship}, r"\(message, attempt, verdict\)"),
         ({"fatal": ValueError}, "fatal"),
         ({"fatal": (KeyboardInterrupt,)}, "fatal"),
         ({"transient": ("OSError",)}, "transient"),
@@ -130,6 +141,30 @@ def test_the_function_must_be_callable():
         Listener("ship")
 
 
+class Shop:
+    def ship(self, message, attempt):
+        return Ack()
+
+
+@pytest.mark.parametrize(
+    "function", [lambda message: Ack(), policy, Shop.ship, partial(ship, None)], ids=repr
+)
+def test_a_function_that_does_not_take_a_message_and_an_attempt_is_refused(function):
+    with pytest.raises(ConfigError, match=r"\(message, attempt\)"):
+        Listener(function)
+    with pytest.raises(ConfigError, match=r"\(value, attempt\)"):
+        orderly.listener(decode="json")(function)
+
+
+def test_whatever_takes_a_message_and_an_attempt_is_accepted():
+    @wraps(policy)
+    def wrapper(*given):
+        return policy(*given, None)
+
+    for function in (wrapper, Shop().ship, partial(policy, verdict=None), max):
+        Listener(function)
+
+
 @pytest.mark.parametrize("function", [ship_async, AsyncShip()])
 def test_a_class_is_for_one_kind_of_function(function):
     with pytest.raises(ConfigError, match="AsyncListener"):
@@ -146,8 +181,9 @@ def test_the_decorator_takes_both_kinds_and_keeps_the_name(function, kind):
     assert type(made) is kind
     assert (made.__name__, made.__wrapped__) == (function.__name__, function)
     assert (made.parks, made.dry_run) == (True, True)
-    plain = orderly.listener()(function)
-    assert (plain.parks, plain.dry_run) == (False, False)
+    for plain in (orderly.listener()(function), orderly.listener(function)):
+        assert type(plain) is kind
+        assert (plain.parks, plain.dry_run) == (False, False)
 
 
 def test_the_consumer_sees_which_kind_it_is():

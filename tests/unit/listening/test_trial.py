@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from orderly import Ack, Block, ConsumeContext, ConsumeResult, DeadLetter, Fail, Park, Skip, Suspend
-from orderly.errors import NotPicklable
+from orderly.errors import ConnectionLost, NotPicklable
 from orderly.listening.classes import Classes
 from orderly.listening.delivery import Delivery
 from orderly.listening.trial import Failed, Trial
@@ -76,7 +76,29 @@ def test_what_is_raised_is_a_failure_with_its_class_and_fingerprint():
     assert "secret" not in failed.fingerprint.text
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), asyncio.CancelledError(), BaseExceptionGroup("g", [SystemExit()])]
+)
+@pytest.mark.parametrize("where", ["function", "async function", "decoder"])
+def test_leaving_the_function_in_whatever_way_is_a_failure(error, where):
+    def ship(message, attempt):
+        raise error
+
+    async def ship_async(message, attempt):
+        raise error
+
+    def decode(body):
+        raise error
+
+    if where == "async function":
+        failed = asyncio.run(Trial(ship_async, None, Classes()).run_async(delivery()))
+    else:
+        failed = tried(ship, decode if where == "decoder" else None)
+    assert isinstance(failed, Failed)
+    assert type(error).__name__ in failed.text
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, GeneratorExit])
 def test_what_ends_the_program_is_passed_on(stop):
     def ship(message, attempt):
         raise stop
@@ -85,7 +107,7 @@ def test_what_ends_the_program_is_passed_on(stop):
         tried(ship)
 
 
-def test_an_async_function_is_awaited_and_a_cancellation_passed_on():
+def test_an_async_function_is_awaited():
     async def ship(message, attempt):
         await asyncio.sleep(0)
         return Ack()
@@ -93,14 +115,40 @@ def test_an_async_function_is_awaited_and_a_cancellation_passed_on():
     async def fails(message, attempt):
         raise OSError("down")
 
-    async def cancelled(message, attempt):
-        raise asyncio.CancelledError
-
     assert asyncio.run(Trial(ship, None, Classes()).run_async(delivery())) == Ack()
     failed = asyncio.run(Trial(fails, None, Classes()).run_async(delivery()))
     assert failed.text == "OSError: down"
+
+
+def test_a_call_that_is_asked_to_stop_stops():
+    async def ship(message, attempt):
+        await asyncio.sleep(60)
+
+    async def stopped():
+        task = asyncio.create_task(Trial(ship, None, Classes()).run_async(delivery()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(Trial(cancelled, None, Classes()).run_async(delivery()))
+        asyncio.run(stopped())
+
+
+class Busy(Exception):
+    def __init__(self, seconds):
+        super().__init__("busy")
+        self.retry_after = seconds
+
+
+def test_an_error_that_asks_for_a_wait_is_heard_and_says_that_it_passes():
+    def ship(message, attempt):
+        raise Busy(int(message.body))
+
+    failed = tried(ship, body=b"300")
+    assert (failed.asked, failed.kind) == (300, Kind.TRANSIENT)
+    assert tried(ship, body=b"0").kind is Kind.ORDINARY
+    assert tried(ship, body=b"5", fatal=(Busy,)).kind is Kind.FATAL
+    assert tried(lambda v, a: Ack(), lambda body: ship(message(0), None)).kind is Kind.FATAL
 
 
 # --- decode -------------------------------------------------------------------------------------
@@ -159,6 +207,25 @@ def test_what_cannot_be_decoded_is_fatal_and_nothing_of_it_is_told(decode, body)
     assert failed.error is None
     assert "secret" not in repr(failed)
     assert "mine" not in repr(failed)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConnectionError("registry"), Kind.TRANSIENT),
+        (ConnectionLost("registry"), Kind.TRANSIENT),
+        (OSError("registry"), Kind.ORDINARY),
+        (MemoryError(), Kind.ORDINARY),
+        (KeyError("field"), Kind.FATAL),
+    ],
+)
+def test_a_decoder_that_could_not_ask_says_nothing_against_the_body(error, kind):
+    def decode(body):
+        raise error
+
+    failed = tried(lambda value, attempt: Ack(), decode)
+    assert (failed.kind, failed.error) == (kind, None)
+    assert "registry" not in repr(failed)
 
 
 def test_bodies_that_fail_to_decode_alike_have_one_fingerprint():

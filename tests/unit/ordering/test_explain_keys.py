@@ -73,3 +73,23 @@ def test_people_can_read_it(key):
     queue = owned([key])
     queue.take(1, NOW - 2.5)
     assert str(told(queue, key)) == f"{QUEUE}, key {key!r} at 0: a handler is running (2.5 s)"
+
+
+def test_a_parked_key_is_told_with_and_without_messages_that_are_still_to_be_parked():
+    queue = owned(["a", "b", "b"])
+    queue.parking.note("b", 1, 40, 100)
+    queue.parking.note("gone", 7, 41, 100)
+    waiting, at_rest = told(queue, "b"), told(queue, "gone")
+    assert (waiting.why, waiting.offset, waiting.unfinished) == (KeyWhy.PARKED, 1, 2)
+    assert (at_rest.why, at_rest.offset, at_rest.unfinished) == (KeyWhy.PARKED, 7, 0)
+    assert waiting.parked == at_rest.parked == 1
+    assert told(queue, "a").parked == 0
+
+
+def test_a_parked_key_that_cannot_be_parked_further_says_that_it_waits():
+    queue = owned(["a"])
+    queue.parking.note("a", 0, 40, 100)
+    batch = queue.take(1, NOW - 1)
+    assert told(queue, "a").why is KeyWhy.HANDLING
+    queue.finish(batch, Disposition.PUT_BACK, NOW - 1, wait=4.0)
+    assert told(queue, "a").why is KeyWhy.SUSPENDED

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.fingerprint import answered, fingerprint
 
 CONTENT = st.text(st.characters(categories=("L", "N", "P", "S", "Z")), max_size=30)
@@ -217,6 +218,21 @@ def test_it_is_the_same_in_another_process_place_and_line(tmp_path):
         lines.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert lines[0] == lines[1]
     assert str(tmp_path) not in lines[0]
+
+
+def died(exit_code, cause):
+    error = WorkerDied("gone", exit_code=exit_code)
+    error.__cause__ = cause
+    return error
+
+
+def test_how_the_pipe_of_a_dead_worker_broke_is_chance_but_its_exit_code_is_not():
+    one, other = (fingerprint(died(-9, cause)) for cause in (EOFError(), ConnectionResetError(104)))
+    assert one == other
+    assert fingerprint(died(-11, EOFError())) != one
+    hung = [HandlerHung("too long") for _ in range(2)]
+    hung[0].__cause__, hung[1].__cause__ = died(-9, EOFError()), died(-9, OSError(32))
+    assert fingerprint(hung[0]) == fingerprint(hung[1])
 
 
 def test_a_users_class_may_do_anything():

@@ -333,3 +333,22 @@ def test_what_is_finished_ahead_is_worked_out_from_a_copy():
     queue.finish(queue.take(1, NOW), Disposition.COMMIT, NOW)
     assert ahead.finished == ((1, 2),)
     assert queue.finished_ahead == ((1, 2), (3, 4))
+
+
+def test_what_is_finished_of_a_key_is_below_its_lowest_or_inherited():
+    queue = OwnedQueue(
+        QUEUE,
+        10,
+        Lease(0.0, 30.0),
+        max_messages=100,
+        max_bytes=10**6,
+        by_key=True,
+        finished=((14, 15),),
+    )
+    queue.pull_gate(0)
+    queue.pulled([message(10), message(11)], 12, None, ["a", "b"])
+    asked = [9, 10, 11, 12, 14]
+    assert [queue.is_finished("a", offset) for offset in asked] == [True, False, False, False, True]
+    assert queue.is_finished("c", 11)
+    queue.finish(queue.take(1, 0), Disposition.COMMIT, 0)
+    assert queue.is_finished("a", 10)

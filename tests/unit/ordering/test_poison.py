@@ -200,6 +200,59 @@ def test_a_probe_that_is_never_heard_of_again_does_not_block_the_circuit():
     assert verdicts.admit("next", 10.0 + RULES.longest_wait) == 0.0
 
 
+def opened(keys=10):
+    """After the first outage: the circuit of all keys is open."""
+    verdicts = Verdicts()
+    for key in range(keys):
+        fails(verdicts, 1.0, key, how=str(key))
+    assert not verdicts.circuit.closed
+    return verdicts
+
+
+def test_a_probe_that_takes_long_closes_the_circuit_though_others_probe_by_then():
+    verdicts = opened()
+    begun = [10.0 + n * RULES.longest_wait for n in range(4)]
+    for number, now in enumerate(begun[:3]):
+        assert verdicts.admit(f"slow {number}", now) == 0.0
+    assert fails(verdicts, begun[2] + 1, "slow 1").finding is Finding.OUTAGE
+    assert verdicts.admit("next", begun[2] + 2) > 0.0, "a failed probe makes all wait"
+    verdicts.succeeded("slow 0", begun[2] + 3)
+    assert verdicts.circuit.closed
+
+
+@pytest.mark.parametrize("nothing", [Verdicts.forget, Verdicts.untried])
+def test_a_probe_that_comes_to_nothing_gives_its_place_to_the_next(nothing):
+    verdicts = opened()
+    for key in range(100):
+        assert verdicts.admit(key, 10.0) == 0.0
+        assert verdicts.admit("another", 10.0) > 0.0
+        nothing(verdicts, key)
+    verdicts.succeeded(99, 10.0)
+    assert not verdicts.circuit.closed, "it gave its place back"
+
+
+def test_a_probe_that_others_overtook_gives_back_nothing_when_the_next_wait_began():
+    verdicts = opened()
+    assert verdicts.admit("slow", 10.0) == 0.0
+    assert verdicts.admit("next", 10.0 + RULES.longest_wait) == 0.0
+    fails(verdicts, 11.0 + RULES.longest_wait, "next")
+    wait = verdicts.admit("another", 12.0 + RULES.longest_wait)
+    verdicts.forget("slow")
+    assert wait == verdicts.admit("another", 12.0 + RULES.longest_wait) > 0.0
+
+
+def test_a_probe_of_a_shared_failure_that_was_not_tried_gives_its_place_to_the_next():
+    verdicts = Verdicts()
+    busy(verdicts, 0.0, 40)
+    for key in range(5):
+        found = fails(verdicts, 1.0, key)
+    assert found.reason is Reason.SHARED
+    assert verdicts.admit(0, 2.0) == 0.0
+    assert verdicts.admit(1, 2.0) > 0.0
+    verdicts.untried(0)
+    assert verdicts.admit(1, 2.0) == 0.0
+
+
 def test_what_was_tried_in_an_outage_proves_nothing_afterwards():
     verdicts = Verdicts()
     for now in range(0, 300, 10):
@@ -289,6 +342,15 @@ def test_each_poison_must_be_paid_for_by_others_success():
     assert fails(verdicts, 4.0, "b", how="two", kind=Kind.FATAL).reason is Reason.UNPAID
     busy(verdicts, 5.0, RULES.control_keys)
     assert fails(verdicts, 6.0, "b", how="two", kind=Kind.FATAL).finding is Finding.POISON
+
+
+def test_without_other_keys_a_poison_is_paid_for_by_the_keys_own_success():
+    verdicts = Verdicts()
+    assert fails(verdicts, 1.0, offset=1, kind=Kind.FATAL).reason is Reason.FATAL
+    assert fails(verdicts, 2.0, offset=2, kind=Kind.FATAL).reason is Reason.UNPAID
+    verdicts.succeeded("bad", 3.0)
+    assert fails(verdicts, 4.0, offset=4, kind=Kind.FATAL).reason is Reason.FATAL
+    assert fails(verdicts, 5.0, offset=5, kind=Kind.FATAL).reason is Reason.UNPAID
 
 
 def test_the_budget_of_a_group_ends_and_is_renewed():

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES = st.one_of(  # 0x01 can be in a value, 0x02 ends it
     TEXT.filter(bool).filter(lambda text: "\x02" not in text), st.sampled_from(["\x01", "a\x01b"])
 )
-MILLIS = st.integers(-(10**12), 10**13).map(lambda millis: millis / 1000)
+MILLIS = st.integers(0, 10**13).map(lambda millis: millis / 1000)
 OFFSETS = st.integers(0, 2**63 - 1)
 KEYS = st.one_of(TEXT, st.integers(-(2**62), 2**62))
 
@@ -131,6 +132,22 @@ def test_the_request_goes_to_one_queue_and_no_other():
     assert (header.broker_name, header.born_timestamp) == (PARK_QUEUE.broker_name, 3500)
 
 
+def test_texts_are_left_out_where_the_messages_own_properties_leave_no_room():
+    crowded = replace(message(1), properties={"mine": "x" * 31_500})
+    details = replace(WHY, reason="r" * 300, fingerprint="f" * 300, last_error="e" * 300)
+    content = park_message(crowded, details)
+    park_request("shipping", PARK_QUEUE, content, now=0.0)
+    parked = read_parked(stored(content))
+    assert parked.original.properties == crowded.properties
+    assert (parked.details.attempts, parked.details.fingerprint) == (3, None)
+
+
+@pytest.mark.parametrize("moment", [-(2**62), 2**62])
+def test_a_time_that_is_none_is_kept_to_what_can_be_shown(moment):
+    read = read_parked(stored(park_message(replace(message(1), born_time=moment / 1000), WHY)))
+    assert 0 <= read.original.born_time <= 253_402_300_800
+
+
 def test_properties_that_leave_no_room_are_refused_before_sending():
     crowded = replace(message(1), properties={"mine": "x" * 32_700})
     with pytest.raises(InvalidMessage, match="properties take"):
@@ -165,6 +182,21 @@ def test_a_control_record_is_found_by_its_tag_and_read_by_people():
 def test_outcomes_are_bounded():
     many = Result("id", True, outcomes=tuple((n, "ok") for n in range(900)))
     assert len(read_park(stored(control_message(many))).outcomes) == 200
+
+
+def test_any_text_of_a_handler_can_be_told():
+    odd = "\ud800" * 5000
+    told = Result("id", True, reason=odd, outcomes=tuple((n, odd) for n in range(200)))
+    read = read_park(stored(control_message(told)))
+    assert (len(read.reason), {len(text) for _, text in read.outcomes}) == (300, {300})
+
+
+@pytest.mark.parametrize("name", ["x" * 201, r"\ud800"], ids=["long", "surrogate"])
+def test_a_command_whose_answer_could_not_be_written_is_none(name):
+    content = b'{"id":"%s","verb":"drop","key":"k","by":"me","at":1}' % name.encode()
+    body = b"orderly-park 1 command %08x " % crc32(b"command" + content) + content
+    with pytest.raises(ProtocolError, match="'id'"):
+        read_park(stored(ParkMessage({}, body)))
 
 
 # --- what is foreign, damaged or newer -----------------------------------------------------------

@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+from orderly.consumer.handling.calling import Mode
+from orderly.consumer.handling.errand import CallHandler
 from orderly.ordering.drop import Drop
 from orderly.ordering.outcomes import Ack
 from tests.support.coroutines import OTHER, Setting, done, goes_on
@@ -253,3 +255,31 @@ def test_a_task_that_runs_a_handler_is_told_from_its_loops_others(setting):
     done(setting.hold("a"), 1)
     assert asked == [(True, True), (True, False)]
     assert not setting.engine.handling
+
+
+class Endless:
+    """An errand that calls the handler for ever."""
+
+    def __init__(self):
+        self.closed = threading.Event()
+
+    def steps(self):
+        try:
+            while True:
+                yield CallHandler((message(77, "z"),), Mode.REPLAY)
+        finally:
+            self.closed.set()
+
+
+def test_an_errand_of_a_lost_queue_is_stopped(setting):
+    setting.act = setting.waits
+    held = setting.hold("a")
+    errand = Endless()
+    with held.lock:
+        held.owned.send_errand("z", errand)
+    setting.engine.ready(held)
+    eventually(lambda: len(setting.running) == 2)
+    held.owned.drop(Drop.LOST)
+    setting.engine.interrupt(held)
+    assert errand.closed.wait(5)
+    eventually(lambda: held.owned.idle)

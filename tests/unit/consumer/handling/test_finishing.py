@@ -9,7 +9,7 @@ from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.finishing import Finisher
 from orderly.consumer.session import now
 from orderly.ordering.drop import Drop
-from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
+from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import ConsumeResult
 from tests.support.messages import message
 
@@ -201,3 +201,50 @@ def test_by_key_the_events_of_a_batch_name_what_it_is_ordered_by(setting, cluste
         ("key suspended", "handler answered Fail", "message sent to the dead letters"),
         "('account', 7)",
     )
+
+
+class Aside:
+    """Takes the place of `SettingAside`; `wait` is what it says."""
+
+    def __init__(self, wait):
+        self.wait, self.asked = wait, []
+
+    def park(self, held, batch, failures, finished):
+        self.asked.append((batch.messages, dict(failures), set(finished)))
+        return self.wait
+
+
+def test_what_is_parked_is_done(setting):
+    setting.finisher.aside = Aside(None)
+    assert setting.handle(Park("bad")) is True, "it asks a broker"
+    ((messages, failures, finished),) = setting.finisher.aside.asked
+    assert ([m.queue_offset for m in messages], finished) == ([0, 1], set())
+    assert [(offset, failure.reason) for offset, failure in failures.items()] == [(0, "bad")]
+    assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
+
+
+def test_what_cannot_be_parked_waits_and_counts_only_what_failed(setting):
+    setting.finisher.aside = Aside(7.0)
+    setting.handle(Park("bad"))
+    assert (setting.held.owned.offset, setting.timers.seconds) == (0, [7.0])
+    setting.wake()
+    setting.take()  # the other key
+    assert [m.reconsume_times for m in setting.take().messages] == [1, 0]
+
+
+def test_what_is_done_or_a_dead_letter_is_not_parked(setting, monkeypatch):
+    setting.finisher.aside = Aside(7.0)
+    monkeypatch.setattr(
+        setting.finisher._dead_letters, "bury", lambda held, batch, context: frozenset({0})
+    )
+    setting.handle(lambda messages, context: context.park(messages[1], "bad"))
+    ((_, _, finished),) = setting.finisher.aside.asked
+    assert finished == {0}
+    assert setting.held.owned.offset == 1
+
+
+def test_parking_goes_before_a_limit_of_failures(setting):
+    setting.session.config = ConsumerConfig(order="key", batch_size=2, max_reconsume_times=0)
+    setting.finisher.aside = Aside(None)
+    setting.handle(Park("bad"))
+    assert len(setting.finisher.aside.asked) == 1

@@ -97,6 +97,7 @@ class Setting:
     def __init__(self, session, hold, cluster, shelf, monkeypatch):
         session.config = ConsumerConfig(order="key", suspend=1.0, max_suspend=8.0)
         cluster.send_now, cluster.pull_now = shelf.send_now, shelf.pull_now
+        cluster.max_offset = lambda queue: len(shelf.messages)
         self.session, self.shelf, self.timers = session, shelf, session.client.schedule
         self.held = hold(by_key=True, memory=Memory(), max_runs=5)
         self.owned, self.parking = self.held.owned, self.held.owned.parking

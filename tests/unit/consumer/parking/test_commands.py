@@ -123,16 +123,20 @@ def test_a_queue_that_is_given_up_is_left_alone(asked, setting, shelf):
     assert (shelf.reads, setting.handled) == (0, [])
 
 
-def test_a_command_that_ends_processes_is_not_begun_for_ever(asked, setting, shelf):
+@pytest.mark.parametrize(
+    ("told", "begun"),
+    [((0, 0), True), ((0, 0, 0), False), ((0, 4, 0, 0), True), ((0, 4, 0, 0, 0), False)],
+    ids=str,
+)
+def test_a_command_that_ends_processes_is_not_begun_for_ever(told, begun, asked, setting, shelf):
+    """Nobody is left to say why it got nowhere; a journal of its beginnings is."""
     setting.park("a")
     asked.give(Verb.RELEASE, "a", "deadly")
-    shelf.send_now(
-        PARK_QUEUE,
-        park_request("group", PARK_QUEUE, control_message(Result("deadly", done=False)), 0.0),
-    )
-    setting.owned.suspects.looped = True
-    asked.commands.round()
-    assert "ended" in asked.result("deadly").reason
     asked.give(Verb.RELEASE, "a", "fresh")
+    for settled in told:
+        record = control_message(Result("deadly", done=False, settled=settled))
+        shelf.send_now(PARK_QUEUE, park_request("group", PARK_QUEUE, record, 0.0))
     asked.commands.round()
-    assert asked.result("fresh").settled == 1
+    assert (asked.result("deadly").reason is None) == begun
+    asked.commands.round()
+    assert asked.result("fresh").settled == 1 - begun

@@ -11,7 +11,7 @@ from orderly.consumer.parking.keeping import Keepalive
 from orderly.consumer.parking.replaying import Replay
 from orderly.errors import RequestTimeout
 from orderly.ordering.outcomes import Ack
-from orderly.protocol.park_control import Command, Verb
+from orderly.protocol.park_control import Command, Result, Verb
 
 HOUR = 3600.0
 
@@ -63,6 +63,31 @@ def test_a_release_finds_them_where_they_are_now(keepalive, park_at, setting, sh
         setting.worker.ready,
     ).send()
     assert setting.handled == [(0, True), (1, True)]
+
+
+def test_what_was_deleted_before_is_told_and_the_next_release_stops_for_it(
+    keepalive, park_at, setting, shelf
+):
+    park_at(6, "a", "a", "a", "a")
+    shelf.delete_below(2)
+    with capture_logs() as logs:
+        keepalive.round()
+        keepalive.round()
+    told = [e for e in logs if e["event"] == "park.expired"]
+    assert [(e["key"], e["messages"], e["log_level"]) for e in told] == [("a", 2, "error")] * 2
+    assert shelf.parked[4:] == [("a", 2), ("a", 3)], "what is left is kept, once"
+    setting.answer = lambda message, context: Ack()
+    for identity in ("first", "second"):
+        Replay(
+            setting.session,
+            setting.held,
+            Command(identity, Verb.RELEASE, "a", "me", 0),
+            99,
+            setting.worker.ready,
+        ).send()
+        result = shelf.control(Result)[-1]
+        assert ("deleted" in (result.reason or "")) == (identity == "first")
+    assert setting.handled == [(2, True), (3, True)]
 
 
 def test_what_is_settled_is_not_kept(keepalive, park_at, setting, shelf):

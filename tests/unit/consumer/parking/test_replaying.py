@@ -9,10 +9,11 @@ from structlog.testing import capture_logs
 from orderly.config import ConsumerConfig
 from orderly.consumer.parking import replaying
 from orderly.consumer.parking.replaying import Replay
+from orderly.consumer.session import now
 from orderly.errors import RequestTimeout
 from orderly.ordering.drop import Drop
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.protocol.park_control import Command, Released, Result, Verb
 from orderly.protocol.park_record import PARKED
 
@@ -87,6 +88,7 @@ def drain(setting):
     [
         (lambda *_: Fail("still"), "still"),
         (lambda *_: Park("again"), "again"),
+        (lambda m, context: context.park(m, "aside") and Ack(), "aside"),
         (lambda *_: DeadLetter("bury"), "bury"),
         (lambda *_: Suspend(5), "Suspend"),
         (lambda *_: None, "NoneType"),
@@ -96,7 +98,7 @@ def drain(setting):
             "ROLLBACK",
         ),
     ],
-    ids=["fail", "park", "dead letter", "suspend", "none", "raise", "rollback"],
+    ids=["fail", "park", "park and ack", "dead letter", "suspend", "none", "raise", "rollback"],
 )
 def test_whatever_is_no_acknowledgement_stops_it_there(answer, reason, setting, shelf, replay):
     setting.park("a", "a", "a")
@@ -232,6 +234,7 @@ def test_a_try_says_what_each_would_come_to(setting, shelf, replay):
     setting.answer = odd_fail
     assert replay(Verb.TRY).ended
     assert last(shelf).outcomes == ((0, "ok"), (1, "odd"), (2, "ok"))
+    assert (last(shelf).settled, last(shelf).reason) == (3, None)
     assert set(modes) == {(True, True)}
     assert (setting.parking.get("a").next, shelf.control(Released)) == (0, [])
 
@@ -243,3 +246,37 @@ def test_many_messages_are_read_in_blocks(setting, shelf, replay):
     replay()
     assert [offset for offset, _ in setting.handled] == list(range(300))
     assert shelf.reads - reads < 30
+
+
+def test_a_try_of_more_than_fits_into_its_result_says_so(setting, shelf, replay, monkeypatch):
+    monkeypatch.setattr(replaying, "MAX_OUTCOMES", 2)
+    monkeypatch.setattr(replaying, "SLICE", 0.0)
+    setting.park("a", "a", "a")
+    errand = replay(Verb.TRY)
+    setting.timers.ring()
+    assert errand.ended
+    assert [result.settled for result in shelf.control(Result)] == [0, 1, 2]
+    assert last(shelf).reason == "only the first 2 of 3 were tried"
+    assert len(last(shelf).outcomes) == 2
+
+
+def test_a_paused_queue_replays_nothing_until_it_goes_on(setting, replay):
+    setting.park("a")
+    setting.owned.pause()
+    errand = replay()
+    errand.send()
+    assert (setting.handled, setting.owned.idle) == ([], True)
+    setting.owned.resume(now())
+    setting.worker.ready(setting.held)
+    assert setting.handled == [(0, True)]
+    assert errand.ended
+
+
+def test_a_command_that_waits_for_its_turn_holds_no_queue_back(setting, replay):
+    setting.park("a")
+    setting.pulled("a")
+    setting.owned.finish(setting.take(), Disposition.PUT_BACK, now(), wait=60.0)
+    replay()
+    assert setting.handled == []
+    setting.owned.drop(Drop.REVOKED)
+    assert setting.owned.idle

@@ -114,7 +114,7 @@ def test_a_key_that_cannot_be_written_blocks(key, setting, shelf):
     setting.pulled(key)
     with capture_logs() as logs:
         wait = setting.aside.park(setting.held, setting.take(), {0: FAILED})
-    assert wait == setting.session.config.longest_suspend
+    assert wait == setting.session.config.max_suspend
     assert [e["event"] for e in logs] == ["park.refused"]
     assert (shelf.messages, setting.held.being_parked) == ([], {})
 

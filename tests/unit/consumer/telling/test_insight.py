@@ -205,3 +205,16 @@ def test_a_queue_whose_key_function_fails_is_not_ready(insight, rebalancer, sess
     health = insight.health("running")
     assert (health.live, health.ready) == (True, False)
     assert health.reasons[0].endswith("failed at offset 1: ValueError: no such account")
+
+
+def test_parked_keys_are_told_by_queue(insight, rebalancer, session):
+    rebalancer.round()
+    held = session.held()[1]
+    held.owned.parking.note("a", 5, 40, 100)
+    assert [key.key for key in insight.parked()[held.queue]] == ["a"]
+    assert list(insight.parked()) == [held.queue]
+    (told,) = [e for e in insight.explain() if e.queue == held.queue]
+    assert told.keys_parked == 1
+    assert "1 keys parked" in str(told)
+    healths = insight.health("running").queues
+    assert [q.parked_keys for q in healths if q.queue == held.queue] == [1]

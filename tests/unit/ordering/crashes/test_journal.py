@@ -105,6 +105,14 @@ def test_a_closed_queue_leaves_nobody_to_blame(owner, inherit):
     assert inherit().crashes == Crashes()
 
 
+def test_a_loop_that_a_clean_end_hands_on_needs_no_record_again(owner, inherit):
+    owner.remember(LOOP)
+    owner.remember(LOOP, closed=True)
+    found = inherit()
+    assert found.crashes == LOOP
+    assert not found.memory.due(0, 0, (), crashes=LOOP)
+
+
 def test_what_is_concluded_is_on_record_for_the_next(owner, inherit):
     owner.remember(Crashes(1))
     assert inherit("b@2").crashes.deaths == 2

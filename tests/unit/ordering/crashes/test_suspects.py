@@ -4,6 +4,10 @@ import pytest
 
 from orderly.ordering.crashes.crashes import MOST_SUSPECTS, NO_CRASHES, Crashes
 from orderly.ordering.crashes.suspects import Suspects
+from orderly.ordering.lease import Lease
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.results import Disposition
+from tests.support.messages import QUEUE, message
 
 LOOP = Crashes(3, ((12, 1), (15, 2)))
 
@@ -24,7 +28,6 @@ def test_in_normal_running_nothing_is_suspect():
     suspects = Suspects()
     assert not suspects.on
     assert not suspects.careful
-    assert not suspects.looped
     assert not suspects.suspected(0)
     assert suspects.recorded(0) == NO_CRASHES
 
@@ -44,7 +47,6 @@ def test_suspect_is_what_was_there_when_the_queue_was_taken(suspects):
 
 def test_a_queue_with_nothing_unfinished_has_no_suspects():
     idle = Suspects(Crashes(2), 20, 20)
-    assert idle.looped
     assert not idle.careful
     assert idle.recorded(20) == NO_CRASHES
 
@@ -112,6 +114,31 @@ def test_what_is_condemned_stays_so_after_the_loop(suspects):
     assert suspects.careful
     suspects.finished(15)
     assert not suspects.careful
+
+
+def owned(suspects):
+    limits = {"max_messages": 100, "max_bytes": 10**6}
+    return OwnedQueue(QUEUE, 10, Lease(0.0, 30.0), by_key=True, suspects=suspects, **limits)
+
+
+def test_its_queue_says_when_it_is_settled(suspects):
+    queue = owned(Suspects(Crashes(0, ((10, 2),))))
+    queue.pulled([message(10), message(11)], 12, None, ["a", "a"])
+    queue.request_run()
+    batch = queue.take(1, 1.0)
+    queue.finish(batch, Disposition.PUT_BACK, 1.0)
+    assert queue.suspects.careful
+    queue.finish(queue.take(1, 1.0), Disposition.COMMIT, 1.0)
+    assert not queue.suspects.careful
+
+
+def test_its_queue_says_when_nothing_is_left(suspects):
+    """What a filter passes over brings no message."""
+    queue = owned(suspects)
+    queue.pulled([], 19)
+    assert suspects.on
+    queue.pulled([], 20)
+    assert not suspects.on
 
 
 # --- what is on record -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from orderly.ordering.lane import Batch
 from orderly.ordering.results import Disposition
 
 
-class Trials:
+class SuspectRuns:
     """Thread-safe. A run of a queue with suspects has the turn from `enter` to `leave`.
 
     Args:
@@ -71,7 +71,7 @@ class Trials:
 
     # --- one message ---------------------------------------------------------------------------
 
-    def is_trial(self, held: Held, batch: Batch | None) -> bool:
+    def is_suspect(self, held: Held, batch: Batch | None) -> bool:
         """Whether what was taken is a suspect, and not something that may run beside others."""
         if batch is None or not batch.messages or held.owned.parking.parked(batch.key):
             return False

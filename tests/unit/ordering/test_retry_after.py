@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.consumer.handling.retry_after import retry_after
+from orderly.ordering.retry_after import retry_after
 
 MOMENT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NOW = MOMENT.timestamp()

@@ -52,15 +52,17 @@ class Setting:
 
     Attributes:
         happened: ("tries", queue id, offset) and ("handled", queue id, offset).
-        fail: raised by each append, until it is None.
+        fail: queue id -> what its appends raise.
+        timers: whether what waits goes on.
         act: what the handler answers.
         slow: queue id and offset of the message whose handler waits for `gate`.
     """
 
     def __init__(self, session, hold, engine):
-        session.config = ConsumerConfig(order="key", concurrency=4, suspend=0.05)
+        session.config = ConsumerConfig(order="key", concurrency=4, batch_size=5, suspend=0.05)
         self.session, self._hold = session, hold
-        self.happened, self.fail, self.act = [], None, lambda m: Ack()
+        self.happened, self.fail, self.act = [], {}, lambda m: Ack()
+        self.timers = True
         self.running, self.most = [], 0
         self.slow, self.gate = None, threading.Event()
         self.lock = threading.Lock()
@@ -70,13 +72,14 @@ class Setting:
         self.engine = engine(session, Caller(session, handler), lambda held: None)
 
     def _after(self, seconds, work):
-        threading.Timer(min(seconds, 0.05), work).start()
+        if self.timers:
+            threading.Timer(min(seconds, 0.05), work).start()
 
     def append(self, call):
         if not isinstance(call, AppendRecord):
             return self.perform(call)
-        if self.fail is not None:
-            raise self.fail
+        if call.queue.queue_id in self.fail:
+            raise self.fail[call.queue.queue_id]
         if call.body != b"entry":
             self.happened.append(("tries", call.queue.queue_id, decode_record(call.body).offset))
         return len(self.happened)
@@ -185,19 +188,43 @@ def test_after_the_loop_keys_run_side_by_side_again(setting):
 
 
 def test_what_cannot_be_put_on_record_is_not_handled(setting, caplog):
-    setting.fail = OrderlyError("made by the test")
+    setting.fail[0] = OrderlyError("made by the test")
     held = setting.hold(QUEUES[0], "a", Crashes(2))
     setting.start(held)
     eventually(lambda: "suspects.not_recorded" in caplog.text)
     assert setting.offsets() == []
-    setting.fail = None
+    setting.fail.clear()
     finished(held, 1)
     assert setting.happened[:2] == [("tries", 0, 0), ("handled", 0, 0)]
 
 
-def test_a_condemned_message_is_not_handled_and_blocks_only_its_key(setting, caplog):
-    """It cannot be parked here: there is no park topic."""
-    held = setting.hold(QUEUES[0], "abacab", Crashes(4, ((0, 2),)))
+def test_what_waits_for_its_record_keeps_nobody_from_the_turn(setting):
+    setting.fail[0], setting.timers = OrderlyError("made by the test"), False
+    first, second = (setting.hold(queue, "a", Crashes(2)) for queue in QUEUES[:2])
+    setting.start(first, second)
+    finished(second, 1)
+    assert setting.offsets(0) == []
+
+
+def test_what_is_no_suspect_keeps_nobody_from_the_turn(setting):
+    """Of the first queue only message 1 can run, which came after it was taken."""
+    setting.fail[0], setting.timers = OrderlyError("made by the test"), False
+    setting.slow = (0, 1)
+    first = setting.hold(QUEUES[0], "ab", Crashes(2), end=1)
+    second = setting.hold(QUEUES[1], "a", Crashes(2))
+    setting.start(first)
+    eventually(lambda: setting.running == [(0, 1)])
+    setting.start(second)
+    finished(second, 1)
+    setting.gate.set()
+    eventually(lambda: setting.offsets(0) == [1])
+
+
+@pytest.mark.parametrize("key", ["a", None, ("no", "text")])
+def test_a_condemned_message_is_not_handled_and_blocks_only_its_key(setting, key, caplog):
+    """It cannot be parked here: there is no park topic, and some keys never can be."""
+    keys = [key, "b", key, "c", key, "b"]
+    held = setting.hold(QUEUES[0], keys, Crashes(4, ((0, 2),)))
     setting.start(held)
     eventually(lambda: set(setting.offsets()) == {1, 3, 5})
     eventually(lambda: caplog.text.count("message.condemned") >= 2)
@@ -251,20 +278,20 @@ def test_a_run_that_breaks_down_frees_its_turn(setting):
         finish(held, batch, called)
 
     setting.engine._finisher.finish = breaks
+    setting.timers = False
     hook, threading.excepthook = threading.excepthook, lambda _: None
     try:
         setting.start(first, second)
-        finished(first, 1)
-        finished(second, 1)
+        eventually(lambda: first.owned.offset + second.owned.offset == 1)
     finally:
         threading.excepthook = hook
-    assert len(setting.offsets(0)) + len(setting.offsets(1)) == 3
+    assert not broken[0].owned.offset
 
 
 def test_the_end_of_the_loop_is_on_record_at_once(setting, session, monkeypatch, caplog):
     caplog.set_level("INFO")
     recorded = []
-    monkeypatch.setattr(setting.engine._trials._saver, "record", recorded.append)
+    monkeypatch.setattr(setting.engine._suspect_runs._saver, "record", recorded.append)
     held = setting.hold(QUEUES[0], "ab", Crashes(2))
     setting.start(held)
     eventually(lambda: recorded == [held])
@@ -273,7 +300,7 @@ def test_the_end_of_the_loop_is_on_record_at_once(setting, session, monkeypatch,
 
 
 def test_in_normal_running_the_turn_is_never_asked_for(setting, monkeypatch):
-    monkeypatch.setattr(setting.engine, "_trials", None)
+    monkeypatch.setattr(setting.engine, "_suspect_runs", None)
     held = setting.hold(QUEUES[0], "abcd", Crashes(1))
     setting.engine._finisher.aside.saw = lambda key: None
     monkeypatch.setattr(setting, "begin", lambda messages: (0, messages[0].queue_offset))

@@ -1,0 +1,83 @@
+"""What kill rounds parked: read from the park topic at the end, and counted."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from orderly import Client
+from orderly.monitoring.parked import ParkedMessages
+from orderly.protocol.park_record import Parked
+from orderly.testing import Delivered
+from tests.support.accounts import BAD, DEADLY, WRITTEN
+from tests.support.parking import ParkTopic
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is in the park topic.
+
+    Attributes:
+        operator: who released it.
+        records: every `Parked` that was appended.
+        left: keys that are parked still.
+        clock: what to subtract from the time of day to have the clock of deliveries.
+    """
+
+    operator: object
+    records: tuple
+    left: tuple
+    clock: float
+
+    @property
+    def settled(self):
+        """As deliveries: a parked message may count as done once it is stored."""
+        return [
+            Delivered(
+                r.key, None, r.original.queue.queue_id, r.offset, ended=r.stored_at - self.clock
+            )
+            for r in self.records
+        ]
+
+    def figures(self, accounts, processes):
+        """What happened, and what was wrong, in words."""
+        copies = Counter((r.original.queue, r.offset) for r in self.records)
+        outcomes = self.operator.outcomes
+        deaths = Counter(w.number for w in accounts.answers(DEADLY, replayed=False))
+        killers = accounts.trouble.killers
+        unparked = [number for number in killers if not self._was_parked(number)]
+        figures = {
+            "parked": len(copies),
+            "parked_twice_or_more": sum(copies.values()) - len(copies),
+            "bad_answers": len(accounts.answers(BAD)),
+            "releases": len(outcomes),
+            "releases_that_stopped": sum(o.failed_at is not None for o in outcomes),
+            "releases_refused": sum(o.refused for o in outcomes),
+            "releases_unanswered": self.operator.unanswered,
+            "replayed": len(accounts.answers(WRITTEN, replayed=True)),
+            "killers": len(killers),
+            "deaths_by_killers": processes.died,
+            "deaths_until_a_killer_was_parked": [deaths[number] for number in killers],
+            "deaths_by_releases": len(accounts.answers(DEADLY, replayed=True)),
+            "killers_never_parked": len(unparked),
+            "others_blamed_for_deaths": len(self._blamed() - set(killers)),
+            "left_parked": len(self.left),
+        }
+        return figures, [f"key {key} is parked still" for key in self.left]
+
+    def _was_parked(self, number):
+        return any(int(record.original.body) == number for record in self.records)
+
+    def _blamed(self):
+        """Numbers of the messages that were parked because processes died."""
+        return {int(r.original.body) for r in self.records if "process died" in r.details.reason}
+
+
+def park_topic_of(operator, namesrv, group, topic):
+    """Read all of it."""
+    with Client(namesrv=namesrv) as client:
+        clock = time.time() - time.monotonic()
+        onlooker = ParkTopic(client, group, topic)
+        queues = client.routes.get(topic).read_queues()
+        found = [record for queue in queues for record in onlooker.records(queue)]
+        records = tuple(record for record in found if isinstance(record, Parked))
+        return Found(operator, records, ParkedMessages(client, group, topic).keys(), clock)

@@ -1,0 +1,100 @@
+"""Committed offsets as they reach a broker, offset resets, and what the oracle is told of both."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from orderly import MessageQueue
+from tests.simulation.scenario import ACTS, SETTLED
+from tests.simulation.truth import TOPIC, Broken
+
+_ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
+
+
+@dataclass(frozen=True, eq=False)
+class Commit:
+    """A commit; of the keys in `floors` only what is below the lowest parked message."""
+
+    queue: MessageQueue
+    offset: int
+    floors: dict
+
+    def of_key(self, key):
+        """What is committed of a key."""
+        return min(self.offset, self.floors.get(key, self.offset))
+
+
+class Commits:
+    """Told by the witness.
+
+    Args:
+        world: has `kernel`, `truth`, `scenario` and `note`.
+        ledger: what is on record.
+        events: Commit is added to them.
+
+    Attributes:
+        reset_seen: by queue, when an offset reset was seen to wait, or made, last.
+    """
+
+    def __init__(self, world, ledger, events):
+        self._world = world
+        self._kernel = world.kernel
+        self._truth = world.truth
+        self._ledger = ledger
+        self._events = events
+        self._reached = Counter()
+        self._told = Counter()  # by queue, the last commit among the events
+        self._strict = all(
+            fault.kind in ACTS or (fault.kind == "offset reset" and fault.at > SETTLED)
+            for fault in world.scenario.faults
+        )
+        self.reset_seen = {}
+
+    def arrives(self, member, header, queue):
+        """A commit is about to be stored."""
+        if header.topic != TOPIC or self.ignored(queue):
+            return
+        offset = header.commit_offset
+        self._world.note(member, "commits", offset, "in", queue)
+        missing = self._truth.unsettled(queue, offset)
+        if missing:
+            raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
+        self._check_direction(member, queue, offset)
+        self._ledger.committed(member, queue, offset)
+        if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
+            self._tell(queue, offset)
+
+    def parked_changed(self, queue):
+        """Other keys are parked than before: of those no more counts as committed."""
+        self._tell(queue, self._told[queue])
+
+    def _tell(self, queue, offset):
+        self._told[queue] = offset
+        self._events.append(Commit(queue, offset, self._ledger.parked.floors(queue)))
+
+    def _check_direction(self, member, queue, offset):
+        """Commits rise, unless an operator interferes."""
+        if offset < self._reached[queue] and (self._strict or not self.reset_seen):
+            text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
+            raise Broken("commit goes back", text)
+        self._reached[queue] = offset
+
+    def ignored(self, queue):
+        """Whether a commit does not count, for the offset was reset just now."""
+        if self._truth.reset_waits(queue):
+            self.reset_seen[queue] = self._kernel.now
+        return self._kernel.now - self.reset_seen.get(queue, -math.inf) < _ON_THE_WAY
+
+    def was_reset(self, queue, target):
+        """An operator reset the offset of a queue."""
+        self.reset_seen[queue] = self._kernel.now
+        self._reached[queue] = target
+        self._ledger.forget(queue)
+        truth, done = self._truth, self._truth.finished[queue]
+        truth.skipped[queue] |= set(truth.unsettled(queue, target))
+        if self._strict:
+            truth.finished[queue] = {offset for offset in done if offset < target}
+        else:
+            truth.unsure.add(queue)
+        if target <= truth.stored(queue):
+            self._tell(queue, target)

@@ -1,0 +1,224 @@
+"""Defects of parking, of releases and of what is on record of them, as `mutations` lists them."""
+
+from dataclasses import replace
+
+from orderly.consumer.handling.worker import Worker
+from orderly.consumer.owning import offset_saver
+from orderly.consumer.parking import key_messages, replaying
+from orderly.consumer.parking.commands import _Desk
+from orderly.consumer.parking.ending import Ending
+from orderly.consumer.parking.replaying import Replay
+from orderly.consumer.parking.setting_aside import SettingAside
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.parking import rebuild
+from orderly.ordering.parking.index import KeyIndex, Place
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKeys
+from orderly.ordering.state import inheritance
+from orderly.protocol.park_control import Verb
+
+
+def count_what_was_not_stored(set_):
+    """What could not be parked counts as done all the same."""
+    set_(SettingAside, "_failed", lambda self, held, at, error: None)
+
+
+def park_the_failed_message_only(set_):
+    """Of a batch the message that failed is parked; the rest of it counts as done."""
+    park = SettingAside.park
+
+    def careless(self, held, batch, failures, finished=()):
+        rest = {m.queue_offset for m in batch.messages} - failures.keys() if failures else set()
+        return park(self, held, batch, failures, {*finished, *rest})
+
+    set_(SettingAside, "park", careless)
+
+
+def handle_what_is_behind(set_):
+    """Later messages of a parked key go to the handler."""
+
+    def work(self, held, batch):
+        if batch.errand is not None:
+            self._run_errand(held, batch, batch.errand)
+        else:
+            self._handle(held, batch)
+
+    set_(Worker, "_work", work)
+
+
+def remember_the_last_copy_only(set_):
+    """A key's messages are looked for from its newest one on."""
+    note = ParkedKeys.note
+
+    def careless(self, key, offset, position, size):
+        note(self, key, offset, position, size)
+        self.moved(key, position)
+
+    set_(ParkedKeys, "note", careless)
+
+
+def leave_parked_keys_off_the_record(set_):
+    """What is parked is done, and which keys are parked is not on record."""
+    progress = offset_saver.Progress
+
+    def forgetful(offset, finished, moved, kept, crashes):
+        return progress(offset, finished, moved, Kept((), kept.commands), crashes)
+
+    set_(offset_saver, "Progress", forgetful)
+
+
+def forget_parked_keys_at_a_handover(set_):
+    """A new owner does not go by the keys that are on record as parked."""
+    make = inheritance.Inheritance
+
+    def forgetful(*args):
+        return replace(make(*args), kept=NOTHING_KEPT)
+
+    set_(inheritance, "Inheritance", forgetful)
+
+
+def forget_parked_keys_after_a_reset(set_):
+    """After an offset reset no key is parked any more."""
+    make = inheritance.Inheritance
+
+    def forgetful(*args):
+        made = make(*args)
+        return replace(made, kept=NOTHING_KEPT) if made.reset else made
+
+    set_(inheritance, "Inheritance", forgetful)
+
+
+def replay_from_the_first_copy(set_):
+    """A release begins with the first copy in the park queue, settled or not."""
+    set_(key_messages, "KeyIndex", lambda key, first: KeyIndex(key, 0))
+
+
+def replay_by_position(set_):
+    """Parked messages are replayed as they lie in the park queue, copies made later behind."""
+
+    def lowest(self, count):
+        places = sorted(self._copies, key=lambda offset: self._copies[offset].position)
+        return [Place(offset, self._copies[offset].position) for offset in places[:count]]
+
+    set_(KeyIndex, "lowest", lowest)
+
+
+def release_what_was_found_first(set_):
+    """A key is given back with what was parked while the release was under way."""
+    catch_up = Replay._catch_up
+
+    def once(self, messages):
+        if messages.first is None and not self._ending.settled:
+            catch_up(self, messages)
+
+    set_(Replay, "_catch_up", once)
+
+
+def replay_beside_the_lane(set_):
+    """A release runs beside the lane of its key, not in its turn."""
+    send_errand = OwnedQueue.send_errand
+
+    def beside(self, key, errand):
+        send_errand(self, (key, "beside"), errand)
+
+    set_(OwnedQueue, "send_errand", beside)
+
+
+def take_any_answer_for_done(set_):
+    """A replayed message counts as done whatever the handler answers."""
+    set_(replaying, "failure_of", lambda called, offset: None)
+
+
+def replay_what_is_still_to_come(set_):
+    """A release also replays copies of messages that will come from the queue itself."""
+    set_(Replay, "_is_finished", lambda self, place: True)
+
+
+def run_commands_again(set_):
+    """A new owner runs commands again that were carried out."""
+    set_(ParkedKeys, "commands", property(lambda self: 0, lambda self, position: None))
+    set_(_Desk, "_refusal", _refusal_of_keys_that_are_not_parked)
+
+
+def run_old_commands(set_):
+    """A command that was given before the key was parked is carried out."""
+    note = ParkedKeys.note
+
+    def careless(self, key, offset, position, size):
+        commands = self.commands
+        note(self, key, offset, position, size)
+        self.commands = commands
+
+    set_(ParkedKeys, "note", careless)
+    set_(_Desk, "_refusal", _refusal_of_keys_that_are_not_parked)
+
+
+def _refusal_of_keys_that_are_not_parked(self, command, position):
+    parked = self._held.owned.parking.get(command.key)
+    return "not parked" if parked is None else None
+
+
+def drop_what_is_still_to_come(set_):
+    """A drop also settles messages of the key that were pulled and not parked yet."""
+    give_back = Ending.give_back
+
+    def generous(self, dropped=()):
+        give_back(self, dropped)
+        if self._command.verb is Verb.DROP:
+            with self._held.lock:
+                _empty(self._held.owned, self._command.key)
+
+    set_(Ending, "give_back", generous)
+
+
+def _empty(owned, key):
+    lanes = owned.messages
+    lane = lanes._lane(key)
+    lanes.deferred -= len(lane.later)
+    lane.later.clear()
+    while lane.messages.pending:
+        lanes._count(lane, lane.drop_body(), -1)
+        lane.later.clear()
+    lanes._settle(lane)
+
+
+def pass_tombstones_over(set_):
+    """Parked keys that are worked out from the park queue are those that were released, too."""
+    set_(rebuild._Found, "_release", lambda self, record: None)
+
+
+def settle_a_key_by_any_tombstone(set_):
+    """A tombstone settles all of its key: also what a release that stopped has left."""
+    set_(rebuild._Found, "_release", lambda self, record: self.keys.pop(record.key, None))
+
+
+def rebuild_nothing(set_):
+    """Where the state record is lost no key counts as parked."""
+
+    def nothing(park_queue):
+        yield from ()
+        return rebuild.Rebuilt(NOTHING_KEPT, 0)
+
+    set_(inheritance, "rebuild", nothing)
+
+
+PARKING_MUTATIONS = (
+    count_what_was_not_stored,
+    park_the_failed_message_only,
+    handle_what_is_behind,
+    remember_the_last_copy_only,
+    leave_parked_keys_off_the_record,
+    forget_parked_keys_at_a_handover,
+    forget_parked_keys_after_a_reset,
+    replay_from_the_first_copy,
+    replay_by_position,
+    release_what_was_found_first,
+    replay_beside_the_lane,
+    take_any_answer_for_done,
+    replay_what_is_still_to_come,
+    run_commands_again,
+    run_old_commands,
+    drop_what_is_still_to_come,
+    pass_tombstones_over,
+    settle_a_key_by_any_tombstone,
+    rebuild_nothing,
+)
