@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from orderly import Client
 from orderly.monitoring.parked import ParkedMessages
+from orderly.protocol.park_control import Result
 from orderly.protocol.park_record import Parked
 from orderly.testing import Delivered
 from tests.support.accounts import BAD, DEADLY, WRITTEN
@@ -19,12 +20,14 @@ class Found:
     Attributes:
         operator: who released it.
         records: every `Parked` that was appended.
+        results: every `Result` of a command.
         left: keys that are parked still.
         clock: what to subtract from the time of day to have the clock of deliveries.
     """
 
     operator: object
     records: tuple
+    results: tuple
     left: tuple
     clock: float
 
@@ -44,7 +47,9 @@ class Found:
         outcomes = self.operator.outcomes
         deaths = Counter(w.number for w in accounts.answers(DEADLY, replayed=False))
         killers = accounts.trouble.killers
-        unparked = [number for number in killers if not self._was_parked(number)]
+        replayed = [write.number for write in accounts.answers(WRITTEN, replayed=True)]
+        begun = Counter(r.id for r in self.results if not r.done and not r.settled)
+        bodies = {int(record.original.body) for record in self.records}
         figures = {
             "parked": len(copies),
             "parked_twice_or_more": sum(copies.values()) - len(copies),
@@ -53,19 +58,18 @@ class Found:
             "releases_that_stopped": sum(o.failed_at is not None for o in outcomes),
             "releases_refused": sum(o.refused for o in outcomes),
             "releases_unanswered": self.operator.unanswered,
-            "replayed": len(accounts.answers(WRITTEN, replayed=True)),
+            "releases_begun_again_by_an_heir": sum(times > 1 for times in begun.values()),
+            "replayed": len(set(replayed)),
+            "replayed_again": len(replayed) - len(set(replayed)),
             "killers": len(killers),
             "deaths_by_killers": processes.died,
             "deaths_until_a_killer_was_parked": [deaths[number] for number in killers],
             "deaths_by_releases": len(accounts.answers(DEADLY, replayed=True)),
-            "killers_never_parked": len(unparked),
+            "killers_never_parked": len(set(killers) - bodies),
             "others_blamed_for_deaths": len(self._blamed() - set(killers)),
             "left_parked": len(self.left),
         }
         return figures, [f"key {key} is parked still" for key in self.left]
-
-    def _was_parked(self, number):
-        return any(int(record.original.body) == number for record in self.records)
 
     def _blamed(self):
         """Numbers of the messages that were parked because processes died."""
@@ -79,5 +83,6 @@ def park_topic_of(operator, namesrv, group, topic):
         onlooker = ParkTopic(client, group, topic)
         queues = client.routes.get(topic).read_queues()
         found = [record for queue in queues for record in onlooker.records(queue)]
-        records = tuple(record for record in found if isinstance(record, Parked))
-        return Found(operator, records, ParkedMessages(client, group, topic).keys(), clock)
+        records, results = (tuple(r for r in found if isinstance(r, t)) for t in (Parked, Result))
+        left = ParkedMessages(client, group, topic).keys()
+        return Found(operator, records, results, left, clock)

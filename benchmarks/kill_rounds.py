@@ -72,7 +72,8 @@ class Processes:
     def replace_dead(self):
         """Start another in the place of each one that ended by itself."""
         for member in [member for member in self.live if not member.alive]:
-            assert member.exit_code in ENDS.values(), "a member failed"
+            if member.exit_code not in ENDS.values():
+                raise RuntimeError(f"a member failed with exit code {member.exit_code}")
             self.died += 1
             self._replace(member)
 
@@ -86,10 +87,12 @@ class Processes:
         """Whether every queue is held, each by one member, and no member is idle."""
         if self._may_die:
             self.replace_dead()
-        assert all(member.alive for member in self.live), "a member ended by itself"
+        elif not all(member.alive for member in self.live):
+            raise RuntimeError("a member ended by itself")
         members = [member for member in self.live if member is not without]
         held = [queue for member in members for queue in member.held]
-        return sorted(held) == list(range(QUEUES)) and all(m.held for m in members)
+        alive = all(member.alive for member in members)
+        return alive and sorted(held) == list(range(QUEUES)) and all(m.held for m in members)
 
     def stop_one(self, chance, cut, lease):
         """Stop a random one until others own its queues, and wake it; returns what that took."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import iso_time, preview
+from orderly.cli.text import escaped, iso_time, preview
 from orderly.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,11 +58,14 @@ def list_letters(ctx: click.Context, *, group: str, output: str) -> None:
 
 
 def _print_letters(letters: Sequence[DeadLetter]) -> None:
-    rows = [
-        (*_fields(letter).values(), preview(letter.message.body, PREVIEW)) for letter in letters
-    ]
+    rows = [(*_cells(_fields(letter)), preview(letter.message.body, PREVIEW)) for letter in letters]
     headings = ("stored", "broker", "offset", "topic", "key", "tags", "times", "message id", "body")
     print_table(Table(headings, rows))
+
+
+def _cells(fields: Mapping[str, str | int | None]) -> tuple[str | int | None, ...]:
+    key = fields["key"]
+    return tuple({**fields, "key": None if key is None else escaped(str(key))}.values())
 
 
 def _fields(letter: DeadLetter) -> dict[str, str | int | None]:
@@ -112,8 +115,11 @@ def replay(
         if not (yes or _confirmed(ctx, letters, to)):
             click.echo("nothing was sent", err=True)
             return NOT_MEASURED
-        outcomes = _watched(dead.replay(letters, to), len(letters))
-    _print_outcomes(group, outcomes, output)
+        outcomes: list[Replayed] = []
+        try:
+            _watch(dead.replay(letters, to), len(letters), outcomes)
+        finally:  # the only account of what is stored twice if it is sent again
+            _print_outcomes(group, outcomes, len(letters), output)
     return 0 if all(outcome.error is None for outcome in outcomes) else NOT_MEASURED
 
 
@@ -138,23 +144,25 @@ def _confirmed(ctx: click.Context, letters: Sequence[DeadLetter], to: str | None
     return click.confirm(f"Send {len(letters)} messages to {where}?", err=True)
 
 
-def _watched(outcomes: Iterator[Replayed], total: int) -> list[Replayed]:
-    progress, done = Progress("sent", total), []
+def _watch(outcomes: Iterator[Replayed], total: int, done: list[Replayed]) -> None:
+    progress = Progress("sent", total)
     for outcome in outcomes:
         done.append(outcome)
         progress.reached(len(done))
-    return done
 
 
-def _print_outcomes(group: str, outcomes: Sequence[Replayed], output: str) -> None:
+def _print_outcomes(group: str, outcomes: Sequence[Replayed], total: int, output: str) -> None:
     if output == "json":
         told = [_outcome(outcome) for outcome in outcomes]
         print_json({"schema": REPLAY_SCHEMA, "group": group, "messages": told})
     else:
         headings = ("message id", "key", "sent to", "broker", "queue", "offset", "new id", "error")
-        print_table(Table(headings, [tuple(_outcome(found).values()) for found in outcomes]))
+        print_table(Table(headings, [_cells(_outcome(found)) for found in outcomes]))
     failed = sum(outcome.error is not None for outcome in outcomes)
-    click.echo(f"{len(outcomes) - failed} of {len(outcomes)} sent; {GAP}", err=True)
+    click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
+    if len(outcomes) < total:
+        untold = total - len(outcomes)
+        click.echo(f"it ended early: {untold} more may have been sent, or not", err=True)
     keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
     if keyless:
         click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)

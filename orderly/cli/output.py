@@ -11,7 +11,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -89,7 +89,8 @@ def _draw(table: Table) -> None:
 
     drawn = Drawn(title=table.title or None, title_justify="left", box=SIMPLE_HEAD)
     for heading, number in zip(table.headings, _numeric_columns(table), strict=True):
-        drawn.add_column(Text(heading), justify="right" if number else "left")
+        justify: Literal["left", "right"] = "right" if number else "left"
+        drawn.add_column(Text(heading), justify=justify, overflow="fold")  # nothing is cut off
     for row in table.rows:
         drawn.add_row(*(Text(_grouped(cell), style=STYLES.get(str(cell), "")) for cell in row))
     Console().print(drawn)

@@ -6,7 +6,8 @@ The commands that change something are in `parked_commands`, the work in `orderl
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,19 @@ import click
 
 from orderly.cli import NOT_MEASURED
 from orderly.cli.output import Table, json_body, print_json, print_table
-from orderly.cli.parked_commands import drop, key_argument, release, replay, topic_option
+from orderly.cli.parked_commands import (
+    drop,
+    key_argument,
+    key_text,
+    release,
+    replay,
+    say,
+    topic_option,
+)
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, preview
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog import queues_text
 
 if TYPE_CHECKING:
@@ -36,7 +45,8 @@ _HOUR = 3600.0
 def parked() -> None:
     """Keys that a group has set aside: list, look, release, replay, drop, export, keep.
 
-    A number is another key than its text: say --int for it.
+    A number is another key than its text: say --int for it. What begins with "-" goes behind
+    "--", as in: orderly parked release --int GROUP -- -7
     """
 
 
@@ -45,7 +55,7 @@ parked.add_command(replay)
 parked.add_command(drop)
 
 
-@parked.command("list")
+@parked.command("list", short_help="The parked keys of a group.")
 @click.argument("group")
 @topic_option
 @output_option
@@ -67,12 +77,16 @@ def list_keys(ctx: click.Context, *, group: str, topic: str | None, output: str)
     else:
         _print_listing(listing)
     brokers = ", ".join(sorted({queue.broker_name for queue in listing.read})) or "no broker"
-    click.echo(
-        f"{len(listing.keys)} parked keys of group {group} in {queues_text(len(listing.read))} read"
-        f" on {brokers}",
-        err=True,
-    )
+    for report in listing.keys:
+        _say_gone(f"key {report.key!r} of {report.queue}", report.recorded - report.messages)
+    count = "1 parked key" if len(listing.keys) == 1 else f"{len(listing.keys)} parked keys"
+    say(f"{count} of group {group} in {queues_text(len(listing.read))} read on {brokers}")
     return NOT_MEASURED if listing.unknown else 0
+
+
+def _say_gone(what: str, count: int) -> None:
+    if count > 0:
+        say(f"{what}: about {count} messages are gone, the broker deleted them by their age")
 
 
 def _listed(group: str, listing: Listing) -> dict[str, Any]:
@@ -112,15 +126,24 @@ def _fields(report: KeyReport) -> dict[str, Any]:
     }
 
 
-_COLUMNS = ("topic", "broker", "queue", "key", "messages", "bytes", "first_offset", "last_offset",
-            "since", "attempts", "kept_until", "reason")  # fmt: skip
+_COLUMNS = ("topic", "broker", "queue", "key", "messages", "since", "kept until", "why")
 
 
 def _print_listing(listing: Listing) -> None:
-    fields = [_fields(report) for report in listing.keys]
-    rows = [tuple(found[column] for column in _COLUMNS) for found in fields]
-    headings = [column.replace("_", " ") for column in _COLUMNS]
-    print_table(Table(headings, [*rows, *_unknown_rows(listing.unknown)]))
+    rows = [_row(report) for report in listing.keys]
+    print_table(Table(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)]))
+
+
+def _row(report: KeyReport) -> tuple[str | int | None, ...]:
+    queue, found = report.queue, _fields(report)
+    at = (queue.topic, queue.broker_name, queue.queue_id, key_text(report.key))
+    return (*at, report.messages, found["since"], found["kept_until"], _why(found))
+
+
+def _why(fields: dict[str, Any]) -> str | None:
+    """How the first message failed; the reason, if that is all that is known."""
+    why: str | None = fields["first_error"] or fields["fingerprint"] or fields["reason"]
+    return why
 
 
 def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
@@ -129,31 +152,50 @@ def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
         yield (queue.topic, queue.broker_name, queue.queue_id, "UNKNOWN", *nothing, str(error))
 
 
-@parked.command("show")
+@parked.command("show", short_help="The messages of a parked key.")
 @click.argument("group")
 @key_argument
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Show the first so many.",
+)
 @topic_option
 @output_option
 @common_options
 @click.pass_context
-def show(ctx: click.Context, *, group: str, key: str | int, topic: str | None, output: str) -> None:
+def show(
+    ctx: click.Context, *, group: str, key: str | int, limit: int, topic: str | None, output: str
+) -> None:
     """Show the parked messages of KEY in GROUP, in the order in which they would be released."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
     with settings.client() as client:
-        messages = list(ParkedMessages(client, group, topic).show(key))
+        messages = iter(ParkedMessages(client, group, topic).show(key))
+        found = list(islice(messages, limit))
+        more = next(messages, None) is not None
     if output == "json":
-        told = [_message(found) | json_body(found.original.body) for found in messages]
+        told = [_message(each) | json_body(each.original.body) for each in found]
         print_json({"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told})
-        return
-    columns = ("broker", "queue", "offset", "stored", "attempts", "reason")
+    else:
+        _print_messages(found)
+    if more:
+        say(f"only the first {limit} messages are shown (--limit)")
+
+
+def _print_messages(messages: Sequence[Parked]) -> None:
+    columns = ("broker", "queue", "offset", "stored", "attempts")
+    fields = [_message(found) for found in messages]
     rows = [
-        (*(_message(m)[column] for column in columns), preview(m.original.body, PREVIEW))
-        for m in messages
+        (*(of[column] for column in columns), _why(of), preview(found.original.body, PREVIEW))
+        for of, found in zip(fields, messages, strict=True)
     ]
-    print_table(Table((*columns, "body"), rows))
+    print_table(Table((*columns, "why", "body"), rows))
 
 
 def _message(found: Parked) -> dict[str, Any]:
@@ -175,7 +217,7 @@ def _message(found: Parked) -> dict[str, Any]:
     }
 
 
-@parked.command("export")
+@parked.command("export", short_help="Write all of them to a file.")
 @click.argument("group")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @topic_option
@@ -192,13 +234,16 @@ def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> 
 
     with settings.client() as client:
         try:
-            count = ParkedMessages(client, group, topic).export(file)
+            exported = ParkedMessages(client, group, topic).export(file)
+        except OrderlyError:  # a broker's silence is an OSError, too
+            raise
         except OSError as error:
-            raise ConfigError(f"{file} cannot be written: {error}") from error
-    click.echo(f"{count} messages written to {file}", err=True)
+            raise ConfigError(f"{file} cannot be written: {error.strerror or error}") from error
+    say(f"{exported.messages} messages written to {file}")
+    _say_gone("not in it", exported.gone)
 
 
-@parked.command("keepalive")
+@parked.command("keepalive", short_help="Store again what is old; for cron.")
 @click.argument("group")
 @click.option(
     "--older-than",
@@ -224,7 +269,7 @@ def keepalive(
     with settings.client() as client:
         progress = Progress("appended")
         renewal = ParkedMessages(client, group, topic).keepalive(seconds, progress.reached)
-    click.echo(f"{renewal.appended} messages appended again", err=True)
+    say(f"{renewal.appended} messages appended again")
     for queue, error in renewal.unknown:
-        click.echo(f"UNKNOWN {queue}: {preview(str(error).encode(), 500)}", err=True)
+        say(f"UNKNOWN {queue}: {error}")
     return NOT_MEASURED if renewal.unknown else 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +16,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.text import escaped, printable
 from orderly.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _IS_INT = f"{__name__}.int"
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | int
 Act = Callable[["ParkedMessages", Key, "OnProgress"], "tuple[Outcome, ...]"]
+Targets = Sequence[tuple[str | None, Key]]
+"""Topic (None: not known) and key."""
 
 
 def topic_option(command: F) -> F:
@@ -67,18 +71,33 @@ def _read_key(ctx: click.Context, param: click.Parameter, text: str | None) -> K
         raise click.BadParameter("with --int it must be a whole number", ctx, param) from error
 
 
-@click.command()
+def key_text(key: Key) -> str:
+    """A key in a table: as it is to be given; two keys never look the same."""
+    return escaped(key) if isinstance(key, str) else f"--int {key}"
+
+
+def say(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def _timeout_option(command: F) -> F:
+    """Add --timeout as the argument `timeout`."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(1),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Wait so long for a word of the queue's owner.",
+    )(command)
+
+
+@click.command(short_help="Have a key run by its owner; it goes on live.")
 @click.argument("group")
 @keys_options
 @click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Wait so long for a word of the queue's owner.",
-)
+@_timeout_option
 @topic_option
 @output_option
 @common_options
@@ -97,31 +116,36 @@ def release(
 
     def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
         run = parked.try_ if dry_run else parked.release
-        return run(key, patience=timeout, on_progress=told)
+        return run(key, patience=timeout, on_progress=told, on_sent=say)
 
-    return _carry_out(ctx, act, output, **chosen)
+    what = "messages tried" if dry_run else "messages settled"
+    return _carry_out(ctx, act, output, what=what, **chosen)
 
 
-@click.command()
+@click.command(short_help="Give a key's messages up; it goes on live.")
 @click.argument("group")
 @key_argument
 @click.option("--yes", "-y", is_flag=True, help="Really.")
+@_timeout_option
 @topic_option
 @output_option
 @common_options
 @click.pass_context
-def drop(ctx: click.Context, /, *, yes: bool, output: str, **chosen: Any) -> int:
+def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **chosen: Any) -> int:
     """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live.
 
     Exit codes: 0 dropped; 3 not done.
     """
     if not yes:
         raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
-    return _carry_out(ctx, lambda parked, key, told: parked.drop(key, on_progress=told), output,
-                      every=False, **chosen)  # fmt: skip
+
+    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+        return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
+
+    return _carry_out(ctx, act, output, every=False, **chosen)
 
 
-@click.command()
+@click.command(short_help="Run a key here, with all members stopped.")
 @click.argument("group")
 @keys_options
 @click.option("--handler", required=True, metavar="PKG.MODULE:NAME", help="Called with each.")
@@ -150,7 +174,7 @@ def _load(ctx: click.Context, name: str) -> Callable[..., Any]:
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
     try:
         found = attrgetter(attribute)(import_module(module))
-    except Exception as error:  # the user's code runs
+    except (Exception, SystemExit) as error:  # the user's code runs
         raise ConfigError(f"--handler {name} cannot be imported: {error!r}") from error
     if not callable(found):
         raise ConfigError(f"--handler {name} is not a function but {type(found).__name__}")
@@ -167,6 +191,7 @@ def _carry_out(
     key: Key | None,
     every: bool,
     topic: str | None,
+    what: str = "messages settled",
 ) -> int:
     """Do one thing with one key or all, tell what became of it, and give the exit code."""
     settings = settings_of(ctx)
@@ -175,31 +200,81 @@ def _carry_out(
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
-    done: list[Outcome] = []
+    progress, done = Progress(what), list["Outcome"]()
     with settings.client() as client:
-        parked = ParkedMessages(client, group, topic)
-        targets = parked.keys() if key is None else ((topic, key),)
-        progress = Progress("messages settled")
+        if key is not None:
+            targets: Targets = [(topic, key)]
+        else:
+            targets = ParkedMessages(client, group, topic).keys()
+
+        def run(of_topic: str | None, each: Key) -> tuple[Outcome, ...]:
+            return act(ParkedMessages(client, group, of_topic), each, progress.reached)
+
         try:
-            for of_topic, each in targets:
-                done += act(ParkedMessages(client, group, of_topic), each, progress.reached)
+            missed = _each(targets, run, done, every=every)
         finally:
             if done or not targets:
                 _print_outcomes(group, done, output)
-    return _exit_code(done)
+    return NOT_MEASURED if missed else _exit_code(done)
+
+
+def _each(
+    targets: Targets,
+    run: Callable[[str | None, Key], tuple[Outcome, ...]],
+    done: list[Outcome],
+    *,
+    every: bool,
+) -> int:
+    """Take one key after the other; returns how many of all were not parked any more."""
+    from orderly.monitoring.park_queues import NotParked  # noqa: PLC0415  `--help` is quick
+
+    left, missed = deque(targets), 0
+    try:
+        while left:
+            try:
+                done += run(*left[0])
+            except NotParked as error:  # somebody else was faster
+                if not every:
+                    raise
+                say(f"error: {error}")
+                missed += 1
+            left.popleft()
+    finally:
+        if len(left) > 1:
+            say(f"{len(left) - 1} more keys were not tried")
+    return missed
 
 
 def _print_outcomes(group: str, outcomes: Sequence[Outcome], output: str) -> None:
-    fields = [_fields(outcome) for outcome in outcomes]
     if output == "json":
+        fields = [_fields(outcome) for outcome in outcomes]
         print_json({"schema": SCHEMA, "group": group, "keys": fields})
-        return
-    columns = ("topic", "broker", "queue", "key", "settled", "failed_at", "reason")
-    rows = [tuple(found[column] for column in columns) for found in fields]
-    print_table(Table([column.replace("_", " ") for column in columns], rows))
-    tried = [(o.key, offset, text) for o in outcomes for offset, text in o.outcomes]
-    if tried:
-        print_table(Table(("key", "offset", "outcome"), tried))
+    else:
+        print_table(Table(_COLUMNS, [_row(outcome) for outcome in outcomes]))
+        tried = [(key_text(o.key), offset, text) for o in outcomes for offset, text in o.outcomes]
+        if tried:
+            print_table(Table(("key", "offset", "outcome"), tried))
+    for line in _remarks(outcomes):
+        say(line)
+
+
+_COLUMNS = ("topic", "broker", "queue", "key", "settled", "failed at", "reason")
+
+
+def _row(outcome: Outcome) -> tuple[str | int | None, ...]:
+    topic, broker, queue, _, *rest = list(_fields(outcome).values())[: len(_COLUMNS)]
+    return (topic, broker, queue, key_text(outcome.key), *rest)
+
+
+def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What stderr says of it, too."""
+    for outcome in outcomes:
+        about = f"key {outcome.key!r} of {outcome.queue}"
+        if outcome.outcomes:
+            failed = sum(text != OK for _, text in outcome.outcomes)
+            yield f"{about}: {failed} of {len(outcome.outcomes)} messages tried fail"
+        if outcome.refused:
+            yield f"error: {about}: {outcome.reason}"
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:

@@ -26,6 +26,11 @@ def printable(text: str) -> str:
     return "".join(map(_shown, _ESCAPE_SEQUENCE.sub("", text)))
 
 
+def escaped(text: str) -> str:
+    """A key, say: `text` on one line, with all that is in it, terminal escapes as well."""
+    return "".join(map(_shown, text))
+
+
 def _shown(character: str) -> str:
     if unicodedata.category(character) not in _UNSAFE:
         return character

@@ -195,7 +195,7 @@ class Heartbeats:
         """Pass on a broker's word that the group's members changed."""
         member = self._consumers.get(group)
         if member is None:
-            _log.debug("members of a foreign group changed", group=group)
+            _log.debug("group.foreign_changed", group=group)
         else:
             member.on_members_changed()
 
@@ -227,16 +227,16 @@ class Heartbeats:
                 self._routes.get(topic)
             except TopicNotFound as error:
                 if not is_retry_topic(topic):  # brokers make that one on a heartbeat
-                    _log.warning("subscribed topic not found", topic=topic, error=str(error))
+                    _log.warning("topic.not_found", topic=topic, error=str(error))
             except OrderlyError as error:
-                _log.warning("no route for a subscribed topic", topic=topic, error=str(error))
+                _log.warning("route.not_read", topic=topic, error=str(error))
 
     def _beat(self, address: str, body: bytes) -> None:
         try:
             self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
         except OrderlyError as error:
             emit = _log.debug if address in self._failing else _log.warning
-            emit("heartbeat failed", address=address, error=str(error))
+            emit("heartbeat.failed", address=address, error=str(error))
             self._failing.add(address)
             self._timer.wake_within(_RETRY_AFTER)
         else:
@@ -248,7 +248,7 @@ class Heartbeats:
             try:
                 self._calls.ask(address, command, "the end of a membership", timeout=_LEAVE_TIMEOUT)
             except OrderlyError as error:
-                _log.warning("not unregistered", address=address, error=str(error))
+                _log.warning("member.not_unregistered", address=address, error=str(error))
 
 
 def _where(consume_from: str) -> ConsumeFromWhere:

@@ -114,7 +114,7 @@ class PeerRequests:
         elif question := self._questions.get(command.code):
             self._answering.after(0, partial(_answer, connection, command, question))
         else:
-            _log.debug("request of a broker refused", address=connection.address, code=command.code)
+            _log.debug("request.refused", address=connection.address, code=command.code)
             _send(connection, command, reply_to(command, _NOT_SUPPORTED, remark=_UNKNOWN))
 
     def _reset_offsets(self, command: RemotingCommand) -> RemotingCommand:
@@ -176,7 +176,7 @@ def _answer(
     except Exception as error:  # noqa: BLE001 - whatever a callable raises, the broker waits
         emit = _log.info if isinstance(error, _NoMember) else _log.error
         emit(
-            "a broker's request failed",
+            "request.failed",
             address=connection.address,
             request=RequestCode(command.code).name,
             error=repr(error),
@@ -187,7 +187,7 @@ def _answer(
     try:
         _send(connection, command, reply)
     except OrderlyError as error:  # the broker has gone, or the answer is too large for a frame
-        _log.warning("answer not sent", address=connection.address, error=str(error))
+        _log.warning("request.not_answered", address=connection.address, error=str(error))
 
 
 def _send(connection: Connection, command: RemotingCommand, reply: RemotingCommand) -> None:

@@ -118,7 +118,7 @@ class Routes:
             before = self._routes.get(topic)
             self._routes[topic] = route
         if before is not None and before != route:
-            _log.info("route changed", topic=topic, before=_shape(before), after=_shape(route))
+            _log.info("route.changed", topic=topic, before=_shape(before), after=_shape(route))
         return route
 
     def _round(self) -> None:
@@ -134,7 +134,7 @@ class Routes:
         """Warn once for each time it begins to fail, not at every attempt."""
         emit = _log.debug if topic in self._failing else _log.warning
         self._failing.add(topic)
-        emit("route not refreshed; the old one stays", topic=topic, error=str(error))
+        emit("route.not_refreshed", topic=topic, error=str(error))
 
     def _due(self, now: float) -> list[str]:
         with self._lock:

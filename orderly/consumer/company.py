@@ -74,14 +74,15 @@ class Company:
         try:
             found = self._client.admin.consumer_connections(self._group)
         except OrderlyError as error:
-            self._log.warning("not checked how new members keep order", error=str(error))
+            self._log.warning("group.order_not_checked", error=str(error))
             found = None
         self._meet(found.connections if found else ())
         if set(self.mixed) - set(before):
             self._log.error(
-                "the group mixes order by key and by queue: members by queue repeat what others"
-                " finished ahead, and run keys that are suspended; stop the ones or the others",
+                "group.order_mixed",
                 members=self.mixed,
+                hint="members by queue repeat what others finished ahead, and run keys that are"
+                " suspended: stop the ones or the others",
             )
 
     def _meet(self, members: Iterable[ConsumerConnection]) -> None:
@@ -101,7 +102,7 @@ class Company:
             return ""
         except OrderlyError as error:
             self._log.warning(
-                "a member does not tell how it keeps order",
+                "member.order_unknown",
                 member=member.client_id,
                 error=str(error),
             )

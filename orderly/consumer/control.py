@@ -58,7 +58,7 @@ class Control:
         if not moved:
             raise LifecycleError(f"{queue} is being given up; seek again once it is held")
         if not there:
-            held.log.info("offset set by hand", seek_to=offset)
+            held.log.info("offset.set_by_hand", seek_to=offset)
             self._session.attention()
         return offset
 
@@ -71,7 +71,7 @@ class Control:
             with held.lock:
                 moved = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
             if moved:
-                held.log.warning("offset reset by the broker", reset_to=offset)
+                held.log.warning("offset.reset_by_broker", reset_to=offset)
                 self._session.attention()
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:

@@ -62,4 +62,4 @@ class ConsumerHooks:
         try:
             hook(*args)
         except BaseException as error:
-            log.warning("a hook raised", hook=name, error=error_text(error), exc_info=True)
+            log.warning("hook.raised", hook=name, error=error_text(error), exc_info=True)

@@ -120,7 +120,7 @@ class Life:
         self._registered = True
         client.heartbeat.heartbeat_now()
         self._loops.start()
-        session.log.info("consumer started", topics=sorted(session.subscriptions))
+        session.log.info("consumer.started", topics=sorted(session.subscriptions))
 
     def ensure_state(self, topic: str) -> None:
         """See that there is a place to remember what is finished ahead in `topic`."""
@@ -186,7 +186,7 @@ class Life:
         """Leave the group, and keep the locks of what still runs until it has ended."""
         for held in self._session.held():
             held.log.error(
-                "closed before the queue could be released; it stays locked until its handler ends",
+                "queue.left_locked",
                 **longest_handler(held),
             )
         self._leave()

@@ -60,7 +60,7 @@ def _answered(log: Any, **where: str) -> Iterator[None]:
     except ConfigError:
         raise
     except OrderlyError as error:
-        log.warning("not checked before the start", **where, error=str(error))
+        log.warning("start.not_checked", **where, error=str(error))
 
 
 def check_readable(route: TopicRoute) -> None:
@@ -100,9 +100,10 @@ def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, l
         raise ConfigError(f"broker {broker} forbids group {settings.name} to broadcast; {remedy}")
     if not settings.orderly:
         log.warning(
-            "the group is not marked as ordered at the broker: this member keeps the order, but"
-            " gRPC members would not; mark it with mqadmin updateSubGroup -o true",
+            "group.not_ordered",
             broker=broker,
+            hint="this member keeps the order, gRPC members would not: mark the group with mqadmin"
+            " updateSubGroup -o true",
         )
 
 
@@ -135,10 +136,11 @@ def check_members(
     differences = subscription_differences(wanted, theirs)
     if differences:
         log.warning(
-            "members of the group subscribe differently; the last heartbeat wins at the broker, so"
-            " messages may be missed: give all members the same topics and filters",
+            "group.subscriptions_differ",
             differences=differences,
             members=tuple(connection.client_id for connection in members.connections),
+            hint="the last heartbeat wins at the broker, so messages may be missed: give all"
+            " members the same topics and filters",
         )
 
 

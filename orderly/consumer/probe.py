@@ -19,7 +19,7 @@ from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
 from orderly.log import get_logger
 
-_log = get_logger("orderly.consumer")
+_log = get_logger("orderly.probe")
 _PATIENCE = 5.0  # seconds for one request, from the first byte to the last
 _AT_ONCE = 16  # requests; more are turned away, so that a slow caller costs no more than this
 
@@ -124,7 +124,7 @@ class _Server(ThreadingMixIn, TCPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - inherited
-        _log.debug("probe request failed", peer=client_address[0], exc_info=True)
+        _log.debug("probe.request_failed", peer=client_address[0], exc_info=True)
 
 
 class _Request(BaseHTTPRequestHandler):
@@ -143,7 +143,7 @@ class _Request(BaseHTTPRequestHandler):
         try:
             well, body = answer(self.server.read())
         except Exception as error:  # noqa: BLE001 - who cannot tell its health is not well
-            _log.error("health could not be read", error=repr(error), exc_info=True)
+            _log.error("probe.health_not_read", error=repr(error), exc_info=True)
             well, body = False, json.dumps({"error": "the health could not be read; see the log"})
         self._reply(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, body)
 

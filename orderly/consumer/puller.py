@@ -153,7 +153,7 @@ class Puller:
         """Wait in front of a message of which nobody knows behind which others it has to wait."""
         retry = self._session.config.pull_retry
         held.log.error(
-            "the key function failed; the queue waits in front of the message",
+            "key_function.raised",
             offset=offset,
             error=error_text(error),
             retry_in_seconds=retry,
@@ -202,7 +202,7 @@ class Puller:
             missing = held.owned.refilled(asked, self._wanted(held, reply), end)
         if missing:
             held.log.error(
-                "messages were deleted by the broker before their key's turn came; they are lost",
+                "message.deleted",
                 offsets=missing[:20],
                 count=len(missing),
                 oldest_left=reply.min_offset,
@@ -214,7 +214,7 @@ class Puller:
         if self._closed:
             return
         held.log.warning(
-            "bodies not pulled again; it is tried again",
+            "pull.repeat_failed",
             error=str(error),
             exc_info=None if isinstance(error, OrderlyError) else error,
         )
@@ -237,7 +237,7 @@ class Puller:
             changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
         if changed:
             held.log.warning(
-                "the broker refused the offset; the queue starts again where it says",
+                "offset.illegal",
                 refused=before,
                 correct=correct,
                 skipped=max(0, correct - before),
@@ -246,9 +246,10 @@ class Puller:
             self._session.attention()
         elif held.released:
             held.log.warning(
-                "a former owner of the queue was told that its offset is illegal; if the offset was"
-                " reset just now, look whether the present owner went on from there",
+                "offset.illegal_for_former_owner",
                 correct=correct,
+                hint="if the offset was reset just now, look whether the present owner went on from"
+                " there",
             )
 
     def _failed(self, held: Held, error: Exception) -> None:
@@ -258,7 +259,7 @@ class Puller:
             return
         retry = self._session.config.pull_retry
         held.log.warning(
-            "pull failed",
+            "pull.failed",
             error=str(error),
             retry_in_seconds=retry,
             exc_info=None if isinstance(error, OrderlyError) else error,

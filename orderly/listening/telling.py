@@ -93,17 +93,15 @@ class Events:
 
     def policy_failed(self, delivery: Delivery, text: str, error: Exception | None) -> None:
         """The user's policy gave no outcome."""
-        event = "on_poison failed; the message blocks"
-        self._log.error(event, **delivery.at, reason=text, exc_info=error)
+        self._log.error("poison_policy.failed", **delivery.at, reason=text, exc_info=error)
 
     def rule_failed(self, delivery: Delivery, error: Exception) -> None:
         """One of the rules of `retry` raised."""
-        self._log.error("a rule of retry= raised; no retry", **delivery.at, exc_info=error)
+        self._log.error("retry_rule.raised", **delivery.at, exc_info=error)
 
     def not_renewed(self, delivery: Delivery, text: str) -> None:
         """The lock could not be renewed before a retry."""
-        event = "lock not renewed before a retry; the message waits"
-        self._log.warning(event, **delivery.at, error=text)
+        self._log.warning("message.retry_put_off", **delivery.at, error=text)
 
     def circuits(
         self, group: str, opened: Iterable[str | None], closed: Iterable[str | None]

@@ -53,7 +53,7 @@ class _Reading:
         except NO_ANSWER as error:
             if topic is None or isinstance(error, TopicNotFound):
                 raise
-            self._warn("consume stats not read; asking queue by queue", error)
+            self._warn("consume_stats.not_read", error)
             return {}
         return {queue: offsets.consumer_offset for queue, offsets in stats.items()}
 
@@ -90,7 +90,7 @@ class _Reading:
         try:
             stats = self._client.admin.topic_stats(topic)
         except NO_ANSWER as error:
-            self._warn("topic stats not read; asking queue by queue", error)
+            self._warn("topic_stats.not_read", error)
             return {queue: self._span(queue) for queue in queues}
         spans = {queue: (offset.min_offset, offset.max_offset) for queue, offset in stats.items()}
         return {queue: spans.get(queue) for queue in queues}
@@ -106,8 +106,8 @@ class _Reading:
             return question()
         except NO_ANSWER as error:
             self._silent.add(queue.broker_name)
-            self._warn(f"broker {queue.broker_name} does not answer", error)
+            self._warn("broker.silent", error, broker=queue.broker_name)
             return None
 
-    def _warn(self, event: str, error: OrderlyError) -> None:
-        _log.warning(event, group=self._group, error=str(error))
+    def _warn(self, event: str, error: OrderlyError, **fields: str) -> None:
+        _log.warning(event, group=self._group, **fields, error=str(error))

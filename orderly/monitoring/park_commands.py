@@ -38,7 +38,7 @@ class Outcome:
         settled: messages that are done now; of a dry run, that were tried.
         failed_at: source offset of the message whose handler did not acknowledge it: the key stays
             parked from there on. None: there is none.
-        reason: why it stopped, or why the owner refused to run it; None: all is done.
+        reason: why it stopped, or was not carried out, or not in full; None: all is done.
         outcomes: of a dry run: source offset and "ok" or how it failed.
     """
 
@@ -51,16 +51,24 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether it was not run at all."""
+        """Whether it was not carried out, or of a dry run: not with all messages."""
         return self.reason is not None and self.failed_at is None
 
 
 OnProgress = Callable[[int], None]
 """Told how many messages are settled so far. Must not block."""
+OnSent = Callable[[str], None]
+"""Told, for people, once a command is stored: which one, and who is there to run it."""
 
 
 def run_command(
-    queue: ParkedQueue, verb: Verb, key: Key, *, patience: float, on_progress: OnProgress
+    queue: ParkedQueue,
+    verb: Verb,
+    key: Key,
+    *,
+    patience: float,
+    on_progress: OnProgress,
+    on_sent: OnSent,
 ) -> Outcome:
     """Send a command to the owner of a queue and wait for its end.
 
@@ -70,30 +78,58 @@ def run_command(
         key: with which key.
         patience: seconds without a word of the owner after which the wait ends.
         on_progress: told what the owner tells.
+        on_sent: told that it is stored.
 
     Raises:
-        OrderlyError: nobody answered: the command stays and will be run; or a broker does not
-            answer, and it may be stored.
+        OrderlyError: nobody answered, or the wait was interrupted (Ctrl-C): the command stays and
+            will be run; or a broker does not answer, and it may be stored.
     """
     number = uuid.uuid4().hex
     command = Command(number, verb, key, queue.client.client_id, int(time.time() * 1000))
-    at = queue.append(control_message(command)) + 1
-    heard = time.monotonic()
+    try:
+        at = queue.append(control_message(command)) + 1
+        on_sent(f"{verb.value} of key {key!r} is sent to the owner of {queue.queue}: "
+                + _members(queue))  # fmt: skip
+        result = _await_end(queue, number, at, patience, on_progress)
+    except KeyboardInterrupt as interrupt:
+        why = "the wait was interrupted, and nothing else"
+        raise _unanswered(queue, verb, key, why) from interrupt
+    if isinstance(result, Result):
+        return _outcome(queue.queue, key, result)
+    why = _members(queue) if result is None else str(result)
+    raise _unanswered(queue, verb, key, f"no answer within {patience:g} s: {why}") from result
+
+
+def _await_end(
+    queue: ParkedQueue, number: str, at: int, patience: float, on_progress: OnProgress
+) -> Result | OrderlyError | None:
+    """The last result of a command; without one why its queue could not be read, if that is so."""
+    heard, failure = time.monotonic(), None
     while time.monotonic() - heard < patience:
-        read: ParkedRead = queue.perform(ReadParked(queue.park_queue, at, RESULT))
+        try:
+            read: ParkedRead = queue.perform(ReadParked(queue.park_queue, at, RESULT))
+        except OrderlyError as error:  # the command is stored: its owner may well go on with it
+            failure = error
+            time.sleep(_PAUSE)
+            continue
+        failure = None
         for result in _results(read.messages, number):
             heard = time.monotonic()
             if result.done:
-                return _outcome(queue.queue, key, result)
+                return result
             on_progress(result.settled)
         if read.next_offset <= at:
             time.sleep(_PAUSE)
         at = max(at, read.next_offset)
-    raise OrderlyError(
-        f"no answer within {patience:g} s about key {key!r} of {queue.queue}: {_members(queue)} The"
-        f" command ({verb.value}) stays in the park topic: the queue's owner, or its next one, runs"
-        " it, also when nobody waits for it any more. Do not send it again; see with `orderly"
-        " parked list` what became of it"
+    return failure
+
+
+def _unanswered(queue: ParkedQueue, verb: Verb, key: Key, why: str) -> OrderlyError:
+    return OrderlyError(
+        f"what becomes of key {key!r} of {queue.queue} is not known: {why}. The command"
+        f" ({verb.value}) stays in the park topic: the queue's owner, or its next one, runs it,"
+        " also when nobody waits for it. Do not send it again; see with `orderly parked list` what"
+        " became of it"
     )
 
 
@@ -101,10 +137,10 @@ def _members(queue: ParkedQueue) -> str:
     try:
         members = queue.client.admin.consumer_connections(queue.group)
     except OrderlyError:
-        return "whether members are online is not known."
+        return "whether members are online is not known"
     if members is None:
-        return "no member of the group is online."
-    return f"{len(members.connections)} members are online, the owner may be busy or starting."
+        return "no member of the group is online, it waits for the next one"
+    return f"members online: {len(members.connections)}"
 
 
 def _results(messages: tuple[ReceivedMessage, ...], number: str) -> list[Result]:

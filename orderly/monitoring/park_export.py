@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
@@ -18,8 +19,11 @@ def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     """Write messages to a file that appears, or is replaced, when it is whole; returns how many.
 
     Raises:
-        OSError: it cannot be written; the file is as it was.
+        OSError: it cannot be written, or is a device, say; the file is as it was.
     """
+    path = path.resolve()  # a link to it stays one
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -24,6 +24,9 @@ from orderly.ordering.state.history import History
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.park_record import Parked, ParkMessage, park_request, read_parked
 
+_LOOKS = 100
+_PAUSE = 0.05  # seconds between two looks
+
 
 class Stored(NamedTuple):
     """What is known of a copy in the park queue: seconds since the epoch, and bytes."""
@@ -133,6 +136,18 @@ class ParkedQueue:
         """Store a message in the park queue; returns its position. It may be stored on an error."""
         request = park_request(self.group, self.park_queue, message, time.time())
         return self.client.brokers.send_now(self.park_queue, request).queue_offset
+
+    def await_visible(self, position: int) -> None:
+        """Wait until what was stored at a position, and all before it, can be found.
+
+        Raises:
+            OrderlyError: that takes too long.
+        """
+        for _ in range(_LOOKS):
+            if self.perform(MaxOffset(self.park_queue)) > position:
+                return
+            time.sleep(_PAUSE)
+        raise OrderlyError(f"what is stored at {position} of {self.park_queue} cannot be read yet")
 
     def _scan(self, start: int, tag: str | None) -> Iterator[ReceivedMessage]:
         """From a position to the present end."""

@@ -18,6 +18,10 @@ Unknown = tuple[tuple[MessageQueue, OrderlyError], ...]
 """Source queues that could not be read, and why."""
 
 
+class NotParked(ConfigError):
+    """A key that is not parked, or not any more."""
+
+
 class ParkedQueues:
     """Only those on brokers that the name server lists: nobody else knows of the others.
 
@@ -44,7 +48,7 @@ class ParkedQueues:
         topics = sorted({queue.queue.topic for queue, _ in holders})
         if len(topics) > 1:
             raise ConfigError(
-                f"key {key!r} is parked in several topics: {', '.join(topics)}; name one of them"
+                f"key {key!r} is parked in several topics: {', '.join(topics)}; name one (--topic)"
             )
         return holders
 
@@ -97,9 +101,9 @@ def _not_parked(group: str, key: Key, unknown: Unknown) -> OrderlyError:
         queue, error = unknown[0]
         return OrderlyError(
             f"whether key {key!r} is parked in group {group} is not known, since {queue} could not"
-            f" be read ({error}); nothing was sent"
+            f" be read ({error}); nothing was done"
         )
-    return ConfigError(
-        f"key {key!r} is not parked in group {group} (`orderly parked list {group}` shows which"
-        " are; a number is another key than its text: --int); nothing was sent"
+    return NotParked(
+        f"key {key!r} is not parked in group {group}: `orderly parked list {group}` shows which"
+        " are; a number is another key than its text (--int)"
     )

@@ -17,11 +17,12 @@ from orderly.consumer.session import now
 from orderly.errors import ConfigError, LockLost
 from orderly.model import ReceivedMessage
 from orderly.monitoring.park_commands import OnProgress, Outcome
-from orderly.monitoring.park_queue import ParkedQueue
-from orderly.ordering.calls import LockQueues, UnlockQueues, converse
+from orderly.monitoring.park_queue import KeyFound, ParkedQueue
+from orderly.monitoring.park_queues import NotParked
+from orderly.ordering.calls import LockQueues, MinOffset, UnlockQueues, converse
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Ack
-from orderly.ordering.parking.keys import Key, ParkedKeys
+from orderly.ordering.outcomes import Ack, Fail
+from orderly.ordering.parking.keys import Key, ParkedKey, ParkedKeys
 from orderly.ordering.results import ConsumeResult
 from orderly.ordering.state.committing import Progress, commit, hand_on
 from orderly.ordering.state.fence import Fence
@@ -116,10 +117,16 @@ class _Owner:
         """Run the key's messages; what is settled is on record when it returns."""
         parked = self._parking.get(key)
         if parked is None:
-            raise ConfigError(f"key {key!r} is not parked in {self._queue.queue} any more")
+            raise NotParked(f"key {key!r} is not parked in {self._queue.queue} any more")
+        found = self._find(parked)
+        lost = self._lost(parked, found)
+        if lost is not None:
+            return lost
         settled, below = 0, parked.next
-        for message in self._queue.messages(self._queue.find((parked,))[key]):
+        for message in self._queue.messages(found):
             original = read_parked(message).original
+            if not self._is_finished(original.queue_offset):
+                break  # parked, but that is not on record: its queue delivers it again
             reason = self._try(key, original, handler)
             if reason is not None:
                 self._settle(key, below)
@@ -133,6 +140,32 @@ class _Owner:
         self._settle(key, below)
         return Outcome(self._queue.queue, key, settled)
 
+    def _find(self, parked: ParkedKey) -> KeyFound:
+        """All that is parked of a key, also what its last owner appended just before it ended."""
+        harmless = Released(parked.key, parked.next, self.token)  # what is known anyway
+        self._queue.await_visible(self._queue.append(control_message(harmless)))
+        return self._queue.find((parked,))[parked.key]
+
+    def _lost(self, parked: ParkedKey, found: KeyFound) -> Outcome | None:
+        """Stop, once, if the broker has deleted messages by their age."""
+        missing = parked.messages - len(found.index)
+        oldest: int = self._queue.perform(MinOffset(self._queue.park_queue))
+        if missing <= 0 or oldest <= parked.at:
+            return None
+        self._parking.moved(parked.key, oldest)
+        self._settle(parked.key, parked.next)
+        reason = (
+            f"the broker has deleted about {missing} of its messages by their age; give the command"
+            " once more to have it carried out on what is left"
+        )
+        return Outcome(self._queue.queue, parked.key, 0, parked.next, reason)
+
+    def _is_finished(self, offset: int) -> bool:
+        """Whether a message is done for its source queue, so that it will not come from there."""
+        inherited = self._inherited
+        ahead = any(first <= offset < end for first, end in inherited.finished)
+        return offset < inherited.start or ahead
+
     def _try(self, key: Key, message: ReceivedMessage, handler: Handler) -> str | None:
         """Call the handler; returns why it did not acknowledge, or None."""
         if now() - self._renewed_at >= _RENEW_AFTER:
@@ -142,10 +175,16 @@ class _Owner:
         )
         try:
             answer = handler((message,), context)
-        except Exception as error:  # noqa: BLE001 - it is the user's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the user's code
             return short_text(f"{type(error).__name__}: {error}")
-        done = answer == Ack() or answer is ConsumeResult.SUCCESS
-        return None if done else short_text(f"the handler answered {answer!r}")
+        if message.queue_offset in context.finished:
+            return None
+        match answer:
+            case Ack() | ConsumeResult.SUCCESS:
+                return None
+            case Fail(reason):
+                return short_text(reason)
+        return short_text(f"the handler answered {answer!r}")
 
     def _settle(self, key: Key, below: int) -> None:
         """Put on record what is settled, then say it in the park queue, too."""

@@ -16,19 +16,19 @@ from orderly.client import Client
 from orderly.config import check_group, check_topic
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.monitoring.park_commands import OnProgress, Outcome, run_command
+from orderly.monitoring.park_commands import OnProgress, OnSent, Outcome, run_command
 from orderly.monitoring.park_export import write_lines
 from orderly.monitoring.park_queue import KeyFound, ParkedQueue
 from orderly.monitoring.park_queues import ParkedQueues, Unknown
 from orderly.monitoring.park_replay import Handler, replay_here
-from orderly.ordering.parking.keys import Key, ParkedKey
+from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
 
 PATIENCE = 60.0  # seconds without a word of a queue's owner
 _HOUR = 3600.0
 
 
-def _unheard(_: int) -> None:
+def _unheard(_: int | str) -> None:
     """What is told to nobody."""
 
 
@@ -85,6 +85,19 @@ class Renewal:
     unknown: Unknown
 
 
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What `export` did.
+
+    Attributes:
+        messages: in the file.
+        gone: messages that the owners counted, and that are not there: the broker deleted them.
+    """
+
+    messages: int
+    gone: int
+
+
 class ParkedMessages:
     """The parked keys of one group. Not thread-safe; every method blocks.
 
@@ -129,7 +142,7 @@ class ParkedMessages:
             OrderlyError: a broker does not answer, or has deleted one of them meanwhile.
         """
         for queue, parked in self._queues.holders(key):
-            yield from map(read_parked, _messages(queue, parked))
+            yield from map(read_parked, queue.messages(queue.find([parked])[key]))
 
     def _reports(self, queue: ParkedQueue) -> tuple[KeyReport, ...]:
         parked = queue.on_record().parked
@@ -157,7 +170,12 @@ class ParkedMessages:
     # --- commands ------------------------------------------------------------------------------
 
     def release(
-        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+        self,
+        key: Key,
+        *,
+        patience: float = PATIENCE,
+        on_progress: OnProgress = _unheard,
+        on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
         """Have a key's parked messages run by the queue's owner, and the key go on live.
 
@@ -165,38 +183,52 @@ class ParkedMessages:
             key: a parked one.
             patience: seconds without a word of the owner after which the wait ends.
             on_progress: told how many messages are done so far.
+            on_sent: told, for people, when the command is stored.
 
         Returns:
             One outcome for each queue in which it is parked: one, unless the topic's queues or
             the key function changed meanwhile.
 
         Raises:
-            ConfigError: the key is not parked, or in several topics; nothing was sent.
+            NotParked: the key is not parked; nothing was sent.
+            ConfigError: it is parked in several topics; nothing was sent.
             OrderlyError: nobody answered, or what is parked is not known; the text says which.
         """
-        return self._command(Verb.RELEASE, key, patience, on_progress)
+        return self._command(Verb.RELEASE, key, patience, on_progress, on_sent)
 
     def try_(
-        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+        self,
+        key: Key,
+        *,
+        patience: float = PATIENCE,
+        on_progress: OnProgress = _unheard,
+        on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
         """Have a key's messages run without acknowledging any, to see which would succeed.
 
         Only by a handler that says it can (a listener made with dry_run=True). Otherwise as
         `release`.
         """
-        return self._command(Verb.TRY, key, patience, on_progress)
+        return self._command(Verb.TRY, key, patience, on_progress, on_sent)
 
     def drop(
-        self, key: Key, *, patience: float = PATIENCE, on_progress: OnProgress = _unheard
+        self,
+        key: Key,
+        *,
+        patience: float = PATIENCE,
+        on_progress: OnProgress = _unheard,
+        on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
         """Have a key's parked messages settled without being run, for good; as `release`."""
-        return self._command(Verb.DROP, key, patience, on_progress)
+        return self._command(Verb.DROP, key, patience, on_progress, on_sent)
 
     def _command(
-        self, verb: Verb, key: Key, patience: float, on_progress: OnProgress
+        self, verb: Verb, key: Key, patience: float, on_progress: OnProgress, on_sent: OnSent
     ) -> tuple[Outcome, ...]:
         return tuple(
-            run_command(queue, verb, key, patience=patience, on_progress=on_progress)
+            run_command(
+                queue, verb, key, patience=patience, on_progress=on_progress, on_sent=on_sent
+            )
             for queue, _ in self._queues.holders(key)
         )
 
@@ -223,8 +255,8 @@ class ParkedMessages:
 
     # --- copies --------------------------------------------------------------------------------
 
-    def export(self, path: Path) -> int:
-        """Write all parked messages to a file, one JSON object a line; returns how many.
+    def export(self, path: Path) -> Exported:
+        """Write all parked messages to a file, one JSON object a line.
 
         The file appears, or is replaced, when it is whole.
 
@@ -232,12 +264,18 @@ class ParkedMessages:
             OrderlyError: a queue could not be read: a part is never passed off as the whole.
             OSError: the file cannot be written.
         """
-        return write_lines(path, self._group, self._all())
+        gone = 0
 
-    def _all(self) -> Iterator[Parked]:
-        for queue in self._queues.all():
-            for parked in queue.on_record().parked:
-                yield from map(read_parked, _messages(queue, parked))
+        def everything() -> Iterator[Parked]:
+            nonlocal gone
+            for queue in self._queues.all():
+                for parked in queue.on_record().parked:
+                    found = queue.find([parked])[parked.key]
+                    gone += max(0, parked.messages - len(found.index))
+                    yield from map(read_parked, queue.messages(found))
+
+        count = write_lines(path, self._group, everything())
+        return Exported(count, gone)
 
     def keepalive(
         self, older_than: float | None = None, on_progress: OnProgress = _unheard
@@ -270,11 +308,8 @@ class ParkedMessages:
         age = self._known_retention(queue) / 2 if older_than is None else older_than
         oldest = time.time() - age
         for key in queue.find(parked).values():
-            yield from queue.messages(key, stored_before=oldest)
-
-
-def _messages(queue: ParkedQueue, parked: ParkedKey) -> Iterator[ReceivedMessage]:
-    return queue.messages(queue.find([parked])[parked.key])
+            if key.on_record.key in {still.key for still in queue.on_record().parked}:
+                yield from queue.messages(key, stored_before=oldest)
 
 
 def _report(queue: ParkedQueue, found: KeyFound, retention: float | None) -> KeyReport:

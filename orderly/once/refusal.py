@@ -10,13 +10,6 @@ from orderly.once.rule import Verdict
 
 _log = get_logger("orderly.once")
 
-_LEVELS = {
-    Verdict.REPEAT: "info",
-    Verdict.DUPLICATE: "info",
-    Verdict.STALE_OWNER: "warning",
-    Verdict.RECREATED: "error",
-}
-
 
 def tell(
     verdict: Verdict,
@@ -41,8 +34,10 @@ def tell(
     if verdict:
         return
     at = where(place.group, message.queue, message) | {"key": place.key}
-    getattr(_log, _LEVELS[verdict])(
-        "message not applied",
+    levels = {Verdict.STALE_OWNER: _log.warning, Verdict.RECREATED: _log.error}
+    emit = levels.get(verdict, _log.info)
+    emit(
+        "message.not_applied",
         **at,
         verdict=verdict.value,
         message_id=message.message_id,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from orderly.errors import ConfigError, HandlerHung, LifecycleError, WorkerDied
-from orderly.log import get_logger, where
+from orderly.log import get_logger, key_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.outcomes import Answer
@@ -65,9 +65,9 @@ class ProcessHandler:
         except WorkerDied as error:
             at = where(self._group, context.message_queue, messages[0])
             at |= {"attempt": context.attempt} | (
-                {} if context.key is None else {"key": context.key}
+                {} if context.key is None else {"key": key_text(context.key)}
             )
-            self._log.error("worker process died", **at, exit_code=error.exit_code)
+            self._log.error("worker.died", **at, exit_code=error.exit_code)
             if worker.hung:
                 raise HandlerHung("the handler ran too long; its process was killed") from error
             raise

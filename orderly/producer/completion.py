@@ -54,6 +54,6 @@ def _tell(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
             entry.future.set_exception(outcome)
     except BaseException as error:  # noqa: BLE001 - futures catch Exception; a SystemExit from a
         # user's callback must neither end a reader thread nor leave the next futures waiting
-        _log.error("callback of a send failed", message_id=entry.message_id, error=repr(error))
+        _log.error("send.callback_raised", message_id=entry.message_id, error=repr(error))
     finally:
         _telling.active = outer

@@ -10,10 +10,9 @@ from orderly.model import Message, SendResult
 from orderly.ordering.sending.batch import Entry
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
-from orderly.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
-_BROKERS_SHARE = 256  # bytes of properties the broker may add: region, trace, the cluster's name
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
 
 
@@ -107,10 +106,10 @@ def properties_text(message: Message, message_id: str) -> str:
     found[names.WAIT] = "true"
     text = encode_properties(found)
     size = _utf8_size(text)
-    if size > MAX_PROPERTIES_BYTES - _BROKERS_SHARE:
+    if size > MAX_SENT_PROPERTIES:
         raise InvalidMessage(
-            f"the properties take {size} bytes, at most {MAX_PROPERTIES_BYTES - _BROKERS_SHARE}"
-            " are allowed; put large values into the body"
+            f"the properties take {size} bytes, at most {MAX_SENT_PROPERTIES} are allowed;"
+            " put large values into the body"
         )
     return text
 

@@ -164,7 +164,7 @@ class QueueSender:
             failed = self._outbox.refused(batch, verdict, error, time.monotonic())
         if not failed:
             self._log.info(
-                "send attempt failed",
+                "send.attempt_failed",
                 messages=len(batch.entries),
                 attempt=batch.attempt,
                 verdict=verdict.value,
@@ -177,7 +177,7 @@ class QueueSender:
         if failed:
             entry, error = failed[0]
             self._log.warning(
-                "send failed", messages=len(failed), key=entry.lane or None, error=str(error)
+                "send.failed", messages=len(failed), key=entry.lane or None, error=str(error)
             )
 
     def _plan_wake(self, now: float) -> LifecycleError | None:

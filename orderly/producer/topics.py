@@ -126,17 +126,17 @@ class Topics:
     def _tell(self, route: TopicRoute, layout: Layout, before: Layout | None) -> None:
         if before is not None and before != layout:
             self._log.warning(
-                "layout changed, keys move to other queues",
+                "layout.changed",
                 topic=route.topic,
                 before=str(before),
                 layout=str(layout),
             )
         elif before is None and not (self._loose or self._given or route.order_conf):
             self._log.warning(
-                "layout pinned to the first route seen; give all producers of the topic this pin"
-                " as ProducerConfig.layout",
+                "layout.pinned",
                 topic=route.topic,
                 layout=str(layout),
+                hint="give all producers of the topic this pin as ProducerConfig.layout",
             )
 
 

@@ -122,8 +122,9 @@ def control_tag(record: Control) -> str:
 
 
 def short_text(text: str) -> str:
-    """Shorten a text of a handler's; what is not UTF-8 in it cannot be written."""
-    return text[:MOST_OF_TEXT].encode("utf-8", "replace").decode()
+    """Shorten a text of a handler's, to what can be written and shown on one line."""
+    shown = "".join(c if c.isprintable() else " " for c in text[:MOST_OF_TEXT])
+    return shown.encode("utf-8", "replace").decode()
 
 
 def _command_fields(record: Command) -> dict[str, Any]:

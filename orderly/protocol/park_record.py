@@ -126,7 +126,7 @@ def park_message(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
         details: why it is parked. Where its own properties leave no room, the texts are left out.
     """
     whole = _written(message, details)
-    if names.properties_size(whole.properties) <= names.MAX_PROPERTIES_BYTES:
+    if names.properties_size(whole.properties) <= names.MAX_SENT_PROPERTIES:
         return whole
     return _written(
         message, replace(details, reason="", fingerprint=None, first_error=None, last_error=None)

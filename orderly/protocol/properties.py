@@ -51,13 +51,15 @@ RESERVED: frozenset[str] = frozenset(
 )  # fmt: skip
 
 MAX_PROPERTIES_BYTES = 32767  # the length is a signed 16-bit number
+_BROKERS_SHARE = 256  # bytes the broker may add: region, trace, the cluster's name
+MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE
 
 _NAME_END = "\x01"
 _VALUE_END = "\x02"
 
 
 def properties_size(properties: Mapping[str, str]) -> int:
-    """Bytes that `properties` take in a send request, of which MAX_PROPERTIES_BYTES fit."""
+    """Bytes that `properties` take in a send request, of which MAX_SENT_PROPERTIES are taken."""
     return sum(
         len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace")) + 2
         for name, value in properties.items()

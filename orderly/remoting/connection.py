@@ -217,20 +217,20 @@ class Connection:
         if command.is_response:
             call = self._pending.claim(command.request_id)
             if call is None:
-                _log.debug("late reply dropped", address=self.address, request=command.request_id)
+                _log.debug("reply.late", address=self.address, request=command.request_id)
             else:
                 self._complete(call, command)
             return
         try:
             self._on_request(self, command)
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
-            self._log_failure("request handler failed", command.code, error)
+            self._log_failure("request.handler_failed", command.code, error)
 
     def _complete(self, call: PendingCall, outcome: RemotingCommand | RemotingError) -> None:
         try:
             call.on_reply(outcome)
         except Exception as error:  # noqa: BLE001 - a callback's failure must not end the reader
-            self._log_failure("reply callback failed", call.code, error)
+            self._log_failure("reply.callback_failed", call.code, error)
 
     def _give_up(self, request_id: int) -> None:
         call = self._pending.claim(request_id)
@@ -258,11 +258,11 @@ class Connection:
     def _log_end(self) -> None:
         fields = {"address": self.address, "cause": str(self._cause)}
         if isinstance(self._cause, LifecycleError):
-            _log.debug("connection closed", **fields)
+            _log.debug("connection.closed", **fields)
         elif isinstance(self._cause, OSError):
-            _log.info("connection lost", **fields)
+            _log.info("connection.lost", **fields)
         else:
-            _log.error("connection given up", **fields, exc_info=self._cause)
+            _log.error("connection.given_up", **fields, exc_info=self._cause)
 
     def _log_failure(self, event: str, code: int, error: Exception) -> None:
         _log.error(

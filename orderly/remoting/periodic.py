@@ -119,4 +119,4 @@ class Periodic:
         try:
             self._work()
         except BaseException as error:  # noqa: BLE001 - not even sys.exit ends a background loop
-            _log.error("periodic work failed", work=self.name, error=repr(error), exc_info=True)
+            _log.error("periodic_work.failed", work=self.name, error=repr(error), exc_info=True)

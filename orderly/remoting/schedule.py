@@ -110,5 +110,5 @@ class Schedule:
             work()
         except BaseException as error:  # noqa: BLE001 - one's failure, or sys.exit, is its own
             _log.error(
-                "scheduled work failed", schedule=self.name, error=repr(error), exc_info=True
+                "scheduled_work.failed", schedule=self.name, error=repr(error), exc_info=True
             )

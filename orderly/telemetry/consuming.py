@@ -28,7 +28,9 @@ from orderly.telemetry.names import ERROR, LIBRARY, OUTCOME, VERSION, of_call, o
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _ANSWERED = frozenset({ReturnType.SUCCESS, ReturnType.TIME_OUT})
 
-_current: ContextVar[tuple[Span, Token[contexts.Context]]] = ContextVar("orderly_call")
+_current: ContextVar[tuple[Span, Token[contexts.Context]] | None] = ContextVar(
+    "orderly_call", default=None
+)
 
 
 def traced_hooks(
@@ -86,6 +88,7 @@ class _Calls:
         )
 
     def before(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> None:
+        _current.set(None)  # or, if what follows raises, `after` would end the last call's span
         span = self._tracer.start_span(
             f"process {messages[0].topic}",
             kind=SpanKind.CONSUMER,
@@ -99,13 +102,15 @@ class _Calls:
     def after(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, consumed: Consumed
     ) -> None:
-        span, token = _current.get()
+        call = _current.get()
         try:
             if self._inner.after is not None:
                 self._inner.after(messages, context, consumed)
         finally:
-            contexts.detach(token)
-            _finish(span, consumed)
+            if call is not None:
+                span, token = call
+                contexts.detach(token)
+                _finish(span, consumed)
             at = of_group(messages[0], context) | {OUTCOME: consumed.kind.value.lower()}
             self._messages.add(len(messages), at)
             self._seconds.record(consumed.seconds, at)

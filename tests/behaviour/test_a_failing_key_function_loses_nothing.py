@@ -45,7 +45,7 @@ def test_the_queue_waits_and_goes_on_when_it_works_again(
     bad = results[BAD[1] * len(KEYS) + KEYS.index(BAD[0])].queue_offset
 
     def reports():
-        return [r.message for r in caplog.records if "the key function failed" in r.message]
+        return [r.message for r in caplog.records if "key_function.raised" in r.message]
 
     eventually(lambda: len(reports()) >= 3, within=20)
     eventually(lambda: len(group.seen.deliveries) == bad)

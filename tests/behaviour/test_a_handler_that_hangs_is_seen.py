@@ -90,7 +90,7 @@ def test_a_coroutine_is_cancelled_and_its_message_comes_again(events, producer, 
     assert {message for message, count in times.items() if count > 1} == {BAD}
     assert [d.attempt for d in group.seen.deliveries if (d.key, d.number) == BAD] == [1, 2]
     assert len(named(events, "handler.hung")) == 1
-    (raised,) = named(events, "handler raised")
+    (raised,) = named(events, "handler.raised")
     assert raised["error"].startswith("HandlerHung")
     assert all(consumer.health().live for consumer in group.consumers)
 
@@ -135,7 +135,7 @@ def test_a_worker_process_is_killed_and_its_message_comes_again(
     assert (hung.attempt, hung.ended, again.attempt) == (1, None, 2)
     assert hung.pid != again.pid
     assert [event["key"] for event in named(events, "handler.hung")] == [BAD[0]]
-    said = "message.retry" if isinstance(handler, Listener) else "handler raised"
+    said = "message.retry" if isinstance(handler, Listener) else "handler.raised"
     (failed,) = named(events, said)
     assert isinstance(failed["exc_info"], HandlerHung)
     assert member.health().live

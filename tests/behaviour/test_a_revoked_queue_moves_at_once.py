@@ -99,7 +99,7 @@ def test_a_busy_one_stays_and_the_log_names_its_handler_at_the_deadline(
     held_up, events, handler, group, client
 ):
     queue, seen, newcomer = held_up(handover_timeout=0.5)
-    (event,) = eventually(lambda: told(events, "the handover's deadline has passed"), within=20)
+    (event,) = eventually(lambda: told(events, "queue.release_overdue"), within=20)
     assert (event["topic"], event["queue_id"]) == (queue.topic, queue.queue_id)
     assert (event["offset"], event["key"]) == (2, "a")
     assert event["handler_running_seconds"] >= 0.5
@@ -120,7 +120,7 @@ def test_force_unlock_after_lets_it_go_beside_its_handler_and_warns(held_up, eve
         return answer
 
     queue, seen, newcomer = held_up(act, force_unlock_after=0.5)
-    (event,) = eventually(lambda: told(events, "unlocked beside a running handler"), within=20)
+    (event,) = eventually(lambda: told(events, "queue.unlocked_while_running"), within=20)
     assert (event["key"], event["log_level"]) == ("a", "error")
     assert event["handler_running_seconds"] >= 0.5
     eventually(lambda: queue in newcomer.assignment, within=20)

@@ -51,7 +51,7 @@ def outlast(events, handler, producer, topic, group, client, start_member):
 
         eventually(undisturbed, within=hold + 10, every=0.1)
         assert all(seconds >= hold for seconds in leaving(members).values())
-        told = [e for e in events if e["event"] == "the queue stays locked until its handler ends"]
+        told = [e for e in events if e["event"] == "queue.release_waits"]
         assert {e["queue_id"] for e in told} >= {queue.queue_id for queue in share}
         handler.release()
         eventually(lambda: set(newcomer.assignment) == share, within=20)

@@ -29,10 +29,10 @@ def test_the_set_of_bound_fields(events, producer, topic, start_member):
     member.close()
     of_consumer = [event for event in events if event.get("logger") == "orderly.consumer"]
     texts = {event["event"] for event in of_consumer}
-    assert {"queue assigned", "handler raised", "queue suspended", "queue released"} <= texts
+    assert {"queue.assigned", "handler.raised", "queue.suspended", "queue.released"} <= texts
     for event in of_consumer:
         assert set(QUEUE_FIELDS) <= set(event), event
-    raised = next(event for event in of_consumer if event["event"] == "handler raised")
+    raised = next(event for event in of_consumer if event["event"] == "handler.raised")
     assert (raised["topic"], raised["broker"], raised["key"]) == (topic, "broker-a", "a")
     assert (raised["offset"], raised["attempt"]) == (1, 1)
     assert "once" in raised["error"]

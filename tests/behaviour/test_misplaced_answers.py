@@ -25,7 +25,7 @@ def deliveries(result, producer, topic, start_member, **settings):
     with structlog.testing.capture_logs() as events:
         _, seen = start_member(answers(result), suspend=0.02, **settings)
         eventually(lambda: 2 in seen.numbers("a"), within=20)
-    warned = [e for e in events if e["event"] == "COMMIT or ROLLBACK under auto-commit"]
+    warned = [e for e in events if e["event"] == "handler.answer_misplaced"]
     assert all(e["log_level"] == "warning" and e["offset"] == BAD for e in warned)
     return seen.numbers("a"), [e["answer"] for e in warned]
 

@@ -28,7 +28,7 @@ def test_an_offset_beyond_the_end_is_repaired_and_reported(
     send(producer, topic, 5, 3)
     eventually(lambda: 7 in seen.numbers(KEY), within=20)
     assert seen.numbers(KEY) == [5, 6, 7]
-    (report,) = [r.message for r in caplog.records if "the broker refused the offset" in r.message]
+    (report,) = [r.message for r in caplog.records if "offset.illegal" in r.message]
     assert "refused=1000 correct=5 skipped=0" in report
     assert topic in report
 

@@ -48,7 +48,7 @@ def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
     pids = {call.pid for call in calls}
     assert os.getpid() not in pids
     assert len(pids) == 3, "two side by side, and one in the place of the dead"
-    (died,) = [event for event in events if event["event"] == "worker process died"]
+    (died,) = [event for event in events if event["event"] == "worker.died"]
     assert (died["key"], died["exit_code"]) == (FATAL[0], -9)
 
 

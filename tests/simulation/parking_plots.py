@@ -62,7 +62,11 @@ def _poison_and_resets(cast):
     where = rng.choice([BACK, 50, TO_THE_END, TO_THE_END])
     reset = Fault(SETTLED + rng.uniform(1, 15), "offset reset", code=where)
     more = [cast.fault("kill", rng.uniform(5, 60))] if rng.random() < 0.5 else []
-    return _parking(cast, [reset, *more], fixed=70.0) | {"seconds": SETTLED}
+    return _parking(cast, [reset, *more], fixed=70.0) | {
+        "seconds": SETTLED,
+        "keys": 3,
+        "stuck": rng.choice([0.0, 60.0, 60.0]),
+    }
 
 
 def _lost_records(cast):

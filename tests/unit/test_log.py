@@ -21,10 +21,10 @@ def plain_logging():
 def test_without_structlog_configured_events_go_to_standard_logging(plain_logging, caplog):
     log = get_logger("orderly.test", group="g")
     with caplog.at_level(logging.INFO, "orderly.test"):
-        log.info("queue assigned", queue_id=3)
+        log.info("queue.assigned", queue_id=3)
         log.debug("not shown")
     assert [r.name for r in caplog.records] == ["orderly.test"]
-    assert "queue assigned" in caplog.text
+    assert "queue.assigned" in caplog.text
     assert "group='g'" in caplog.text
     assert "queue_id=3" in caplog.text
 

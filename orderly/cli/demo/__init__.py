@@ -19,7 +19,7 @@ from orderly.cli.settings import common_options, output_option, settings_of
 @click.option(
     "--limit",
     type=click.IntRange(min=100),
-    default=30_000,
+    default=20_000,
     show_default=True,
     help="Events to send.",
 )

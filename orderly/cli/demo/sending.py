@@ -51,7 +51,7 @@ class SendLog:
         return counts
 
 
-def send_all(producer: OrderlyProducer, messages: Sequence[Numbered], meter: Meter) -> SendLog:
+def send_all(producer: OrderlyProducer, messages: Iterable[Numbered], meter: Meter) -> SendLog:
     """Send `messages` in their order, fast; returns when each is stored or has failed."""
     log, started = SendLog(), time.monotonic()
     send_events(producer, messages, log, meter)

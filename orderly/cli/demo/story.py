@@ -88,7 +88,7 @@ def _send(
     screen.fact(rows.text())
     stream = stream_of(events, seed)
     with screen.meter("sending", stream.first_live) as meter:
-        sent = send_all(producer, stream.messages(route.topic, 0, stream.first_live), meter)
+        sent = send_all(producer, stream.at_once(route.topic), meter)
     if not sent.stored:
         raise SendFailed(f"not one message was stored: {next(iter(sent.failed.values()), '')}")
     aircraft = len({event.tail for event in events[: stream.first_live]})
@@ -122,7 +122,7 @@ def _park(
         " @orderly.listener(on_poison='park_key') sets its aircraft aside, in order, instead of"
         " holding up or losing anything. (Here after 3 tries in 1 s; by default 5 in 60 s.)",
     )
-    messages = stream.messages(members.topic, stream.first_live, len(stream.events))
+    messages = stream.live(members.topic)
     with (
         screen.meter("live", len(messages)) as meter,
         sent_live(producer, messages, sent, meter) as live,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orderly.cli.demo.bad_record import BadRecord, pick_bad
@@ -30,9 +30,14 @@ class Stream:
     bad: BadRecord
     failing: FailingMessage
 
-    def messages(self, topic: str, first: int, end: int) -> list[Numbered]:
-        """The messages with numbers from `first` up to `end`."""
-        return [(number, self._message(topic, number)) for number in range(first, end)]
+    def at_once(self, topic: str) -> Iterator[Numbered]:
+        """The messages that are sent before anybody consumes."""
+        return ((number, self._message(topic, number)) for number in range(self.first_live))
+
+    def live(self, topic: str) -> list[Numbered]:
+        """The messages that are sent while the members run."""
+        numbers = range(self.first_live, len(self.events))
+        return [(number, self._message(topic, number)) for number in numbers]
 
     def _message(self, topic: str, number: int) -> Message:
         """Keyed by the aircraft, tagged with what happened."""

@@ -197,16 +197,16 @@ class Caller:
     def _tell_failure(self, started: Started, answer: object) -> None:
         match answer:
             case Fail(reason):
-                self._warn(started, "handler answered Fail", reason=reason)
+                self._warn(started, "handler.answered_fail", reason=reason)
             case BaseException():
-                self._warn(started, "handler raised", error=error_text(answer), exc_info=answer)
+                self._warn(started, "handler.raised", error=error_text(answer), exc_info=answer)
                 _heed(started.context, answer)
             case Coroutine():
-                self._warn(started, "handler returned a coroutine; make it `async def`")
+                self._warn(started, "handler.returned_coroutine", hint="make it `async def`")
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
-                self._warn(started, "handler returned no outcome", answer=type_text(answer))
+                self._warn(started, "handler.returned_no_outcome", answer=type_text(answer))
 
     def _suspend(self, started: Started, seconds: float | None) -> ConsumeResult | None:
         if seconds is None:
@@ -214,18 +214,18 @@ class Caller:
         try:
             return started.context.suspend(seconds)
         except ConfigError as error:
-            self._warn(started, "handler asked for too long a wait", error=str(error))
+            self._warn(started, "handler.wait_too_long", error=str(error))
             return None
 
     def _effect(self, started: Started, result: ConsumeResult) -> Effect:
         context = started.context
         if not isinstance(context.auto_commit, bool):
-            self._warn(started, "auto_commit is no bool", value=type_text(context.auto_commit))
+            self._warn(started, "handler.auto_commit_no_bool", value=type_text(context.auto_commit))
             return FAILURE
         compat = self._session.config.java_compat
         effect = effect_of(result, auto_commit=context.auto_commit, java_compat=compat)
         if effect.misplaced:
-            self._warn(started, "COMMIT or ROLLBACK under auto-commit", answer=str(result))
+            self._warn(started, "handler.answer_misplaced", answer=str(result))
         if (context.rejected or context.parked) and effect.disposition in _ACKNOWLEDGES:
             # They are still to be stored elsewhere; with an acknowledgement they would be lost.
             if context.auto_commit and not context.parked:

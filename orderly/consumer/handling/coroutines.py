@@ -160,7 +160,9 @@ class Coroutines(Engine):
             self._failed(run.held, run.batch)
             if not task.cancelled():
                 error = task.exception()
-                run.held.log.error("a consume run failed; this is a defect", exc_info=error)
+                run.held.log.error(
+                    "run.failed", hint="a defect of orderly: report it", exc_info=error
+                )
         self._make_room(stopping=task.cancelled() and not run.interrupted)
         if run.held.owned.dropped is not None:
             self._session.attention()

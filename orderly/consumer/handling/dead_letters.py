@@ -77,13 +77,9 @@ class DeadLetters:
             )
             self._session.client.brokers.send_now(held.queue, command)
         except OrderlyError as error:
-            held.log.warning(
-                "dead letter not stored; the queue waits and tries again", **at, error=str(error)
-            )
+            held.log.warning("message.not_dead_lettered", **at, error=str(error))
             return False
-        held.log.error(
-            "message sent to the dead letters", **at, reason=reason, message_id=message.message_id
-        )
+        held.log.error("message.dead_lettered", **at, reason=reason, message_id=message.message_id)
         return True
 
     def _renew(self, held: Held) -> bool:

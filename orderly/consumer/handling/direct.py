@@ -57,7 +57,7 @@ class DirectConsumption:
             raise LifecycleError(
                 f"{message.queue} is not held by this member; ask the member that holds it"
             )
-        held.log.warning("a message is consumed by hand", offset=message.queue_offset)
+        held.log.warning("message.consumed_by_hand", offset=message.queue_offset)
         named = replace(message, namespace=self._session.client.config.namespace)
         call = DirectCall(named)
         key = self._session.key(named) if held.owned.by_key else None

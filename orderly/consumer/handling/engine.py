@@ -70,7 +70,7 @@ class Engine(ABC):
     def _submit_later(self, held: Held, error: RuntimeError) -> None:
         """There was no thread, or no loop, to begin on: the run keeps its claim and waits."""
         if held.owned.dropped is None:
-            held.log.error("no handler can run; it is tried again", error=str(error))
+            held.log.error("run.not_started", error=str(error))
             self._session.client.schedule.after(
                 self._session.config.suspend, partial(self._submit, held)
             )

@@ -101,7 +101,7 @@ class Finisher:
         if going_on:
             self.wake_later(held, wait)
         at = place(self._session.group, held, batch.messages[0], batch.key)
-        event = "key suspended" if held.owned.by_key else "queue suspended"
+        event = "key.suspended" if held.owned.by_key else "queue.suspended"
         held.log.info(event, **at, seconds=round(wait, 3))
 
     def wake_later(self, held: Held, seconds: float) -> None:

@@ -76,7 +76,7 @@ class WorkerPool:
             if self._threads == 0:
                 self._tasks.pop()
                 raise
-            self._log.warning("no further thread for handlers", threads=self._threads)
+            self._log.warning("thread.not_started", threads=self._threads)
         else:
             self._threads += 1
 
@@ -99,7 +99,7 @@ class WorkerPool:
         try:
             task()
         except BaseException:  # noqa: BLE001 - the pool outlives a defect, and sys.exit, in a run
-            self._log.exception("a consume run failed; this is a defect of orderly")
+            self._log.exception("run.failed", hint="a defect of orderly: report it")
 
     def _next_task(self) -> Callable[[], None] | None:
         """Wait for a task; None ends the thread: closed, or idle for long enough."""

@@ -77,7 +77,7 @@ class Worker(Engine):
         if held.owned.dropped is not None:
             self._session.attention()
         elif held.owned.stuck_full:
-            held.log.warning("all that may be cached is in hand; commit, or nothing more comes")
+            held.log.warning("queue.full", hint="answer COMMIT, or nothing more comes")
 
     def _work(self, held: Held, batch: Batch) -> None:
         if batch.errand is not None:

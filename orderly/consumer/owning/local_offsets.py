@@ -19,7 +19,7 @@ from urllib.parse import quote
 from orderly.config.numbers import is_int
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.file_lock import hold
-from orderly.log import get_logger
+from orderly.log import get_logger, where
 from orderly.model import MessageQueue
 
 _VERSION = 1
@@ -51,7 +51,7 @@ class LocalOffsets:
         name = f"{quote(group, safe='')}@{quote(instance, safe='')}.json"
         self.path = folder.expanduser() / name
         self._backup = self.path.with_name(f"{name}.bak")
-        self._log = get_logger("orderly.consumer", group=group, file=str(self.path))
+        self._log = get_logger("orderly.consumer", **where(group), file=str(self.path))
         self._lock = threading.Lock()
         self._held: TextIO | None = None
         self._offsets: Offsets = {}
@@ -134,7 +134,7 @@ class LocalOffsets:
         if offsets is None:  # the first start, or a crash between the two steps of `_replace`
             offsets = self._read_backup()
             if offsets is not None:
-                self._log.warning("offset file missing; its backup is used")
+                self._log.warning("offset_file.missing")
         return offsets or {}
 
     def _recover(self, damage: _DamagedError) -> Offsets:
@@ -146,9 +146,7 @@ class LocalOffsets:
             self.path.replace(aside)
         except OSError as error:
             raise self._failure("put aside", error) from error
-        self._log.warning(
-            "offset file damaged; its backup is used", damage=str(damage), kept_as=str(aside)
-        )
+        self._log.warning("offset_file.damaged", damage=str(damage), kept_as=str(aside))
         return offsets
 
     def _read_backup(self) -> Offsets | None:

@@ -60,5 +60,5 @@ class LockKeeper:
             renew(self._session, holds)
         except OrderlyError as error:
             broker = holds[0].queue.broker_name
-            self._session.log.warning("locks not renewed", broker=broker, error=str(error))
+            self._session.log.warning("lock.not_renewed", broker=broker, error=str(error))
             self._again(RETRY)

@@ -80,7 +80,7 @@ class OffsetSaver:
                 renew(self._session, holds)
         except OrderlyError as error:
             log, broker = self._session.log, holds[0].queue.broker_name
-            log.warning("offsets not saved; it is tried again", broker=broker, error=str(error))
+            log.warning("offset.not_saved", broker=broker, error=str(error))
             return
         for held in holds:
             if now() >= deadline or not self._saved(held):
@@ -96,7 +96,7 @@ class OffsetSaver:
         except LockLost as error:
             self._fenced(held, error)
         except OrderlyError as error:
-            held.log.warning("offset not saved; it is tried again", error=str(error))
+            held.log.warning("offset.not_saved", error=str(error))
             return not isinstance(error, RemotingError)
         return True
 
@@ -138,7 +138,7 @@ class OffsetSaver:
             try:
                 store({held.queue: offset for held, offset in unsaved.items()})
             except OrderlyError as error:
-                self._session.log.warning("offsets not saved; tried again", error=str(error))
+                self._session.log.warning("offset.not_saved", error=str(error))
                 return
             for held, offset in unsaved.items():
                 held.owned.fence.note(offset)
@@ -162,7 +162,7 @@ class OffsetSaver:
                 dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
                 refusal = self._session.converse(dialogue, self._in_time(held))
                 if refusal is not None:
-                    held.log.error("the offset cannot be saved", error=str(refusal))
+                    held.log.error("offset.save_refused", error=str(refusal))
             with held.lock:
                 held.released = ours
                 held.owned.drop(Drop.LOST)  # unlocked: whoever waited for `saving` saves no more

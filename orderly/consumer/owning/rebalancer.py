@@ -127,9 +127,7 @@ class Rebalancer:
     def _report(self, topic: str, error: OrderlyError) -> None:
         if is_retry_topic(topic) and isinstance(error, TopicNotFound):
             return  # the broker makes the retry topic with the group's first heartbeat
-        self._session.log.warning(
-            "rebalance failed; the assignment stays", subscribed=topic, error=str(error)
-        )
+        self._session.log.warning("rebalance.failed", subscribed=topic, error=str(error))
 
     def _report_unlisted(self, topic: str, members: Iterable[str]) -> None:
         """The broker drops the heartbeats of a group it may not create, without saying so."""
@@ -137,9 +135,10 @@ class Rebalancer:
         log = self._session.log
         tell = log.warning if self._unlisted == _ROUNDS_TO_JOIN else log.info
         tell(
-            "not among the group's members; if this stays, create the group at the broker",
+            "member.not_listed",
             subscribed=topic,
             members=tuple(members),
+            hint="if this stays, create the group at the broker",
         )
 
     def _report_idle(self, topic: str, outlook: Outlook) -> None:
@@ -148,7 +147,7 @@ class Rebalancer:
         elif topic not in self._idle_reported and not is_retry_topic(topic):
             self._idle_reported.add(topic)
             self._session.log.warning(
-                "more members than queues: this member is idle",
+                "member.idle",
                 subscribed=topic,
                 members=len(outlook.members),
             )

@@ -38,7 +38,7 @@ class Releaser:
             changed = held.owned.drop(reason)
         if changed:
             tell = held.log.warning if reason in _WORTH_A_WARNING else held.log.info
-            tell("queue given up", reason=reason.value)
+            tell("queue.given_up", reason=reason.value)
 
     def drop_all(self, reason: Drop) -> None:
         """Stop handing out on every queue."""
@@ -105,11 +105,11 @@ class Releaser:
                 self._session.remove(held)
         except OrderlyError as error:
             held.failed_releases += 1
-            held.log.warning("queue not released; it is tried again", error=str(error))
+            held.log.warning("queue.not_released", error=str(error))
             if isinstance(error, RemotingError):
                 silent.add(held.queue.broker_name)
             return False
-        held.log.info("queue released", reason=reason.value)
+        held.log.info("queue.released", reason=reason.value)
         refused = held.lost.is_set() and not forced  # the last renewal, before the offset was saved
         if not held.loss_told:
             self._session.hooks.tell("lost" if refused else "revoked", held.log, (held.queue,))
@@ -122,18 +122,18 @@ class Releaser:
         force_after = config.force_unlock_after if reason in _FOR_GOOD else None
         if held.left_at is None:
             held.left_at = now()
-            held.log.info("the queue stays locked until its handler ends", **longest_handler(held))
+            held.log.info("queue.release_waits", **longest_handler(held))
         waited = now() - held.left_at
         if force_after is not None and waited >= force_after:
             held.log.error(
-                "unlocked beside a running handler: its key may now be handled twice at a time",
+                "queue.unlocked_while_running",
                 **longest_handler(held),
             )
             return True
         if not held.overdue and waited >= min(config.handover_timeout, config.lock_trust):
             held.overdue = True
             held.log.warning(
-                "the handover's deadline has passed: its offset is saved, a handler holds it back",
+                "queue.release_overdue",
                 **longest_handler(held),
             )
             self._saver.save(held)

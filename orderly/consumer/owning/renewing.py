@@ -50,6 +50,6 @@ def announce_loss(session: Session, held: Held, reason: str) -> None:
     if held.lost.is_set() or held.released:
         return
     held.lost.set()
-    held.log.warning("queue lock lost", reason=reason)
+    held.log.warning("lock.lost", reason=reason)
     session.interrupt(held)
     session.attention()

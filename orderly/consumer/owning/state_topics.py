@@ -128,7 +128,8 @@ class StateTopics:
     def _warn(self, topic: str, own: _Own, broker: str, error: OrderlyError) -> None:
         emit = self._log.error if isinstance(error, ConfigError) else self._log.warning
         emit(
-            f"queues are not taken while their {own.kind} cannot be used",
+            "group_topic.unusable",
+            kind=own.kind,
             subscribed=topic,
             broker=broker,
             error=str(error),
@@ -198,7 +199,8 @@ class StateTopics:
                 return _Finding(size, ConfigError(text))
             self._client.admin.grow_topic(own.topic, broker, needed, present)
             self._log.info(
-                f"{own.kind} made or grown",
+                "group_topic.grown",
+                kind=own.kind,
                 topic=own.topic,
                 broker=broker.broker_name,
                 queues=needed,

@@ -16,6 +16,7 @@ from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.tenure import QueueTenure
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import NotAvailableYet, OrderlyError
+from orderly.log import where
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, UnlockQueues
 from orderly.ordering.crashes.crashes import Crashes
@@ -86,7 +87,7 @@ class Taker:
             try:
                 taken += self._take(LockQueues(broker_name, of_broker), subscription)
             except OrderlyError as error:
-                self._session.log.warning("queues not locked", broker=broker_name, error=str(error))
+                self._session.log.warning("lock.not_taken", broker=broker_name, error=str(error))
         if taken:
             self.split_limits(subscription.topic)
             self._announce(taken)
@@ -120,7 +121,7 @@ class Taker:
         refused = [queue.queue_id for queue in call.queues if queue not in granted]
         if refused:
             self._session.log.info(
-                "queues still locked by another member",
+                "lock.held_by_another",
                 broker=call.broker_name,
                 queue_ids=refused,
             )
@@ -139,7 +140,8 @@ class Taker:
             inherited = self._inherit(queue, asked_at)
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
-            self._session.log.warning("start unknown", queue=str(queue), error=str(error))
+            at = where(self._session.group, queue)
+            self._session.log.warning("queue.start_unknown", **at, error=str(error))
             newer = isinstance(error, NotAvailableYet)
             self._not_before[queue] = now() + (_NEWER_RELEASE if newer else _FAILED)
             inherited = None
@@ -195,22 +197,21 @@ class Taker:
         if token is not None:
             details = {"token": token, "finished_ahead": ahead, "unclean": inherited.unclean}
             details["parked_keys"] = len(inherited.kept.parked)
-        held.log.info("queue assigned", start=inherited.start, **details)
+        held.log.info("queue.assigned", start=inherited.start, **details)
         _report_crashes(held, inherited.crashes)
         if inherited.reset:
             held.log.warning(
-                "the committed offset was set by somebody else; what was finished ahead of it is"
-                " delivered again",
+                "offset.set_by_another",
                 start=inherited.start,
             )
         if inherited.damaged:
             held.log.error(
-                "the queue's state record is damaged; what was finished ahead is delivered again",
+                "state.damaged",
                 start=inherited.start,
             )
         if inherited.rebuilt and inherited.kept.parked:
             held.log.warning(
-                "which keys are parked was no longer on record; it was read from the park topic",
+                "state.rebuilt",
                 parked_keys=len(inherited.kept.parked),
             )
 

@@ -55,7 +55,7 @@ class Commands:
             try:
                 desk.look()
             except OrderlyError as error:
-                held.log.warning("commands not looked for; it is tried again", error=str(error))
+                held.log.warning("command.not_read", error=str(error))
                 if isinstance(error, RemotingError):
                     silent.add(broker)
             if not desk.busy and not held.owned.parking:
@@ -107,7 +107,7 @@ class _Desk:
         try:
             command = read_park(message)
         except ProtocolError as error:
-            self._held.log.warning("not a command", position=position, error=str(error))
+            self._held.log.warning("command.unreadable", position=position, error=str(error))
             command = None
         if isinstance(command, Command):
             self._begin(command, position)
@@ -116,7 +116,7 @@ class _Desk:
     def _begin(self, command: Command, position: int) -> None:
         refusal = self._refusal(command, position)
         if refusal is None:
-            self._held.log.info("command taken", command=command.id, verb=str(command.verb))
+            self._held.log.info("command.taken", command=command.id, verb=str(command.verb))
             self._replay = Replay(self._session, self._held, command, position, self._ready)
             self._replay.send()
             return

@@ -55,7 +55,7 @@ class Keepalive:
             settings = self._session.client.admin.broker_settings(broker) if broker else {}
             return float(settings["fileReservedTime"]) * 3600.0
         except (OrderlyError, KeyError, ValueError) as error:
-            held.log.warning("retention unknown; taken for 72 hours", error=str(error))
+            held.log.warning("park.retention_unknown", error=str(error))
             return RETENTION
 
     def _keep(self, held: Held, before: float) -> bool:

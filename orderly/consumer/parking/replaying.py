@@ -86,7 +86,7 @@ class Replay:
             again = yield from self._turn()
         except OrderlyError as error:
             if self._held.owned.dropped is None:
-                self._ending.warn("command interrupted; it is tried again", error=str(error))
+                self._ending.warn("command.interrupted", error=str(error))
         finally:
             self._waiting = False
         if again:

@@ -43,10 +43,11 @@ class SpanEnds:
 
 def _warn(held: Held, found: Explanation) -> None:
     held.log.warning(
-        "the queue waits: one key is too far behind the others (max_span); look at its handler",
+        "queue.span_reached",
         offset=found.offset,
         key=key_text(found.key),
         attempt=found.attempt,
         span=found.span,
         why=found.why.name,
+        hint="one key is too far behind the others (max_span): look at its handler",
     )

@@ -82,6 +82,8 @@ class _Found:
             self.passed_over += 1
             return
         match record:
+            case Parked() if not _is_of(record, message.queue):
+                self.passed_over += 1
             case Parked():
                 place = _Place(record.position, record.size)
                 self.keys.setdefault(record.key, {}).setdefault(record.offset, place)
@@ -109,6 +111,12 @@ class _Found:
         """What it amounts to; `end` is where the queue ends."""
         table = ParkedKeys(Kept(tuple(map(_parked_key, self.keys.items()))))
         return Kept(table.snapshot(), min(self.commands.values(), default=end))
+
+
+def _is_of(record: Parked, park_queue: MessageQueue) -> bool:
+    """Whether it came from the source queue of this park queue; who writes by hand may err."""
+    source = record.original.queue
+    return (source.broker_name, source.queue_id) == (park_queue.broker_name, park_queue.queue_id)
 
 
 def _parked_key(item: tuple[Key, dict[int, _Place]]) -> ParkedKey:

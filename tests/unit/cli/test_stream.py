@@ -15,8 +15,7 @@ EVENTS = [FlightEvent(n, n, "arrival", f"N{n % 7}", "UA1", "EWR", "IAH") for n i
 
 def test_every_event_is_one_message_in_its_order():
     stream = stream_of(EVENTS, seed=1)
-    messages = stream.messages("t", 0, stream.first_live)
-    messages += stream.messages("t", stream.first_live, len(EVENTS))
+    messages = [*stream.at_once("t"), *stream.live("t")]
     assert [number for number, _ in messages] == list(range(400))
     assert [json.loads(message.body)["n"] for _, message in messages] == list(range(400))
     assert [message.sharding_key for _, message in messages] == [event.tail for event in EVENTS]
@@ -51,7 +50,7 @@ class Producer:
 
 
 def messages():
-    return stream_of(EVENTS, seed=1).messages("t", 0, 100)
+    return list(stream_of(EVENTS[:200], seed=1).at_once("t"))
 
 
 def test_what_is_stored_and_what_failed_is_noted():

@@ -120,7 +120,7 @@ def test_a_failing_broker_does_not_keep_the_others_from_hearing(
     client.heartbeat.heartbeat_now()
     client.heartbeat.heartbeat_now()
     assert len(well.requests(BEAT)) == 2
-    warned = [r.getMessage() for r in caplog.records if "heartbeat failed" in r.getMessage()]
+    warned = [r.getMessage() for r in caplog.records if "heartbeat.failed" in r.getMessage()]
     assert len(warned) == 2  # once for each broker, not at every round
 
 
@@ -226,7 +226,7 @@ def test_a_broker_that_refuses_to_let_go_is_logged(client, broker, join, caplog)
     join(client)
     client.heartbeat.heartbeat_now()
     client.heartbeat.unregister_consumer("g")
-    assert "not unregistered" in caplog.text
+    assert "member.not_unregistered" in caplog.text
 
 
 def test_no_heartbeat_overtakes_the_end_of_a_membership(client, broker, join):

@@ -84,7 +84,7 @@ def test_refresh_fetches_and_replaces(new_routes, name_server, caplog):
     name_server.routes["t"] = route_of("t", queues=8, a={0: "a:1"})
     assert len(routes.refresh("t").read_queues()) == 8
     assert len(routes.get("t").read_queues()) == 8
-    assert "route changed" in caplog.text
+    assert "route.changed" in caplog.text
 
 
 def test_a_failed_refresh_raises_and_keeps_the_known_route(new_routes, name_server):
@@ -122,7 +122,7 @@ def test_a_refresh_in_the_background_keeps_the_route_and_warns_once(
     asked = len(name_server.asked)
     eventually(lambda: len(name_server.asked) > asked + 3)
     assert routes.get("t") is known
-    warnings = [r for r in caplog.records if "route not refreshed" in r.getMessage()]
+    warnings = [r for r in caplog.records if "route.not_refreshed" in r.getMessage()]
     assert len(warnings) == 1
     name_server.failure = None
     fresh = name_server.routes["t"] = route_of("t", queues=8, a={0: "a:1"})

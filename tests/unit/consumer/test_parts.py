@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderly import Ack, AsyncListener, ConsumerConfig, Listener, Retry
+from orderly import Ack, AsyncListener, ConsumerConfig, Listener, OrderlyConsumer, Retry
 from orderly.consumer.parts import check_handler
 from orderly.errors import ConfigError
 
@@ -51,6 +51,11 @@ def test_a_contradiction_is_refused_and_says_what_to_do(listener, config, settin
 )
 def test_what_fits_is_accepted(listener, config, settings):
     check_handler(ConsumerConfig(**config), listener(**settings))
+
+
+def test_the_consumer_refuses_it_when_it_is_made(listener):
+    with pytest.raises(ConfigError, match="max_reconsume_times"):
+        OrderlyConsumer("group", listener(), config=ConsumerConfig(max_reconsume_times=3))
 
 
 def test_a_handler_that_is_no_listener_is_asked_nothing():

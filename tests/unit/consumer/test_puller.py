@@ -327,7 +327,7 @@ def test_a_key_function_that_raises_holds_the_queue_in_front_of_the_message(
     session.key = key
     broker.answer(keyed(PullStatus.FOUND, ["a", "b", "c"]))
     assert lanes.owned.messages.unfinished() == [START]
-    assert "the key function failed" in caplog.text
+    assert "key_function.raised" in caplog.text
     assert schedule.seconds == [session.config.pull_retry]
     schedule.ring()
     assert broker.asked(2) == [START, START + 1]

@@ -225,7 +225,7 @@ def test_a_rule_that_raises_is_no_retry_and_told(make, events, context):
 
     assert make(Script(OSError()), retry=Retry(wait=wait))([message(0)], context) is SUSPEND
     assert [e["event"] for e in events] == [
-        "a rule of retry= raised; no retry",
+        "retry_rule.raised",
         "message.retry",
     ]
 
@@ -580,7 +580,7 @@ def test_a_policy_that_fails_blocks_and_is_told(make, events, answer):
     assert isinstance(outcome, Block)
     told = [e["event"] for e in events]
     assert told == [
-        "on_poison failed; the message blocks",
+        "poison_policy.failed",
         "message.poison",
         "message.blocked",
     ]

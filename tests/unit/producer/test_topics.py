@@ -32,7 +32,7 @@ def test_the_first_route_pins_the_layout_with_one_warning_that_names_it(start, c
     producer = start()
     producer.send(KEYED)
     producer.send(KEYED)
-    pinned = [r for r in caplog.records if "layout pinned" in r.getMessage()]
+    pinned = [r for r in caplog.records if "layout.pinned" in r.getMessage()]
     assert len(pinned) == 1
     assert "layout='a:4'" in pinned[0].getMessage()
     assert pinned[0].levelno == logging.WARNING
@@ -88,7 +88,7 @@ def test_loose_follows_changes_and_logs_them(start, change_route, caplog):
     producer.send(KEYED)
     change_route(a=8)
     assert len(producer.queues("T")) == 8
-    changes = [r.getMessage() for r in caplog.records if "layout changed" in r.getMessage()]
+    changes = [r.getMessage() for r in caplog.records if "layout.changed" in r.getMessage()]
     assert len(changes) == 1
     assert "before='a:4'" in changes[0]
 

@@ -218,7 +218,7 @@ def test_bytes_that_break_the_format_end_the_connection(
         answer.result(SOON)
     assert isinstance(raised.value.__cause__, ProtocolError)
     assert peer.at_end()
-    assert "connection given up" in caplog.text
+    assert "connection.given_up" in caplog.text
 
 
 def test_a_frame_over_the_limit_ends_the_connection(server, connect, in_thread):

@@ -175,6 +175,18 @@ def test_a_hook_that_raises_does_not_keep_the_span_open(telemetry, context):
     assert not trace.get_current_span().get_span_context().is_valid
 
 
+def test_a_call_whose_span_could_not_begin_leaves_the_last_ones_alone(
+    telemetry, hooks, context, monkeypatch
+):
+    run(hooks, context)
+    with monkeypatch.context() as broken:
+        broken.setattr("orderly.telemetry.consuming.of_call", None)
+        with pytest.raises(TypeError):
+            hooks.before(BATCH, context)
+    hooks.after(BATCH, context, SUCCESS)  # the consumer goes on: it only logs what a hook raises
+    assert len(telemetry.spans(NAME)) == 1
+
+
 def test_tasks_of_one_loop_do_not_share_a_span(telemetry, hooks):
     async def call(offset):
         context, batch = ConsumeContext(QUEUE, "group"), (message(offset),)

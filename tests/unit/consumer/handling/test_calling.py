@@ -119,7 +119,7 @@ def test_fail_is_a_failure_with_its_reason_in_the_log(run, events):
     assert (called.effect, called.result, called.wait) == (FAILURE, None, None)
     assert called.consumed.kind is ReturnType.FAILED
     ((told),) = events
-    assert (told["event"], told["reason"]) == ("handler answered Fail", "no stock")
+    assert (told["event"], told["reason"]) == ("handler.answered_fail", "no stock")
     assert (told["topic"], told["queue_id"], told["offset"]) == ("orders", 0, 0)
 
 
@@ -145,7 +145,7 @@ def test_dead_letter_leaves_out_what_was_not_tried(run):
 def test_a_wait_that_is_not_allowed_here_is_a_failure_and_said_clearly(run, events):
     called = run(Suspend(31))
     assert (called.effect, called.result, called.wait) == (FAILURE, None, None)
-    assert events[0]["event"] == "handler asked for too long a wait"
+    assert events[0]["event"] == "handler.wait_too_long"
     assert "0.01 to 30" in events[0]["error"]
 
 
@@ -181,7 +181,7 @@ def test_a_raise_is_never_an_acknowledgement(error, run, events):
     called = run(error)
     assert (called.effect, called.result, called.wait) == (FAILURE, None, None)
     assert called.consumed.kind is ReturnType.EXCEPTION
-    assert events[0]["event"] == "handler raised"
+    assert events[0]["event"] == "handler.raised"
     assert events[0]["exc_info"] is called.consumed.answer
 
 

@@ -198,7 +198,7 @@ def test_by_key_the_events_of_a_batch_name_what_it_is_ordered_by(setting, cluste
     structlog.reset_defaults()
     named = {event["event"]: event["key"] for event in events}
     assert named == dict.fromkeys(
-        ("key suspended", "handler answered Fail", "message sent to the dead letters"),
+        ("key.suspended", "handler.answered_fail", "message.dead_lettered"),
         "('account', 7)",
     )
 

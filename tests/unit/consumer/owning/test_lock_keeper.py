@@ -74,7 +74,7 @@ def test_a_lost_queue_is_asked_for_no_more(keeper, session, cluster, clock, capl
     keeper.renew_all()
     assert lost.queue not in cluster.locks
     assert lost.owned.dropped is Drop.LOST
-    assert caplog.text.count("queue lock lost") == 1
+    assert caplog.text.count("lock.lost") == 1
 
 
 def test_the_trust_counts_from_the_sending_of_the_request(keeper, session, cluster, clock):

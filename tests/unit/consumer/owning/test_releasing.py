@@ -87,7 +87,7 @@ def test_by_force_only_if_the_user_says_so_and_the_handler_hears_of_it_first(
     clock[0] = 7.1
     assert releaser.release_idle()
     assert order == [("interrupt", True), "unlock"]
-    assert "unlocked beside a running handler" in caplog.text
+    assert "queue.unlocked_while_running" in caplog.text
     assert (session.held(), cluster.offsets[QUEUE]) == ([], 1)
     held.owned.finish(batch, Disposition.COMMIT, now())
     assert held.owned.unsaved(now()) is None, "its result no longer counts"

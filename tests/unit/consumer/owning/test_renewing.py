@@ -91,7 +91,7 @@ def test_a_loss_is_told_once(session, holds, attention, interrupted, caplog):
     for _ in range(3):
         announce_loss(session, holds[0], "made by the test")
     assert (interrupted, attention) == ([holds[0]], [1])
-    assert caplog.text.count("queue lock lost") == 1
+    assert caplog.text.count("lock.lost") == 1
 
 
 def test_what_was_given_back_is_no_loss(session, holds, attention, interrupted):

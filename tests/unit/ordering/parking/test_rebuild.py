@@ -1,5 +1,7 @@
 """Parked keys worked out from the park queue alone, whatever came to be there."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +79,17 @@ def test_what_is_settled_is_not_parked():
 def test_what_was_parked_after_a_release_is_parked():
     found = rebuilt(queue(("a", 5), Released("a", 6, 1), ("a", 8), ("a", 4)))
     assert keys_of(found) == [("a", 4, 2, 2)], "4: the committed offset was set back"
+
+
+def test_a_message_of_another_source_queue_parks_no_key():
+    elsewhere = [replace(m, queue=replace(PARK_QUEUE, queue_id=7)) for m in queue(("a", 1))]
+
+    def perform(call):
+        found = tuple(elsewhere[call.offset :])
+        return ParkedRead(found, call.offset + len(found), 0)
+
+    found = converse(rebuild(replace(PARK_QUEUE, queue_id=7)), perform)
+    assert (found.kept.parked, found.passed_over) == ((), 1)
 
 
 def test_foreign_and_damaged_messages_are_passed_over_and_counted():
