@@ -32,7 +32,7 @@ from orderly.monitoring.backlog import queues_text
 
 if TYPE_CHECKING:
     from orderly.monitoring.park_queues import Unknown
-    from orderly.monitoring.parked import KeyReport, Listing
+    from orderly.monitoring.park_reports import KeyReport, Listing
     from orderly.protocol.park_record import Parked
 
 LIST_SCHEMA = "orderly.parked/v1"
@@ -137,7 +137,13 @@ def _print_listing(listing: Listing) -> None:
 def _row(report: KeyReport) -> tuple[str | int | None, ...]:
     queue, found = report.queue, _fields(report)
     at = (queue.topic, queue.broker_name, queue.queue_id, key_text(report.key))
-    return (*at, report.messages, found["since"], found["kept_until"], _why(found))
+    times = (_minute(found["since"]), _minute(found["kept_until"]))
+    return (*at, report.messages, *times, _why(found))
+
+
+def _minute(time: str | None) -> str | None:
+    """An ISO 8601 time that leaves room for the key."""
+    return None if time is None else f"{time[:16]}Z"
 
 
 def _why(fields: dict[str, Any]) -> str | None:

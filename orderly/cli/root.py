@@ -36,6 +36,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+_NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
+
+
 class LazyGroup(click.Group):
     """A group whose commands are `COMMANDS`, each imported at its first use."""
 
@@ -103,6 +106,9 @@ def run(args: Sequence[str]) -> int:
         return _reader_gone()
     except SystemExit:  # click ends shell completion so, and a write to a reader that has left
         return 0
+    except _NO_COMMAND as error:
+        click.echo(error.format_message(), err=True)
+        return NOT_MEASURED
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to tell the user
         if settings.debug:
             traceback.print_exc()

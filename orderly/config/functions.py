@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 
@@ -61,5 +60,7 @@ def is_async(function: object) -> bool:
 
 def asked_to_stop() -> bool:
     """Whether a CancelledError is meant for the running task, not for what it awaited."""
+    import asyncio  # noqa: PLC0415 - who asks has it; a cold start of the CLI needs none
+
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

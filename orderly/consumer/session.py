@@ -76,7 +76,7 @@ class Held:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
-        failed_parkings: one after the other, since the last that did not fail.
+        failed_parkings: of each key, one after the other, since the last that did not fail.
     """
 
     owned: OwnedQueue
@@ -92,7 +92,7 @@ class Held:
     left_at: float | None = None
     overdue: bool = False
     failed_releases: int = 0
-    failed_parkings: int = 0
+    failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     released: bool = False
 

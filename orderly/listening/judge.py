@@ -123,9 +123,10 @@ class Judge:
     def _again(self, delivery: Delivery, failed: Failed, case: Case, now: float) -> Decision:
         outage = case.verdict is not None and case.verdict.finding is Finding.OUTAGE
         soon = None if outage else self._soon(delivery, failed, case.trying, now)
-        case.trying.retrying = soon is not None
-        case.trying.waited += soon or 0.0
         seconds = max(self._later(case), failed.asked or 0.0) if soon is None else soon
+        seconds = _allowed(delivery, seconds)
+        case.trying.retrying = soon is not None
+        case.trying.waited += seconds if soon is not None else 0.0
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
 
@@ -173,11 +174,15 @@ class Judge:
         return backoff(failures, self._rules.suspend, self._rules.max_suspend, _chance())
 
     def _wait(self, delivery: Delivery, seconds: float, *, untried: bool = False) -> Decision:
-        allowed = min(max(seconds, MIN_SUSPEND), delivery.context.max_suspend)
+        allowed = _allowed(delivery, seconds)
         return Decision(Suspend(allowed), wait=allowed, untried=untried)
 
     def _tell_circuits(self, delivery: Delivery, memory: Memory) -> None:
         self._events.circuits(delivery.context.group, *memory.changed_circuits())
+
+
+def _allowed(delivery: Delivery, seconds: float) -> float:
+    return min(max(seconds, MIN_SUSPEND), delivery.context.max_suspend)
 
 
 def _chance() -> float:

@@ -27,6 +27,7 @@ from orderly.ordering.results import ConsumeResult
 from orderly.ordering.state.committing import Progress, commit, hand_on
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance, take_over
+from orderly.ordering.state.runs import contains
 from orderly.protocol.park_control import short_text
 from orderly.protocol.park_record import Released, control_message, read_parked
 
@@ -148,7 +149,7 @@ class _Owner:
 
     def _lost(self, parked: ParkedKey, found: KeyFound) -> Outcome | None:
         """Stop, once, if the broker has deleted messages by their age."""
-        missing = parked.messages - len(found.index)
+        missing = parked.messages - sum(self._is_finished(place.offset) for place in found.places)
         oldest: int = self._queue.perform(MinOffset(self._queue.park_queue))
         if missing <= 0 or oldest <= parked.at:
             return None
@@ -163,8 +164,7 @@ class _Owner:
     def _is_finished(self, offset: int) -> bool:
         """Whether a message is done for its source queue, so that it will not come from there."""
         inherited = self._inherited
-        ahead = any(first <= offset < end for first, end in inherited.finished)
-        return offset < inherited.start or ahead
+        return offset < inherited.start or contains(inherited.finished, offset)
 
     def _try(self, key: Key, message: ReceivedMessage, handler: Handler) -> str | None:
         """Call the handler; returns why it did not acknowledge, or None."""

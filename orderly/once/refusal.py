@@ -34,8 +34,9 @@ def tell(
     if verdict:
         return
     at = where(place.group, message.queue, message) | {"key": place.key}
-    levels = {Verdict.STALE_OWNER: _log.warning, Verdict.RECREATED: _log.error}
-    emit = levels.get(verdict, _log.info)
+    emit = {Verdict.STALE_OWNER: _log.warning, Verdict.RECREATED: _log.error}.get(
+        verdict, _log.info
+    )
     emit(
         "message.not_applied",
         **at,

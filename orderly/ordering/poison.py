@@ -127,6 +127,7 @@ class Verdicts:
             now: seconds.
         """
         now = self._tick(now)
+        self._leave(key, fingerprint)
         suspect = self._failing.failed(key, offset, fingerprint, now, self._rules.spacing)
         self._failing.saw(key, fingerprint, now)
         self._failing.expire(now)
@@ -155,14 +156,18 @@ class Verdicts:
     def untried(self, key: Hashable) -> None:
         """The message in hand was admitted, but not tried: another one may probe in its place."""
         self._circuit = self._circuit.given_back(key, self._now)
-        suspect = self._failing.suspects.get(key)
-        if suspect is not None:
-            circuit = self._failing.circuit(suspect.fingerprint).given_back(key, self._now)
-            self._failing.set_circuit(suspect.fingerprint, circuit)
+        self._leave(key)
 
     def _tick(self, now: float) -> float:
         self._now = max(self._now, now)
         return self._now
+
+    def _leave(self, key: Hashable, fingerprint: str | None = None) -> None:
+        """`key` no longer probes for its failure until now, unless that is `fingerprint`."""
+        suspect = self._failing.suspects.get(key)
+        if suspect is not None and suspect.fingerprint != fingerprint:
+            circuit = self._failing.circuit(suspect.fingerprint).given_back(key, self._now)
+            self._failing.set_circuit(suspect.fingerprint, circuit)
 
     def _probe(self, circuit: Circuit, key: Hashable, now: float) -> tuple[Circuit, float]:
         wait = circuit.waits(now)

@@ -42,7 +42,7 @@ def test_the_queue_stays_locked_until_the_handler_ends_and_its_result_counts(
         assert other.brokers.query_offset(group, queue) == 1, "number 0 is done"
         assert lock(*idle) == idle
         assert not lock(queue)
-    (event,) = [e for e in events if e["event"].startswith("closed before")]
+    (event,) = [e for e in events if e["event"] == "queue.left_locked"]
     assert (event["topic"], event["queue_id"]) == (topic, queue.queue_id)
     assert (event["offset"], event["key"]) == (1, "a")
     assert event["handler_running_seconds"] >= 0.2

@@ -33,7 +33,7 @@ def test_a_member_too_many_says_that_it_is_idle(orderly_topic, start_member, cap
     members = [start_member()[0] for _ in range(4)]
     eventually(lambda: all(len(m.assignment) == 1 for m in members), within=30)
     idle, _ = start_member()
-    eventually(lambda: "this member is idle" in caplog.text, within=30)
+    eventually(lambda: "member.idle" in caplog.text, within=30)
     everyone = [*members, idle]
     eventually(lambda: sum(len(m.assignment) for m in everyone) == 4, within=30)
     assert sorted(len(m.assignment) for m in everyone) == [0, 1, 1, 1, 1]

@@ -128,7 +128,7 @@ def test_an_operators_reset_discards_it_and_says_so(
     again = offsets_from(seen, before)
     assert sorted(offset for offset in again if offset < 30) == list(range(15, 30))
     assert set(range(30, 36)) <= set(again)
-    event = "refused the offset" if while_running else "set by somebody else"
+    event = "offset.illegal" if while_running else "offset.set_by_another"
     (told,) = [r.message for r in caplog.records if event in r.message]
     assert ("correct=15" in told and "discarded=25" in told) or "start=15" in told
 

@@ -61,6 +61,6 @@ def test_a_java_member_that_joins_later_is_an_error_event_and_the_health_says_so
         eventually(lambda: f"{java.client_id} (JAVA)" in str(ours.health().reasons), within=NOTICED)
         assert (ours.health().live, ours.health().ready) == (True, False)
         (event,) = [r for r in caplog.records if r.levelname == "ERROR"]
-        assert "mixes order by key and by queue" in event.message
+        assert "group.order_mixed" in event.message
         java.stop()
         eventually(lambda: ours.health().ready, within=NOTICED)

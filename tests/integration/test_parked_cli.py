@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -130,9 +131,10 @@ def test_the_exit_code_says_how_it_ended(orderly, group, owner, verb, args, resu
     answer = lambda: told.append(owner.answer(at, lambda c: Result(c.id, done=True, **result)))  # noqa: E731
     answering = threading.Thread(target=answer)
     answering.start()
-    code, out, _ = orderly("parked", args[0], group, *args[1:])
+    code, out, err = orderly("parked", args[0], group, *args[1:])
     answering.join(10)
     assert (code, told[0].verb) == (expected, verb)
+    assert f"{verb} of key 'a' is sent to the owner of" in err
     assert str(result.get("reason", "a")) in out
 
 
@@ -232,7 +234,9 @@ def test_replay_runs_a_key_in_order_and_ends_its_parking(orderly, group, owner):
     assert token > owner.inherited.token
     assert json.loads(out)["keys"][0]["settled"] == 3
     assert [key["key"] for key in listed(orderly, group)[1]["keys"]] == [7]
-    assert owner.records(at) == [Released("a", below=3, token=token)]
+    begun, ended = owner.records(at)
+    assert ended == Released("a", below=3, token=token)
+    assert begun == replace(ended, below=0)
     assert owner.take().low == 4, "its offset is as it was, and the queue is free"
 
 

@@ -147,6 +147,8 @@ class ParkedKeys:
                 for offset in self._copies[queue]:
                     if offset < record.below and self._truth.key(queue, offset) == record.key:
                         self._tombstones[queue][offset] = position
+            case Result(reason=reason) if reason and "deleted" in reason:
+                raise Broken("false alarm", f"{record}, and nothing was deleted")
             case Result() if record.done:
                 self._commands[queue].pop(record.id, None)
         self._world.note(who, "writes", record, "at", position, "of", queue)

@@ -78,13 +78,18 @@ def forget_parked_keys_at_a_handover(set_):
 
 def forget_parked_keys_after_a_reset(set_):
     """After an offset reset no key is parked any more."""
-    make = inheritance.Inheritance
+    make, restart_at = inheritance.Inheritance, OwnedQueue.restart_at
 
     def forgetful(*args):
         made = make(*args)
         return replace(made, kept=NOTHING_KEPT) if made.reset else made
 
+    def restart(self, offset, reason):
+        self.parking = ParkedKeys()
+        return restart_at(self, offset, reason)
+
     set_(inheritance, "Inheritance", forgetful)
+    set_(OwnedQueue, "restart_at", restart)
 
 
 def replay_from_the_first_copy(set_):

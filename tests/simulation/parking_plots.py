@@ -102,19 +102,20 @@ def _release_in_the_stream(cast):
 def _orphans(cast):
     """A member is killed between a copy and its record, and a release comes before the message."""
     rng = cast.rng
-    at, heir = rng.uniform(2, 10), cast.member()
-    faults = [Fault(at, "kill at", f"member {index}", 20.0, SEND) for index in range(cast.members)]
-    faults += [
-        Fault(at + 45, "lose requests", heir, 40.0, PULL),
-        *(Fault(at + rng.uniform(60, 85), "release") for _ in range(3)),
-    ]
+    at, everybody = rng.uniform(2, 10), [f"member {index}" for index in range(cast.members)]
+    faults = [Fault(at, "kill at", who, 20.0, SEND) for who in everybody]
+    faults += [Fault(at + 58, "lose requests", who, 25.0, PULL) for who in everybody]
+    faults += [Fault(at + rng.uniform(85, 100), "release") for _ in range(3)]
     return _parking(cast, faults, fixed=40.0) | {"messages": 20, "burst": 5, "keys": 1}
 
 
 def _killers(cast):
     """One or two messages end each process that handles them."""
     rng = cast.rng
+    fixed = rng.choice([100.0, 400.0, 700.0])
     faults = _acts(cast, 400.0) if rng.random() < 0.5 else []
+    if fixed == 700.0:  # time enough for a release to end processes, again and again
+        faults.append(Fault(rng.uniform(260, 350), "release"))
     if rng.random() < 0.3:
         faults.append(
             cast.fault(rng.choice(["kill", "close", "pause", "cut"]), rng.uniform(1, 200))
@@ -122,7 +123,7 @@ def _killers(cast):
     return {
         "faults": faults,
         "killers": rng.choice([1, 1, 2]),
-        "fixed": rng.choice([100.0, 300.0, 520.0]),
+        "fixed": fixed,
         "settings": _BY_KEY,
         "messages": rng.choice([5, 10]),
         "seconds": rng.choice([5.0, 60.0]),

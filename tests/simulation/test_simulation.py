@@ -31,15 +31,17 @@ def test_no_seed_breaks_a_promise(start):
         "two_batches_of_a_key",
         "claim_what_is_in_hand",
         "retry_behind_the_successors",
+        "forget_parked_keys_at_a_handover",
+        "never_suspect_a_crash_loop",
     ],
 )
 def test_a_mutation_is_caught(name):
-    assert catch(name, limit=40)[1] is not None
+    assert catch(name, limit=100)[1] is not None
 
 
 def test_each_mutation_says_what_it_is():
     assert all(mutation.__doc__ for mutation in MUTATIONS.values())
-    assert len(MUTATIONS) > 50
+    assert len(MUTATIONS) > 80
 
 
 def replay(seed, **environment):

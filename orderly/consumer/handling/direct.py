@@ -16,7 +16,7 @@ from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import Held, Session
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.errors import LifecycleError
-from orderly.log import error_text
+from orderly.log import error_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.direct_result import DirectOutcome, DirectResult
@@ -57,7 +57,8 @@ class DirectConsumption:
             raise LifecycleError(
                 f"{message.queue} is not held by this member; ask the member that holds it"
             )
-        held.log.warning("message.consumed_by_hand", offset=message.queue_offset)
+        at = where(self._session.group, message.queue, message)
+        held.log.warning("message.consumed_by_hand", **at)
         named = replace(message, namespace=self._session.client.config.namespace)
         call = DirectCall(named)
         key = self._session.key(named) if held.owned.by_key else None

@@ -123,6 +123,8 @@ class SuspectRuns:
                 held.owned.tries(offset)
             try:
                 self._session.converse(held.memory.journal(offset), lambda: _check(held))
+                if offset is not None:  # that took a while, and the handler comes next
+                    _check(held)
             except OrderlyError:
                 with held.lock:
                     held.owned.suspects.stopped()

@@ -123,9 +123,15 @@ class Replay:
             return self._held.owned.parking.get(self._command.key)
 
     def _check_held(self) -> None:
-        """Raise LockLost if the queue is being given up: the command is its next owner's."""
-        if self._held.owned.dropped is not None:
-            raise LockLost(f"{self._held.queue} is being given up")
+        """Raise LockLost if the queue is not surely ours: the command is its next owner's then.
+
+        Asked before each call of the handler, as `OwnedQueue.take` does for live messages: the
+        reads and appends in between may have taken longer than the lease.
+        """
+        with self._held.lock:
+            ours = self._held.owned.keeps_lock(now()) and self._held.owned.dropped is None
+        if not ours:
+            raise LockLost(f"{self._held.queue} is being given up, or was lost")
 
     def _begin(self, parked: ParkedKey) -> KeyMessages:
         """Say that it begins; where that is stored shows how far there is anything to look for."""

@@ -6,6 +6,7 @@ source offset. So whatever fails, the same messages come again and nothing is lo
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -17,7 +18,7 @@ from orderly.consumer.telling.places import place
 from orderly.errors import OrderlyError
 from orderly.log import type_text
 from orderly.model import ReceivedMessage
-from orderly.ordering.backoff import doubled
+from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.parking.keys import Key, ParkedKey, key_of
@@ -90,18 +91,23 @@ class SettingAside:
         try:
             self._park(held, key, messages, failures)
         except OrderlyError as error:
-            return self._failed(held, at, error)
+            return self._failed(held, batch.key, at, error)
         finally:
             with held.lock:
                 held.being_parked.pop(batch.key, None)
-        held.failed_parkings = 0
+        with held.lock:
+            held.failed_parkings.pop(batch.key, None)
         return None
 
-    def _failed(self, held: Held, at: Mapping[str, object], error: OrderlyError) -> float:
+    def _failed(
+        self, held: Held, key: Hashable, at: Mapping[str, object], error: OrderlyError
+    ) -> float:
         """Note that nothing was parked; returns how long to wait."""
-        held.failed_parkings += 1
+        with held.lock:
+            failures = held.failed_parkings[key] = held.failed_parkings.get(key, 0) + 1
         config = self._session.config
-        seconds = doubled(held.failed_parkings, config.suspend, config.max_suspend)
+        draw = random.random()  # noqa: S311 - it spreads waits
+        seconds = round(backoff(failures, config.suspend, config.max_suspend, draw), 3)
         held.log.error("park.failed", **at, error=str(error), seconds=seconds)
         return seconds
 

@@ -12,7 +12,7 @@ from orderly.errors import LockLost
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, Dialogue
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
-from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, Key
 from orderly.ordering.state.content import Part, Remembered, change, everything
 from orderly.ordering.state.history import History
 from orderly.ordering.state.runs import Runs
@@ -59,16 +59,16 @@ class Memory:
         self._end = confirm + 1  # all records from there to here are ours
         self._last = found
         self._stale = stale
+        self._sure = frozenset() if stale else _keys(found)  # parked on record in any case
         self._number = 0
         self._changes: int | None = None  # since everything was written; None: never yet
 
-    def recorded(self, key: Hashable) -> ParkedKey | None:
-        """What the newest entry that is known to be stored says of a parked key; None: nothing.
+    def recorded(self, key: Hashable) -> bool:
+        """Whether a key is parked on record, whichever of the writes in doubt are stored.
 
         May be asked from any thread.
         """
-        last, stale = self._last, self._stale
-        return None if stale else next((p for p in last.kept.parked if p.key == key), None)
+        return key in self._sure
 
     def due(
         self,
@@ -125,9 +125,11 @@ class Memory:
         content = self._content(low, previous_low, runs, kept, crashes, forced=forced)
         changes = None if refresh else self._changes_to(content)
         self._stale = True  # until it is known to be stored
+        self._sure &= _keys(content)
         self._previous = yield from self._write(content, changes, closed=closed)
         self._changes = 0 if changes is None else (self._changes or 0) + 1
         self._last, self._stale, self.closed = content, False, closed
+        self._sure = _keys(content)
 
     def journal(self, offset: int | None) -> Dialogue[None]:
         """Write that a message is about to be handled which may end the process.
@@ -210,3 +212,7 @@ class Memory:
                 f"the record at {offset} of {self._queue} does not count: since the one at"
                 f" {entry.previous} another owner was confirmed, or records were lost or damaged"
             )
+
+
+def _keys(content: Remembered) -> frozenset[Key]:
+    return frozenset(parked.key for parked in content.kept.parked)

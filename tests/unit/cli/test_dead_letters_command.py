@@ -31,6 +31,7 @@ class Group:
     def __init__(self):
         self.letters = [letter(1), letter(2, None), letter(3, "\x1b[2Jevil", body=b"\xff\x1b[31m")]
         self.failing = ()
+        self.interrupted = None
         self.sent = []
 
     def list(self):
@@ -39,6 +40,8 @@ class Group:
     def replay(self, letters, to):
         for each in letters:
             self.sent.append((each, to))
+            if each is self.interrupted:
+                raise KeyboardInterrupt
             if each in self.failing:
                 error = SendFailed("it was not acknowledged")
                 error.__cause__ = ConnectionLost("broker-a is gone")
@@ -105,6 +108,25 @@ def test_what_was_sent_is_told_with_what_was_not(group, capsys):
     ]
     assert "2 of 3 sent; the order of their keys has a gap" in err
     assert "1 have no sharding key" in err
+
+
+def test_an_interrupted_replay_tells_what_was_sent(group, capsys):
+    group.interrupted = group.letters[1]
+    assert run(["dlq", "replay", "shipping", "--yes", "-o", "json"]) == 3
+    out, err = capsys.readouterr()
+    assert [(m["message_id"], m["offset"]) for m in json.loads(out)["messages"]] == [
+        ("offset-id-1", 17)
+    ]
+    assert "1 of 3 sent" in err
+    assert "2 more may have been sent, or not" in err
+    assert "error: interrupted" in err
+
+
+def test_of_a_key_nothing_is_left_out(group, capsys):
+    assert run(["dlq", "list", "shipping"]) == 0
+    assert r"\x1b[2Jevil" in capsys.readouterr().out
+    assert run(["dlq", "replay", "shipping", "--yes"]) == 0
+    assert r"\x1b[2Jevil" in capsys.readouterr().out
 
 
 def test_only_the_named_ones_are_sent(group):

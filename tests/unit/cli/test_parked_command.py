@@ -1,6 +1,7 @@
 """`orderly parked`: what is shown, what is refused, and the exit codes."""
 
 import json
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,11 +12,12 @@ from orderly.cli import progress as progress_module
 from orderly.cli.progress import Progress
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
-from orderly.errors import ConnectionLost
+from orderly.errors import ConnectionLost, RequestTimeout
 from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
 from orderly.monitoring.park_commands import Outcome
-from orderly.monitoring.parked import KeyReport, Listing, Renewal
+from orderly.monitoring.park_queues import NotParked
+from orderly.monitoring.park_reports import Exported, KeyReport, Listing, Renewal
 from orderly.protocol.park_record import ParkDetails, Parked
 from tests.support.messages import message
 
@@ -35,25 +37,36 @@ class Group:
         self.outcomes = {}
         self.asked = []
         self.renewal = Renewal(2, ())
+        self.shown = [FIRST]
+        self.exported = Exported(9, 4)
 
     def of(self, _client, group, topic):
         return SimpleNamespace(
             list=lambda: self.listing,
-            show=lambda key: iter([FIRST]),
+            show=lambda key: iter(self.shown),
+            export=self._export,
             keys=lambda: (("orders", "k"), ("orders", 7), ("payments", "k")),
-            release=lambda key, **_: self._ask("release", topic, key),
-            try_=lambda key, **_: self._ask("try", topic, key),
-            drop=lambda key, **_: self._ask("drop", topic, key),
+            release=lambda key, **told: self._ask("release", topic, key, **told),
+            try_=lambda key, **told: self._ask("try", topic, key, **told),
+            drop=lambda key, **told: self._ask("drop", topic, key, **told),
             replay=lambda key, *_: self._ask("replay", topic, key),
             keepalive=self._keepalive,
         )
 
-    def _ask(self, verb, topic, key):
+    def _ask(self, verb, topic, key, on_sent=None, patience=None, **_):
         self.asked.append((verb, topic, key))
+        self.patience = patience
+        if on_sent is not None:
+            on_sent(f"{verb} is sent")
         outcome = self.outcomes.get(key, DONE)
         if isinstance(outcome, Exception):
             raise outcome
         return (outcome,)
+
+    def _export(self, _path):
+        if isinstance(self.exported, Exception):
+            raise self.exported
+        return self.exported
 
     def _keepalive(self, seconds, _progress):
         self.asked.append(seconds)
@@ -80,12 +93,83 @@ def test_tables_are_safe_for_a_terminal(group, capsys):
     assert run(["parked", "list", "shipping"]) == 0
     out, err = capsys.readouterr()
     assert "\x1b" not in out
-    assert out.splitlines()[1].split()[:6] == ["orders", "broker-a", "3", "k", "2", "200"]
-    assert "1 parked keys of group shipping in 1 queue read on broker-a" in err
+    row = ["orders", "broker-a", "3", r"k\x1b[31m", "2"]
+    assert out.splitlines()[1].split()[:5] == row, "of the key nothing is left out"
+    assert out.splitlines()[1].split()[5:7] == ["1970-01-01T00:00Z", "1970-01-01T00:01Z"]
+    assert "1 parked key of group shipping in 1 queue read on broker-a" in err
     assert run(["parked", "show", "shipping", "k"]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "hello" in out
+
+
+def test_the_tables_say_what_failed(group, capsys):
+    for details, why in (
+        (DETAILS, "why"),
+        (replace(DETAILS, fingerprint="ValueError at a.py:3"), "ValueError at a.py:3"),
+        (replace(DETAILS, fingerprint="f", first_error="ValueError: no"), "ValueError: no"),
+    ):
+        first = replace(FIRST, details=details)
+        group.listing = Listing((replace(REPORT, first=first),), (QUEUE,), ())
+        group.shown = [first]
+        for args in (["list", "shipping"], ["show", "shipping", "k"]):
+            assert run(["parked", *args]) == 0
+            assert why in capsys.readouterr().out
+
+
+def test_a_number_is_shown_as_it_is_to_be_given(group, capsys):
+    group.listing = Listing((replace(REPORT, key=1234567),), (QUEUE,), ())
+    assert run(["parked", "list", "shipping"]) == 0
+    assert " --int 1234567 " in capsys.readouterr().out
+
+
+def test_on_a_narrow_terminal_no_key_is_cut(group, capsys, monkeypatch):
+    pytest.importorskip("rich")
+    key = "abcdefghijklmnopqrstuvwxyz0123456789"
+    group.listing = Listing((replace(REPORT, key=key),), (QUEUE,), ())
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    assert run(["parked", "list", "shipping"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heading = next(line for line in lines if "key" in line)
+    start, end = heading.index("key"), heading.index("messages")
+    assert key in "".join(line[start:end].strip() for line in lines)
+
+
+def test_messages_that_are_gone_are_told(group, capsys):
+    group.listing = Listing((replace(REPORT, recorded=5),), (QUEUE,), ())
+    assert run(["parked", "list", "shipping"]) == 0
+    assert "about 3 messages are gone" in capsys.readouterr().err
+    assert run(["parked", "export", "shipping", "f"]) == 0
+    err = capsys.readouterr().err
+    assert "9 messages written to f" in err
+    assert "about 4 messages are gone" in err
+
+
+def test_only_the_first_messages_are_shown_and_that_is_said(group, capsys):
+    group.shown = [FIRST] * 3
+    assert run(["parked", "show", "shipping", "k", "--limit", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("hello") == 2
+    assert "only the first 2 messages" in err
+    assert run(["parked", "show", "shipping", "k", "--limit", "3"]) == 0
+    assert "only" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "untold"),
+    [
+        (RequestTimeout("broker-a did not answer"), "broker-a did not answer", "f cannot be"),
+        (FileNotFoundError(2, "No such folder", "/x/.f.tmp"), "f cannot be written: No such", ".f"),
+    ],
+)
+def test_why_nothing_was_exported(group, capsys, error, told, untold):
+    group.exported = error
+    assert run(["parked", "export", "shipping", "f"]) == 3
+    err = capsys.readouterr().err
+    assert told in err
+    assert untold not in err
 
 
 def test_json_has_all_of_it(group, capsys):
@@ -165,6 +249,50 @@ def test_what_was_done_before_a_failure_is_told(group, capsys):
     out, err = capsys.readouterr()
     assert [key["key"] for key in json.loads(out)["keys"]] == ["k"]
     assert "broker-a is gone" in err
+
+
+def test_what_was_not_tried_is_told(group, capsys):
+    group.outcomes = {7: ConnectionLost("broker-a is gone")}
+    assert run(["parked", "release", "shipping", "--all"]) == 3
+    assert "1 more keys were not tried" in capsys.readouterr().err
+
+
+def test_a_key_that_somebody_else_released_stops_no_other(group, capsys):
+    group.outcomes = {7: NotParked("7 is not parked")}
+    assert run(["parked", "release", "shipping", "--all", "-o", "json"]) == 3
+    out, err = capsys.readouterr()
+    assert [key["key"] for key in json.loads(out)["keys"]] == ["k", "k"]
+    assert "error: 7 is not parked\n" in err
+    assert "not tried" not in err
+
+
+@pytest.mark.parametrize("args", [["release"], ["release", "--dry-run"], ["drop", "--yes"]])
+def test_that_the_command_is_sent_is_told_and_the_wait_can_be_chosen(group, capsys, args):
+    verb, *more = args
+    assert run(["parked", verb, "shipping", "k", "--timeout", "7", *more]) == 0
+    assert "is sent\n" in capsys.readouterr().err
+    assert group.patience == 7
+
+
+def test_why_a_command_was_refused_is_on_stderr(group, capsys):
+    group.outcomes = {"k": replace(DONE, reason="\x1b[2Jno dry runs here")}
+    assert run(["parked", "release", "shipping", "k", "--dry-run"]) == 3
+    assert "error: key 'k' of orders/broker-a/3: no dry runs here\n" in capsys.readouterr().err
+
+
+def test_a_dry_run_is_summed_up(group, capsys):
+    group.outcomes = {"k": replace(DONE, outcomes=((5, "ok"), (6, "f1"), (7, "f1")))}
+    run(["parked", "release", "shipping", "k", "--dry-run"])
+    assert "2 of 3 messages tried fail" in capsys.readouterr().err
+
+
+def test_a_module_that_exits_is_not_imported(group, capsys, monkeypatch, tmp_path):
+    (tmp_path / "leaving_module.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    args = ["parked", "replay", "shipping", "k", "--handler", "leaving_module:handle"]
+    assert run(args) == 3
+    assert "cannot be imported: SystemExit(0)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

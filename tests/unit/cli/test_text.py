@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.cli.text import iso_time, preview, printable
+from orderly.cli.text import escaped, iso_time, preview, printable
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,15 @@ def test_printable(text, shown):
     assert printable(text) == shown
 
 
+def test_of_a_key_nothing_is_left_out():
+    assert escaped("\x1b[31mred\n äöü") == r"\x1b[31mred\n äöü"
+
+
 @given(st.text() | st.text(alphabet="\x1b[]0;mA\\\x07\x9b\n\x90P^_"))
 def test_nothing_printed_can_move_the_cursor_or_begin_a_new_line(text):
-    shown = printable(text)
-    assert not set(shown) & {chr(code) for code in (*range(32), 127, *range(128, 160))}
-    assert len(shown.splitlines()) <= 1
+    for shown in (printable(text), escaped(text)):
+        assert not set(shown) & {chr(code) for code in (*range(32), 127, *range(128, 160))}
+        assert len(shown.splitlines()) <= 1
 
 
 @given(st.binary(max_size=600), st.integers(2, 120))

@@ -87,7 +87,7 @@ def test_what_the_broker_forbids_is_refused(settings, config, refused, log):
 
 def test_who_does_not_broadcast_need_not_be_allowed_to(log):
     check_settings(GroupConfig(name="g", broadcast_enabled=False), "b", CLUSTERING, log)
-    assert [call.method_name for call in log.calls] == ["warning"], "not marked as ordered"
+    assert [call.method_name for call in log.calls] == ["warning"], "group.not_ordered"
     check_settings(GroupConfig(name="g", orderly=True), "b", CLUSTERING, log)
     assert len(log.calls) == 1
 

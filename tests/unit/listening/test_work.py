@@ -52,7 +52,7 @@ def test_it_keeps_its_memory_and_its_settings():
     assert away._judge is decorated._judge
 
 
-@pytest.mark.parametrize("error", [WorkerDied("gone"), NotPicklable("no"), TimeoutError()])
+@pytest.mark.parametrize("error", [WorkerDied("gone"), NotPicklable("no"), SystemExit(1)])
 def test_that_the_process_died_is_a_failure_of_the_message(error):
     def call(messages, context):
         raise error

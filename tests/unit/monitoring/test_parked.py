@@ -1,57 +1,25 @@
 """Parked keys as an onlooker sees them: what counts, what is unknown, what a command waits for."""
 
 import json
+import os
 import time
 from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, Client, ClientConfig, ConsumeResult, Fail, OrderlyProducer, Suspend
-from orderly.errors import ConfigError, LockLost, OrderlyError, RouteError
-from orderly.monitoring import park_replay
+from orderly import Client, ClientConfig
+from orderly.errors import ConfigError, OrderlyError, RouteError
+from orderly.monitoring.park_reports import Exported
 from orderly.monitoring.parked import ParkedMessages
-from orderly.ordering.calls import AppendRecord, MaxOffset
+from orderly.ordering.calls import AppendRecord
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.park_record import Command, ParkDetails, Result, control_message, park_message
+from orderly.protocol.park_record import Command, ParkDetails, control_message, park_message
 from orderly.testing import Fail as Refuse
 from orderly.testing import Fault
-from tests.support.hand_owner import HandOwner
 from tests.support.messages import message
-from tests.support.replayed import handle
 
 HOURS = 3600
 DAMAGED = b"orderly-state 1 entry 00000000 {}"
-
-
-@pytest.fixture
-def client(orderly_fake):
-    with Client(namesrv=orderly_fake.namesrv) as client:
-        yield client
-
-
-@pytest.fixture
-def new_owner(orderly_fake, client):
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
-
-        def make(topic="orders", by=client):
-            orderly_fake.create_topic(topic, queues=1)
-            return HandOwner(by, producer, "shipping", topic)
-
-        yield make
-
-
-@pytest.fixture
-def owner(new_owner):
-    """It has parked one, two, three of key "a", on record."""
-    owner = new_owner().take()
-    owner.park("a", b"one", b"two", b"three", reason="poison", attempts=2)
-    owner.record()
-    return owner
-
-
-@pytest.fixture
-def parked(client):
-    return ParkedMessages(client, "shipping")
 
 
 def bodies(parked, key="a"):
@@ -131,7 +99,7 @@ def test_the_oldest_copy_says_until_when_all_are_kept_and_is_the_one_to_renew(
 
 def test_an_export_is_whole_or_not_there(parked, owner, new_owner, tmp_path):
     file = tmp_path / "parked.jsonl"
-    assert parked.export(file) == 3
+    assert parked.export(file) == Exported(messages=3, gone=0)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(line["key"], line["offset"]) for line in lines] == [("a", 0), ("a", 1), ("a", 2)]
     before = file.read_bytes()
@@ -141,6 +109,37 @@ def test_an_export_is_whole_or_not_there(parked, owner, new_owner, tmp_path):
         parked.export(file)
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_export_tells_what_the_broker_has_deleted(parked, owner, tmp_path):
+    owner.table.note("gone", 1, 0, 10)
+    owner.record()
+    assert parked.export(tmp_path / "parked.jsonl") == Exported(messages=3, gone=1)
+
+
+def test_an_export_replaces_no_link_and_no_device(parked, owner, tmp_path):
+    file, link = tmp_path / "parked.jsonl", tmp_path / "link"
+    link.symlink_to(file)
+    parked.export(link)
+    assert link.is_symlink()
+    assert len(file.read_text().splitlines()) == 3
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(OSError, match="no regular file"):
+        parked.export(fifo)
+    assert fifo.is_fifo()
+
+
+def test_a_key_that_is_released_while_others_are_renewed_is_left_alone(parked, owner):
+    owner.park("b", b"four", reason="poison")
+    owner.record()
+
+    def release_b(_):
+        if owner.table.parked("b"):
+            owner.table.release("b")
+            owner.record()
+
+    assert parked.keepalive(older_than=0, on_progress=release_b).appended == 3
 
 
 # --- what is not known -------------------------------------------------------------------------
@@ -196,122 +195,3 @@ def test_a_key_of_several_topics_must_be_told_apart(client, parked, owner, new_o
         parked.drop("a")
     assert bodies(ParkedMessages(client, "shipping", "payments")) == [b"paid"]
     assert parked.keys() == (("orders", "a"), ("payments", "a"))
-
-
-# --- commands ----------------------------------------------------------------------------------
-
-
-def test_the_wait_ends_with_the_result_of_this_command_only(parked, owner, monkeypatch):
-    progress = []
-
-    def answered(message):
-        at = HandOwner.append(owner, message)
-        (command,) = [r for r in owner.records(at) if isinstance(r, Command)]
-        for result in (
-            Result("another", done=True, settled=9),
-            Result(command.id, done=False, settled=2),
-            Result(command.id, done=True, settled=3),
-        ):
-            HandOwner.append(owner, control_message(result))
-        return at
-
-    monkeypatch.setattr(
-        "orderly.monitoring.park_queue.ParkedQueue.append", lambda _, m: answered(m)
-    )
-    (outcome,) = parked.release("a", on_progress=progress.append)
-    assert (outcome.settled, outcome.failed_at, outcome.refused) == (3, None, False)
-    assert progress == [2]
-
-
-def test_silence_is_an_error_that_says_that_the_command_stays(parked, owner):
-    at = owner.end()
-    with pytest.raises(OrderlyError, match=r"no member .* is online\. The command \(try\) stays"):
-        parked.try_("a", patience=0.1)
-    assert len(owner.records(at)) == 1
-
-
-# --- replay by this process --------------------------------------------------------------------
-
-
-def test_an_interrupted_replay_goes_on_where_it_was(parked, owner):
-    owner.hand_on()
-
-    def interrupted(messages, context):
-        if messages[0].body == b"two":
-            raise KeyboardInterrupt
-        return handle(messages, context)
-
-    with pytest.raises(KeyboardInterrupt):
-        parked.replay("a", interrupted)
-    assert bodies(parked) == [b"two", b"three"]
-    owner.take()
-
-
-def test_a_replay_that_loses_the_lock_writes_nothing_more(orderly_fake, parked, owner, new_owner):
-    owner.hand_on()
-    ends = []
-    with Client(namesrv=orderly_fake.namesrv) as client:
-        other = new_owner(by=client)
-
-        def overtaken(messages, context):
-            if not ends:
-                orderly_fake.jump_clock(61)  # its lease
-                other.take()
-                ends.append(client.brokers.max_offset(other.state_queue))
-            return handle(messages, context)
-
-        with pytest.raises(LockLost):
-            parked.replay("a", overtaken)
-        assert ends == [client.brokers.max_offset(other.state_queue)]
-        assert bodies(parked) == [b"one", b"two", b"three"]
-        other.record()
-
-
-def test_a_replayed_key_is_not_parked_any_more(parked, owner):
-    owner.hand_on()
-    assert parked.replay("a", handle)[0].settled == 3
-    assert parked.keys() == ()
-
-
-@pytest.mark.parametrize("answer", [None, True, ConsumeResult.SUSPEND, Suspend(1), Fail("no")])
-def test_only_an_acknowledgement_goes_on(parked, owner, answer):
-    owner.hand_on()
-    (outcome,) = parked.replay("a", lambda *_: answer)
-    assert (outcome.settled, outcome.failed_at) == (0, 0)
-    assert repr(answer) in outcome.reason
-    assert bodies(parked) == [b"one", b"two", b"three"]
-
-
-def test_success_is_an_acknowledgement_too(parked, owner):
-    owner.hand_on()
-    assert parked.replay("a", lambda *_: ConsumeResult.SUCCESS)[0].settled == 3
-
-
-def test_a_replay_takes_no_queue_that_a_member_holds(orderly_fake, owner):
-    end = owner.perform(MaxOffset(owner.state_queue))
-    with Client(namesrv=orderly_fake.namesrv) as client:
-        onlooker = ParkedMessages(client, "shipping")
-        with pytest.raises(LockLost, match="held by a member of group shipping"):
-            onlooker.replay("a", handle)
-    assert owner.perform(MaxOffset(owner.state_queue)) == end
-
-
-def test_a_long_replay_renews_its_lock(parked, owner, monkeypatch):
-    monkeypatch.setattr(park_replay, "_RENEW_AFTER", 0.0)
-    owner.hand_on()
-    deadlines = []
-    parked.replay("a", lambda _, context: deadlines.append(context.deadline) or Ack())
-    assert deadlines == sorted(set(deadlines))
-    assert len(deadlines) == 3
-
-
-def test_a_handler_of_a_replay_can_extend_its_lock(parked, owner):
-    owner.hand_on()
-    deadlines = []
-
-    def extending(messages, context):
-        deadlines.append((context.deadline, context.extend()))
-        return handle(messages, context)
-
-    assert parked.replay("a", extending)[0].settled == 3
-    assert all(before < after for before, after in deadlines)

@@ -253,6 +253,17 @@ def test_a_probe_of_a_shared_failure_that_was_not_tried_gives_its_place_to_the_n
     assert verdicts.admit(1, 2.0) == 0.0
 
 
+def test_a_probe_that_fails_in_another_way_gives_its_place_to_the_next():
+    verdicts = Verdicts()
+    busy(verdicts, 0.0, 40)
+    for key in range(5):
+        fails(verdicts, 1.0, key, how="refused")
+    assert verdicts.admit(0, 2.0) == 0.0
+    assert verdicts.admit(1, 2.0) > 0.0
+    fails(verdicts, 3.0, 0, how="timed out")
+    assert verdicts.admit(1, 3.0) == 0.0
+
+
 def test_what_was_tried_in_an_outage_proves_nothing_afterwards():
     verdicts = Verdicts()
     for now in range(0, 300, 10):

@@ -190,7 +190,8 @@ def test_a_coroutine_nobody_awaits_is_closed_and_the_log_says_what_to_do(run, ev
         warnings.simplefilter("error")
         assert run(Returned(never_awaited())).effect is FAILURE
         gc.collect()
-    assert "make it `async def`" in events[0]["event"]
+    assert events[0]["event"] == "handler.returned_coroutine"
+    assert events[0]["hint"] == "make it `async def`"
 
 
 @pytest.mark.parametrize(

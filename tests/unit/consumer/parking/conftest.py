@@ -88,7 +88,7 @@ class Memory:
         self.token, self.kept = 7, {}
 
     def recorded(self, key):
-        return self.kept.get(key)
+        return key in self.kept
 
 
 class Setting:
@@ -96,6 +96,7 @@ class Setting:
 
     def __init__(self, session, hold, cluster, shelf, monkeypatch):
         session.config = ConsumerConfig(order="key", suspend=1.0, max_suspend=8.0)
+        monkeypatch.setattr("orderly.consumer.parking.setting_aside.random.random", lambda: 1.0)
         cluster.send_now, cluster.pull_now = shelf.send_now, shelf.pull_now
         cluster.max_offset = lambda queue: len(shelf.messages)
         self.session, self.shelf, self.timers = session, shelf, session.client.schedule

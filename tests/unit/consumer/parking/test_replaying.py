@@ -12,6 +12,7 @@ from orderly.consumer.parking.replaying import Replay
 from orderly.consumer.session import now
 from orderly.errors import RequestTimeout
 from orderly.ordering.drop import Drop
+from orderly.ordering.lease import Lease
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.protocol.park_control import Command, Released, Result, Verb
@@ -153,6 +154,21 @@ def test_a_call_that_fails_anywhere_repeats_no_message(fails, setting, shelf, re
     assert setting.handled == [(0, True), (1, True), (2, True)]
     assert last(shelf) == Result("id", done=True, settled=3)
     assert not setting.parking.parked("a")
+
+
+def test_no_message_is_replayed_once_the_lease_is_over(setting, shelf, replay, monkeypatch):
+    """Nobody has noticed yet, but another member may own the queue: reading took too long."""
+    setting.park("a")
+    read = shelf.pull_now
+
+    def read_slowly(query):
+        setting.owned.lease = Lease(now() - 100, 30.0)
+        return read(query)
+
+    monkeypatch.setattr(setting.session.client.brokers, "pull_now", read_slowly)
+    errand = replay()
+    assert setting.handled == []
+    assert not errand.ended
 
 
 def test_a_queue_that_is_given_up_is_left_to_its_next_owner(setting, shelf, replay):

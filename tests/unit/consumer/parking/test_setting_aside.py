@@ -55,6 +55,14 @@ def test_each_failure_makes_the_wait_longer_until_it_works(setting, shelf):
     assert waits == [1.0, 2.0, 4.0, 8.0, 8.0, None]
 
 
+def test_a_short_trouble_makes_no_key_wait_for_the_others_failures(setting, shelf):
+    shelf.fail = [TIMEOUT] * 3
+    setting.pulled("a", "b", "c")
+    batches = [setting.take() for _ in range(3)]
+    waits = [setting.aside.park(setting.held, batch, {}) for batch in batches]
+    assert waits == [1.0, 1.0, 1.0]
+
+
 def test_a_key_whose_record_is_in_doubt_is_recorded_again(setting):
     setting.park("a")
     setting.held.memory.kept.clear()

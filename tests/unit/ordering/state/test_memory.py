@@ -178,8 +178,8 @@ def test_a_parked_key_is_due_at_once_though_nothing_is_ahead(broker, memory, rem
     assert memory.due(0, 0, (), ONE)
     remember(0, 0, kept=ONE)
     assert not memory.due(0, 0, (), ONE)
-    assert memory.recorded("a") == ONE.parked[0]
-    assert memory.recorded("b") is None
+    assert memory.recorded("a")
+    assert not memory.recorded("b")
 
 
 def test_what_may_not_be_stored_is_not_recorded(memory):
@@ -188,7 +188,7 @@ def test_what_may_not_be_stored_is_not_recorded(memory):
 
     with pytest.raises(RequestTimeout):
         converse(memory.remember(0, 0, (), ONE), cut_off)
-    assert memory.recorded("a") is None
+    assert not memory.recorded("a")
     assert memory.due(0, 0, (), ONE)
 
 
@@ -201,9 +201,24 @@ def test_what_may_have_been_taken_off_the_record_is_not_recorded(broker, memory,
 
     with pytest.raises(RequestTimeout):
         converse(memory.remember(0, 0, ()), lose_the_reply)
-    assert memory.recorded("a") is None
+    assert not memory.recorded("a")
     remember(0, 0, kept=ONE)
-    assert memory.recorded("a") == ONE.parked[0]
+    assert memory.recorded("a")
+
+
+def test_a_key_on_record_stays_so_while_another_is_written(memory, remember):
+    """Or each parked message would cost a record as soon as two keys are parked."""
+    remember(0, 0, kept=ONE)
+    both = Kept((*ONE.parked, ParkedKey("b", 4, 1)))
+
+    def look_and_fail(call):
+        assert memory.recorded("a")
+        assert not memory.recorded("b")
+        raise RequestTimeout("no answer")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.remember(0, 0, (), both), look_and_fail)
+    assert memory.recorded("a")
 
 
 def test_while_a_key_stays_parked_the_offset_moves_without_a_record(broker, memory, remember):
