@@ -4,7 +4,6 @@ What was done before is saved at the deadline, for the process may end at any mo
 """
 
 import threading
-import time
 
 import pytest
 import structlog
@@ -61,11 +60,9 @@ def test_idle_queues_are_free_at_once(group, lock, start_member):
     assert not [t for t in threading.enumerate() if group in t.name]
 
 
-def test_the_others_take_over_within_a_second(members, start_member):
-    """They are told by the broker, and need no round of their own."""
+def test_the_others_take_over_when_they_are_told(members, start_member):
+    """By the broker, as the member leaves: they need no round of their own."""
     leaver, *heirs = [start_member(rebalance_interval=NEVER)[0] for _ in range(members + 1)]
     eventually(lambda: Group([leaver, *heirs], None).settled(4), within=20)
     leaver.close()
-    closed = time.monotonic()
     eventually(lambda: Group(heirs, None).settled(4))
-    assert time.monotonic() - closed < 1

@@ -199,7 +199,7 @@ def settle_a_key_by_any_tombstone(set_):
 def rebuild_nothing(set_):
     """Where the state record is lost no key counts as parked."""
 
-    def nothing(park_queue):
+    def nothing(park_queue, source):
         yield from ()
         return rebuild.Rebuilt(NOTHING_KEPT, 0)
 

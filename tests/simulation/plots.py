@@ -192,6 +192,6 @@ PLOTS = (
     _late_start,
     _resets, _resets,
     _resets_and_more,
-    _rough_sends, _rough_sends,
+    _rough_sends, _rough_sends, _rough_sends,
     *PARKING_PLOTS,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state import committing, inheritance
 from orderly.ordering.state.ahead import Ahead
+from orderly.ordering.state.content import Part
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import History
 from orderly.ordering.state.inheritance import Resumed
@@ -57,7 +58,7 @@ def write_changes_only(set_):
     """A record of changes is written also where there is nothing to add them to."""
 
     def changes_to(self, content):
-        return difference(content.runs, self._last.runs)
+        return Part(difference(content.runs, self._last.runs), content.kept.parked)
 
     set_(Memory, "_changes_to", changes_to)
 

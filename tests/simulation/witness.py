@@ -24,6 +24,7 @@ _FALSE_ALARMS = (  # unless an operator reset an offset
     "state.damaged",
     "message.deleted",
 )
+_DEFECTS = ("run.failed", "periodic_work.failed")
 
 
 @dataclass(eq=False)
@@ -239,6 +240,8 @@ class Witness:
         excused = (
             self.commits.reset_seen or self._grants.robberies
         )  # a former owner committed in vain
+        if event in _DEFECTS:
+            self._kernel.fail(Broken("broke down", f"{event}: {fields}"))
         if event in _FALSE_ALARMS and not excused:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 

@@ -68,8 +68,8 @@ class _Log:
     def warning(self, event, **fields):
         self._witness.alarmed(event, fields)
 
-    debug = info = exception = _say_nothing
-    error = warning
+    debug = info = _say_nothing
+    error = exception = warning
 
 
 class World:

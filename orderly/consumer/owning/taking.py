@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection
 from datetime import datetime
+from typing import Any
 
 from orderly.consumer.owning.renewing import renew
 from orderly.consumer.owning.state_topics import StateTopics
@@ -18,7 +19,7 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import NotAvailableYet, OrderlyError
 from orderly.log import where
 from orderly.model import MessageQueue
-from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.calls import WRITES, Call, LockQueues, UnlockQueues, converse
 from orderly.ordering.crashes.crashes import Crashes
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.flow import queue_limits
@@ -137,7 +138,7 @@ class Taker:
         self, queue: MessageQueue, asked_at: float, subscription: Subscription
     ) -> Held | None:
         try:
-            inherited = self._inherit(queue, asked_at)
+            inherited, asked_at = self._inherit(queue, asked_at)
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
             at = where(self._session.group, queue)
@@ -173,22 +174,33 @@ class Taker:
                 renew(self._session, (held,))
         return held
 
-    def _inherit(self, queue: MessageQueue, asked_at: float) -> Inheritance | None:
-        """Where the queue goes on, and what is finished ahead of that; None: it is not ours."""
+    def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
+        """What the queue goes on with, and when its lock was last asked for.
+
+        The inheritance is None if the queue is not ours. A lock that may have run out is not
+        renewed: somebody else may have had it in between.
+        """
         session, position = self._session, self._position(queue)
 
-        def in_time() -> None:
-            if now() - asked_at >= session.config.lock_trust:
-                raise OrderlyError("the queue's lock may have run out by now")
+        def perform(call: Call) -> Any:
+            nonlocal asked_at
+            begun = now()
+            if isinstance(call, (*WRITES, LockQueues)):
+                if begun - asked_at >= session.config.lock_trust:
+                    raise OrderlyError("the queue's lock may have run out by now")
+            answer = session.perform(call)
+            if isinstance(call, LockQueues):  # whoever asked gives up if it is refused
+                asked_at = begun
+            return answer
 
         if self._state_topics is None or not session.by_key(queue.topic):
-            start = session.converse(find_start(queue, position), in_time)
-            return Inheritance(start=start, stored=start)
+            start = converse(find_start(queue, position), perform)
+            return Inheritance(start=start, stored=start), asked_at
         topics, client_id = self._state_topics, session.client.client_id
         dialogue = take_over(
             queue, topics.queue_of(queue), topics.park_queue_of(queue), client_id, position
         )
-        return session.converse(dialogue, in_time)
+        return converse(dialogue, perform), asked_at
 
     def _report(self, held: Held, inherited: Inheritance) -> None:
         token = None if inherited.memory is None else inherited.memory.token

@@ -140,11 +140,10 @@ class AppendAgain:
         self._held.log.info("park.kept", **self._at, messages=self._kept)
 
     def _old_ones(self, parked: ParkedKey) -> deque[Place]:
-        """Those that count and have no younger copy; tells how many the broker has deleted."""
+        """Those that count and have no younger copy; notes how many are gone."""
         messages = KeyMessages(self._queue, self._held.queue, parked)
         messages.scan(self._session.perform(MaxOffset(self._queue.queue)))
-        if messages.gone_below > parked.at:
-            self._gone = max(0, parked.messages - len(messages))
+        self._gone = messages.missing
         return deque(place for place in messages.places() if place.position < self._young)
 
     def _again(self, place: Place) -> None:

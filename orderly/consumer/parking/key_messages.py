@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 
 from orderly.consumer.parking.reading import ParkQueue
-from orderly.errors import OrderlyError, ProtocolError
+from orderly.errors import NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.parking.index import KeyIndex, Place
 from orderly.ordering.parking.keys import ParkedKey, key_tag
-from orderly.protocol.park_record import Parked, read_parked
+from orderly.protocol.park_record import Parked, Unknown, read_park
 
 _LINE = 1000  # places taken off the index at once
 
@@ -28,16 +28,18 @@ class KeyMessages:
 
     Attributes:
         scanned: position up to which was looked.
-        gone_below: position below which the broker has deleted messages by their age.
+        missing: how many of the key's messages the broker has deleted by their age, or damaged.
     """
 
     def __init__(self, queue: ParkQueue, source: MessageQueue, parked: ParkedKey) -> None:
-        self.gone_below = 0
         self._queue = queue
         self._source = source
+        self._parked = parked
         self._tag = key_tag(parked.key)
         self._index = KeyIndex(parked.key, parked.next)
         self.scanned = parked.at
+        self._floor = 0  # below it the broker has deleted messages by their age
+        self._damaged = False
         self._line: deque[Place] = deque()
         self._block: dict[int, Parked] = {}  # by position
 
@@ -45,19 +47,29 @@ class KeyMessages:
         """How many there are, as far as was scanned."""
         return len(self._index)
 
+    @property
+    def missing(self) -> int:
+        """See above; 0 where nothing was seen to be lost: the number on record may be too high."""
+        if self._floor <= self._parked.at and not self._damaged:
+            return 0
+        return max(0, self._parked.messages - len(self))
+
     def scan(self, end: int, check: Callable[[], None] = lambda: None) -> None:
         """Find what is parked below position `end`; that must be visible.
 
         Args:
             end: see above.
             check: called before each block; may raise, then a later call goes on from there.
+
+        Raises:
+            NotAvailableYet: a newer release parked some of it.
         """
         while self.scanned < end:
             check()
             read = self._queue.read(self.scanned, self._tag)
             if read.next_offset <= self.scanned:
                 raise OrderlyError(f"{self._queue.queue} was to be read up to {end}, and ends")
-            self.gone_below = max(self.gone_below, read.min_offset)
+            self._floor = max(self._floor, read.min_offset)
             for stored in read.messages:
                 parked = self._read(stored)
                 if parked is not None and stored.queue_offset < end:
@@ -90,9 +102,16 @@ class KeyMessages:
         return self._block.get(place.position)
 
     def _read(self, stored: ReceivedMessage) -> Parked | None:
-        """A message of the topic as a parked one of our queue; None: it is foreign."""
+        """A message of the topic as a parked one of our queue; None: it is foreign, or damaged."""
         try:
-            parked = read_parked(stored)
+            record = read_park(stored)
         except ProtocolError:
+            self._damaged = True
             return None
-        return parked if parked.original.queue == self._source else None
+        if isinstance(record, Unknown):
+            raise NotAvailableYet(
+                f"position {stored.queue_offset} of {stored.queue} is of format {record.version}: a"
+                " newer release parked it; upgrade this member, then give the command again"
+            )
+        ours = isinstance(record, Parked) and record.original.queue == self._source
+        return record if ours else None

@@ -18,7 +18,7 @@ from orderly.consumer.parking.key_messages import KeyMessages
 from orderly.consumer.parking.outcome import failure_of
 from orderly.consumer.parking.reading import ParkQueue
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import LockLost, OrderlyError
+from orderly.errors import LockLost, NotAvailableYet, OrderlyError
 from orderly.ordering.parking.index import Place
 from orderly.ordering.parking.keys import ParkedKey
 from orderly.ordering.results import Disposition
@@ -95,7 +95,12 @@ class Replay:
     def _turn(self) -> Generator[CallHandler, Called, bool]:
         """Go on; returns whether another turn is wanted soon."""
         self._check_held()
-        if not self._ending.chosen and not (yield from self._work()):
+        try:
+            done = self._ending.chosen or (yield from self._work())
+        except NotAvailableYet as error:
+            self._stop_at_newer(str(error))
+            done = True
+        if not done:
             more = len(self._kept) + len(self._outcomes)
             self._ending.progress(record=self._command.verb is Verb.RELEASE, more=more)
             return True
@@ -114,6 +119,12 @@ class Replay:
                 return True
         work = {Verb.RELEASE: self._release, Verb.DROP: self._drop, Verb.TRY: self._try}
         return (yield from work[self._command.verb](messages))
+
+    def _stop_at_newer(self, reason: str) -> None:
+        """Stop before what this release cannot read: it must not be passed over."""
+        parked = self._parked
+        assert parked is not None, "only the end of a command ends the parking"
+        self._ending.stop(parked.next, reason)
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -151,16 +162,16 @@ class Replay:
             messages.scan(newest + 1, self._check_held)
 
     def _is_lost(self, parked: ParkedKey, messages: KeyMessages) -> bool:
-        """Stop, once, if the broker has deleted messages by their age."""
-        missing = parked.messages - len(messages)
-        if messages.gone_below <= parked.at or missing <= 0:
+        """Stop, once, if messages are gone: they are not counted any more then."""
+        missing = messages.missing
+        if missing == 0:
             return False
         with self._held.lock:
-            self._held.owned.parking.moved(parked.key, messages.gone_below)
+            self._held.owned.parking.settled(parked.key, parked.next, messages=missing)
         self._ending.stop(
             parked.next,
-            f"the broker has deleted about {missing} of its messages by their age; give the command"
-            " once more to have it carried out on what is left",
+            f"about {missing} of its messages are lost: deleted by their age, or damaged; give the"
+            " command once more to have it carried out on what is left",
         )
         return True
 
@@ -229,13 +240,14 @@ class Replay:
         return self._kept[0].offset if self._kept else place.offset
 
     def _passed_over(self, place: Place) -> bool:
-        """Stop at a message that is gone; the next command goes on behind it."""
+        """Stop at a message that was deleted just now; the next command does not find it."""
+        left = self._first_left(place)
         with self._held.lock:
-            self._held.owned.parking.settled(self._command.key, place.offset + 1, messages=1)
+            self._held.owned.parking.settled(self._command.key, left, messages=1)
         self._ending.stop(
-            place.offset,
-            "its parked copy cannot be read: deleted by its age, or damaged; give the command once"
-            " more to go on without it",
+            left,
+            f"the parked copy of the message at {place.offset} is not there any more: deleted by"
+            " its age; give the command once more to go on without it",
         )
         return True
 

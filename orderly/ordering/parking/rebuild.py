@@ -6,11 +6,12 @@ and never had on record counts, too: its key is then parked a little earlier tha
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
-from orderly.errors import NotAvailableYet, OrderlyError, ProtocolError
+from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, ParkedRead, ReadParked
+from orderly.ordering.calls import Dialogue, LockQueues, ParkedRead, ReadParked
 from orderly.ordering.parking.keys import Kept, Key, ParkedKey, ParkedKeys
 from orderly.protocol.park_record import (
     Command,
@@ -20,6 +21,8 @@ from orderly.protocol.park_record import (
     Unknown,
     read_park,
 )
+
+_RENEW_EVERY = 50  # blocks: a thousand of them may take longer than a lock lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,20 @@ class Rebuilt:
     passed_over: int
 
 
-def rebuild(park_queue: MessageQueue) -> Dialogue[Rebuilt]:
+def rebuild(park_queue: MessageQueue, source: MessageQueue | None = None) -> Dialogue[Rebuilt]:
     """Read a park queue from its beginning to its end.
 
+    Args:
+        park_queue: which one.
+        source: the queue it belongs to, whose lock is renewed on the way; None: nobody owns it.
+
     Raises:
+        LockLost: somebody else has the lock by now.
         NotAvailableYet: a newer release wrote there.
         OrderlyError: it cannot be read; nothing of its source queue may be handled.
     """
     found, at = _Found(), 0
-    while True:
+    for block in itertools.count(1):
         try:
             read: ParkedRead = yield ReadParked(park_queue, at)
         except OrderlyError as error:
@@ -54,8 +62,17 @@ def rebuild(park_queue: MessageQueue) -> Dialogue[Rebuilt]:
         for message in read.messages:
             found.take(message)
         if read.next_offset <= at:
-            return Rebuilt(found.kept(at), found.passed_over)
+            break
         at = read.next_offset
+        if source is not None and block % _RENEW_EVERY == 0:
+            yield from _renew(source)
+    return Rebuilt(found.kept(at), found.passed_over)
+
+
+def _renew(source: MessageQueue) -> Dialogue[None]:
+    granted = yield LockQueues(source.broker_name, (source,))
+    if source not in granted:
+        raise LockLost(f"{source} was taken by another member while its parked keys were read")
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ def take_over(
 ) -> Dialogue[Inheritance | None]:
     """Become the owner of a queue and read what the former owners left.
 
-    Call it while the queue's lock is held. Whenever it does not return an Inheritance, give the
+    Call it while the queue's lock is held; each LockQueues renews that. Whenever it does not return an Inheritance, give the
     lock back and begin anew later.
 
     Args:
@@ -94,7 +94,9 @@ def take_over(
     token, confirmed, history = fenced
     found, damaged = yield from history.newest(before=confirmed)
     rebuilt = found is None or damaged
-    kept = (yield from rebuild(park_queue)).kept if found is None or damaged else found.kept
+    kept = NOTHING_KEPT if found is None else found.kept
+    if rebuilt:
+        kept = (yield from rebuild(park_queue, queue)).kept
     takeovers = history.confirms(found.offset if found else -1, confirmed)
     resumed, stored = yield from _resume(queue, found, takeovers, consume_from)
     later = history.between(found.offset if found else -1, confirmed)

@@ -234,9 +234,10 @@ def test_what_is_asked_for(group, args, asked):
         (replace(DONE, reason="not parked"), 3),
         (replace(DONE, outcomes=((5, "ok"), (6, "ok"))), 0),
         (replace(DONE, outcomes=((5, "ok"), (6, "f1"))), 1),
+        (replace(DONE, outcomes=((5, "ok"),), reason="only the first 1 of 2 were tried"), 3),
         (ConnectionLost("gone"), 3),
     ],
-    ids=["done", "stopped", "refused", "cured", "not cured", "no answer"],
+    ids=["done", "stopped", "refused", "cured", "not cured", "not all tried", "no answer"],
 )
 def test_the_exit_code_is_the_verdict(group, outcome, code):
     group.outcomes = {"k": outcome}
