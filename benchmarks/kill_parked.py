@@ -63,6 +63,7 @@ class Found:
             "replayed_again": len(replayed) - len(set(replayed)),
             "killers": len(killers),
             "deaths_by_killers": processes.died,
+            "members_that_failed": processes.failed,
             "deaths_until_a_killer_was_parked": [deaths[number] for number in killers],
             "deaths_by_releases": len(accounts.answers(DEADLY, replayed=True)),
             "killers_never_parked": len(set(killers) - bodies),

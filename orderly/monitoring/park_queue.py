@@ -20,9 +20,10 @@ from orderly.ordering.calls import Dialogue, MaxOffset, ParkedRead, ReadParked, 
 from orderly.ordering.parking.index import KeyIndex, Place
 from orderly.ordering.parking.keys import Kept, Key, ParkedKey, key_tag
 from orderly.ordering.parking.rebuild import rebuild
+from orderly.ordering.parking.telling_apart import parked_of
 from orderly.ordering.state.history import History
 from orderly.ordering.state.topic import park_topic, state_topic
-from orderly.protocol.park_record import Parked, ParkMessage, park_request, read_parked
+from orderly.protocol.park_record import Parked, ParkMessage, park_request
 
 _LOOKS = 100
 _PAUSE = 0.05  # seconds between two looks
@@ -93,17 +94,21 @@ class ParkedQueue:
         return converse(_on_record(self.state_queue, self.park_queue), self.perform)
 
     def find(self, keys: Collection[ParkedKey]) -> dict[Key, KeyFound]:
-        """Look for the messages of some keys, in one pass."""
+        """Look for the messages of some keys, in one pass.
+
+        Raises:
+            NotAvailableYet: a newer release parked messages there.
+        """
         found = {key.key: KeyFound(key, KeyIndex(key.key, key.next)) for key in keys}
         if not keys:
             return found
         tag = key_tag(next(iter(keys)).key) if len(keys) == 1 else None
         for message in self._scan(min(key.at for key in keys), tag):
             try:
-                parked = read_parked(message)
-            except ProtocolError:  # a command, say; or nobody's
+                parked = parked_of(message, self.queue)
+            except ProtocolError:  # nobody's
                 continue
-            if parked.key in found and parked.original.queue == self.queue:
+            if parked is not None and parked.key in found:
                 found[parked.key].note(parked)
         return found
 

@@ -59,7 +59,7 @@ def overtake_what_is_deferred(set_):
             self.deferred += 1
         else:
             lane.messages.put((message,))
-            self._count(message, 1)
+            self._count(lane, message, 1)
         self._settle(lane)
 
     set_(Lanes, "_put", put)

@@ -19,7 +19,7 @@ from orderly.protocol.park_control import Verb
 
 def count_what_was_not_stored(set_):
     """What could not be parked counts as done all the same."""
-    set_(SettingAside, "_failed", lambda self, held, at, error: None)
+    set_(SettingAside, "_failed", lambda *_: None)
 
 
 def park_the_failed_message_only(set_):

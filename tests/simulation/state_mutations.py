@@ -58,7 +58,9 @@ def write_changes_only(set_):
     """A record of changes is written also where there is nothing to add them to."""
 
     def changes_to(self, content):
-        return Part(difference(content.runs, self._last.runs), content.kept.parked)
+        left = {parked.key for parked in content.kept.parked}
+        gone = tuple(p.key for p in self._last.kept.parked if p.key not in left)
+        return Part(difference(content.runs, self._last.runs), content.kept.parked, gone)
 
     set_(Memory, "_changes_to", changes_to)
 

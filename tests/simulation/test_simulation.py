@@ -30,7 +30,7 @@ def test_no_seed_breaks_a_promise(start):
         "commit_past_a_failure",
         "two_batches_of_a_key",
         "claim_what_is_in_hand",
-        "retry_behind_the_successors",
+        "send_two_requests_at_once",
         "forget_parked_keys_at_a_handover",
         "never_suspect_a_crash_loop",
     ],

@@ -259,6 +259,8 @@ def installed(kernel):
         time=lambda: EPOCH + kernel.now,
         clock_gettime=lambda _: kernel.now,
         sleep=kernel.sleep,
+        gmtime=real_time.gmtime,
+        strftime=real_time.strftime,
     )
     replacements = {
         real_threading: threading,

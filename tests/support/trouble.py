@@ -85,16 +85,13 @@ class Operator:
     def start(self):
         self._thread.start()
 
-    def finish(self, done, within):
-        """Cure everything and release all keys until `done()`, or for so many seconds."""
+    def finish(self, done, stalled):
+        """Cure everything and release all keys until `done()`, or until `stalled()`."""
         self._end()
         self._trouble.cure(all_to_come=True)
-        deadline = time.monotonic() + within
-        while (keys := self.keys()) or (not done() and time.monotonic() < deadline):
+        while ((keys := self.keys()) or not done()) and not stalled():
             for key in sorted(keys):
                 self.release(key)
-            if time.monotonic() > deadline:
-                return
             time.sleep(0.2)
 
     def close(self):

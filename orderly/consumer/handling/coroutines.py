@@ -11,9 +11,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import ParamSpec, TypeVar
 
+from orderly.consumer.aside import aside
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.engine import Engine
 from orderly.consumer.handling.errand import Errand, next_call
@@ -259,9 +262,11 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 async def _aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run what blocks on a thread, to its end even if the task is cancelled meanwhile.
 
-    A thread's work cannot be taken back.
+    A thread's work cannot be taken back. It is not one of the loop's executor: the user's handlers
+    would have to do without while a broker is silent.
     """
-    working = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    work = partial(copy_context().run, function, *args, **kwargs)
+    working = aside(work, "orderly-aside-run")
     try:
         return await asyncio.shield(working)
     finally:

@@ -2,7 +2,8 @@
 
 In a crash loop a record says which suspect is about to be handled, and another one that the handler
 came back. So if the process ends in between, the next owner knows during what. Of all queues of a
-consumer one suspect is tried at a time; what is no suspect does not wait for it.
+consumer one suspect is tried at a time; a queue without suspects does not wait for it, all that is
+in the others does.
 """
 
 from __future__ import annotations

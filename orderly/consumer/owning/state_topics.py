@@ -108,7 +108,8 @@ class StateTopics:
     def _usable(self, topic: str) -> Mapping[str, int]:
         """How many queues of a topic may be taken, by broker."""
         first, second = (self._findings(topic, own) for own in self._own(topic))
-        return {name: min(first[name].usable, second[name].usable) for name in first}
+        both = first.keys() & second.keys()  # a broker may have come, or gone, between the looks
+        return {name: min(first[name].usable, second[name].usable) for name in both}
 
     def _own(self, topic: str) -> tuple[_Own, _Own]:
         return (

@@ -185,9 +185,9 @@ class Taker:
         def perform(call: Call) -> Any:
             nonlocal asked_at
             begun = now()
-            if isinstance(call, (*WRITES, LockQueues)):
-                if begun - asked_at >= session.config.lock_trust:
-                    raise OrderlyError("the queue's lock may have run out by now")
+            late = begun - asked_at >= session.config.lock_trust
+            if late and isinstance(call, (*WRITES, LockQueues)):
+                raise OrderlyError("the queue's lock may have run out by now")
             answer = session.perform(call)
             if isinstance(call, LockQueues):  # whoever asked gives up if it is refused
                 asked_at = begun

@@ -10,7 +10,7 @@ from orderly.consumer.handling.errand import Steps
 from orderly.consumer.parking.key_messages import KeyMessages
 from orderly.consumer.parking.reading import ParkQueue
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import OrderlyError
+from orderly.errors import LockLost, OrderlyError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.calls import MaxOffset
@@ -83,7 +83,8 @@ class AppendAgain:
             again = self._append_again()
         except OrderlyError as error:
             again, self._ended = False, True
-            self.tell(error)
+            if self._held.owned.dropped is None:  # else it is the next owner's
+                self.tell(error)
         if again:
             self._session.client.schedule.after(_REST, self._send)
         else:
@@ -123,6 +124,7 @@ class AppendAgain:
             self._left = self._old_ones(parked)
         end = now() + _SLICE
         while self._left:
+            self._check_held()
             self._again(self._left[0])
             self._left.popleft()
             if now() >= end and self._left:
@@ -142,9 +144,13 @@ class AppendAgain:
     def _old_ones(self, parked: ParkedKey) -> deque[Place]:
         """Those that count and have no younger copy; notes how many are gone."""
         messages = KeyMessages(self._queue, self._held.queue, parked)
-        messages.scan(self._session.perform(MaxOffset(self._queue.queue)))
+        messages.scan(self._session.perform(MaxOffset(self._queue.queue)), self._check_held)
         self._gone = messages.missing
         return deque(place for place in messages.places() if place.position < self._young)
+
+    def _check_held(self) -> None:
+        if self._held.owned.dropped is not None:
+            raise LockLost(f"{self._held.queue} is being given up, or was lost")
 
     def _again(self, place: Place) -> None:
         if place.position not in self._block:

@@ -19,9 +19,9 @@ _NO_DRY_RUN = (
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
-    f"it was begun {_VAIN_BEGINNINGS} times, and the process ended each time before a message was"
-    " done: look at what the handler does with the key's first parked messages, then give the"
-    " command again"
+    f"it was begun {_VAIN_BEGINNINGS} times, and each time the process ended, or gave the queue"
+    " up, before a message was done: look at what the handler does with the key's first parked"
+    " messages, then give the command again"
 )
 
 

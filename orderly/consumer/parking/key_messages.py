@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Callable
 
 from orderly.consumer.parking.reading import ParkQueue
-from orderly.errors import NotAvailableYet, OrderlyError, ProtocolError
+from orderly.errors import OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.parking.index import KeyIndex, Place
 from orderly.ordering.parking.keys import ParkedKey, key_tag
-from orderly.protocol.park_record import Parked, Unknown, read_park
+from orderly.ordering.parking.telling_apart import parked_of
+from orderly.protocol.park_record import Parked
 
 _LINE = 1000  # places taken off the index at once
 
@@ -104,14 +105,7 @@ class KeyMessages:
     def _read(self, stored: ReceivedMessage) -> Parked | None:
         """A message of the topic as a parked one of our queue; None: it is foreign, or damaged."""
         try:
-            record = read_park(stored)
+            return parked_of(stored, self._source)
         except ProtocolError:
             self._damaged = True
             return None
-        if isinstance(record, Unknown):
-            raise NotAvailableYet(
-                f"position {stored.queue_offset} of {stored.queue} is of format {record.version}: a"
-                " newer release parked it; upgrade this member, then give the command again"
-            )
-        ours = isinstance(record, Parked) and record.original.queue == self._source
-        return record if ours else None

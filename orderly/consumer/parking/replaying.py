@@ -220,7 +220,9 @@ class Replay:
     def _call(self, parked: Parked, mode: Mode) -> Generator[CallHandler, Called, Called]:
         """Call the handler like with a live message; raise LockLost if that does not count."""
         self._check_held()
-        called = yield CallHandler((replace(parked.original, reconsume_times=0),), mode)
+        namespace = self._session.client.config.namespace  # as the puller marks live ones
+        message = replace(parked.original, reconsume_times=0, namespace=namespace)
+        called = yield CallHandler((message,), mode)
         with self._held.lock:
             counts = self._held.owned.keeps_lock(now()) and self._held.owned.counts
         if not counts:

@@ -15,7 +15,7 @@ from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.parking.reading import ParkQueue
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.places import place
-from orderly.errors import OrderlyError
+from orderly.errors import LockLost, OrderlyError
 from orderly.log import type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.backoff import backoff
@@ -90,6 +90,8 @@ class SettingAside:
         assert key is not None, "without a key it is refused"
         try:
             self._park(held, key, messages, failures)
+        except LockLost:  # nothing failed, and that is told as lock.lost
+            return self._session.config.suspend
         except OrderlyError as error:
             return self._failed(held, batch.key, at, error)
         finally:

@@ -29,8 +29,9 @@ def unclean_ends(
 ) -> tuple[int | None, ...]:
     """Return one item for each owner that ended without closing: the offset it was handling.
 
-    None is an owner that was handling no suspect. The heir's own former tenures are none: it lost
-    the queue and lives. What a stale owner writes after a newer one was confirmed does not count.
+    None is an owner that was handling no suspect. A member has a new id at each start, so it ended
+    once at most, in its last tenure, and the heir not at all: it lost the queue and lives. What a
+    stale owner writes after a newer one was confirmed does not count.
 
     Args:
         newest: the newest entry that counts, if there is one.
@@ -47,7 +48,8 @@ def unclean_ends(
                 tenures.append(_Tenure(owner, token))
             case Trying(token=token, offset=offset) if token == latest:
                 tenures[-1].trying = offset
-    return tuple(tenure.trying for tenure in tenures if tenure.owner != heir)
+    last = {tenure.owner: tenure.trying for tenure in tenures if tenure.owner != heir}
+    return tuple(last.values())
 
 
 def conclude(

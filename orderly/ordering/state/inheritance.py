@@ -70,8 +70,8 @@ def take_over(
 ) -> Dialogue[Inheritance | None]:
     """Become the owner of a queue and read what the former owners left.
 
-    Call it while the queue's lock is held; each LockQueues renews that. Whenever it does not return an Inheritance, give the
-    lock back and begin anew later.
+    Call it while the queue's lock is held; each LockQueues renews that. Whenever it does not
+    return an Inheritance, give the lock back and begin anew later.
 
     Args:
         queue: which queue.

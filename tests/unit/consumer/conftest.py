@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly.config import ConsumerConfig
+from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.owning.perform import performer
@@ -96,6 +96,7 @@ def cluster():
 def session(cluster):
     client = SimpleNamespace(
         client_id=ME,
+        config=ClientConfig(namesrv="127.0.0.1:1"),
         brokers=cluster,
         routes=SimpleNamespace(get=cluster.route),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),

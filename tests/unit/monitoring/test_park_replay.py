@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, Client, ConsumeResult, Fail, Suspend
+from orderly import Ack, Client, ClientConfig, ConsumeResult, Fail, Suspend
 from orderly.errors import LockLost
 from orderly.monitoring import park_queue, park_replay
 from orderly.monitoring.parked import ParkedMessages
@@ -48,6 +48,20 @@ def test_a_replay_that_loses_the_lock_writes_nothing_more(orderly_fake, parked, 
         assert ends == [client.brokers.max_offset(other.state_queue)]
         assert bodies(parked) == [b"one", b"two", b"three"]
         other.record()
+
+
+def test_a_replayed_message_is_seen_in_the_namespace(orderly_fake, owner):
+    """As it was live: a handler that goes by `message.topic` sees the same name."""
+    owner.hand_on()
+    seen = []
+
+    def look(messages, context):
+        seen.append(messages[0].namespace)
+        return Ack()
+
+    with Client(ClientConfig(namesrv=orderly_fake.namesrv, namespace="ns")) as client:
+        ParkedMessages(client, "shipping").replay("a", look)
+    assert seen == ["ns"] * 3
 
 
 def test_a_replayed_key_is_not_parked_any_more(parked, owner):

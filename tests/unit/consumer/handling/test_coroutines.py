@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from orderly.consumer.handling.coroutines import _aside
 from orderly.consumer.handling.direct_call import DirectCall
 from orderly.consumer.session import now
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail
@@ -178,3 +180,21 @@ def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
     assert by_hand.wait(5).result.value == "SUCCESS"
     assert setting.calls == [0, 77]
     done(held, 1)
+
+
+def test_what_blocks_needs_no_thread_of_the_loops_executor():
+    """Those are the program's; another broker's silence must not be its handlers' wait."""
+    blocked = threading.Event()
+
+    async def run():
+        pool = ThreadPoolExecutor(1)
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(pool)
+        busy = loop.run_in_executor(None, blocked.wait, 10)
+        try:
+            return await asyncio.wait_for(_aside(lambda: "done"), 5)
+        finally:
+            blocked.set()
+            await busy
+
+    assert asyncio.run(run()) == "done"

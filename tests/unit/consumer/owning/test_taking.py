@@ -1,5 +1,7 @@
 """Taking queues over: locked, then a certain start, then announced, then pulled."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from orderly.config import ConsumerConfig
@@ -7,7 +9,10 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.owning.taking import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
+from orderly.ordering.calls import LockQueues, ReadParked
 from orderly.protocol.heartbeat import Subscription
+from tests.support.park_queue import parked_message
+from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
 
 ORDERS = Subscription("orders")
 QUEUES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3))
@@ -119,3 +124,43 @@ def test_a_paused_queue_is_taken_paused(session, taker):
     session.paused = frozenset(QUEUES[:1])
     taker.take(QUEUES, ORDERS)
     assert [held.owned.paused for held in session.held()] == [True, False, False]
+
+
+def slow_rebuild(session, monkeypatch, clock, *, seconds):
+    """A state broker whose record is lost, and whose park queue of 120 blocks takes so long."""
+    broker = StateBroker(block=1, park=[parked_message("a", at, at) for at in range(120)])
+    answer = broker.performer(session.client.client_id)
+
+    def perform(call):
+        if isinstance(call, ReadParked):
+            clock[0] += seconds / 120
+        return answer(call)
+
+    session.perform = perform
+    session.config = ConsumerConfig(order="key")
+    monkeypatch.setattr("orderly.consumer.owning.taking.now", lambda: clock[0])
+    monkeypatch.setattr("orderly.consumer.owning.renewing.now", lambda: clock[0])
+    topics = SimpleNamespace(
+        ready=frozenset,
+        queue_of=lambda queue: STATE_QUEUE,
+        park_queue_of=lambda queue: PARK_QUEUE,
+    )
+    return Taker(session, ignore, ignore, topics), broker
+
+
+def test_reading_what_is_parked_may_take_longer_than_a_lock_lasts(session, monkeypatch):
+    clock = [now()]
+    begun = clock[0]
+    taker, _ = slow_rebuild(session, monkeypatch, clock, seconds=60)
+    assert taker.take((QUEUE,), ORDERS) == [QUEUE]
+    (held,) = session.held()
+    assert held.owned.parking.parked("a")
+    assert held.owned.lease.renewed_at >= begun + 49, "the last time it was asked for"
+
+
+def test_a_lock_that_may_have_run_out_is_not_renewed(session, monkeypatch):
+    clock = [now()]
+    taker, broker = slow_rebuild(session, monkeypatch, clock, seconds=120)
+    assert taker.take((QUEUE,), ORDERS) == []
+    assert broker.owner is None, "given back, for the next try"
+    assert broker.asked(LockQueues) == 2, "before the record and after it"

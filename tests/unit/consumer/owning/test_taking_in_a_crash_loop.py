@@ -17,7 +17,7 @@ def take(session, monkeypatch):
 
     def take(crashes, start=5, end=30):
         found = Inheritance(start, start, crashes=crashes, end=end)
-        monkeypatch.setattr(Taker, "_inherit", lambda *_: found)
+        monkeypatch.setattr(Taker, "_inherit", lambda self, queue, asked_at: (found, asked_at))
         Taker(session, lambda held: None, lambda: None).take((QUEUE,), Subscription("orders"))
         (held,) = session.held()
         return held

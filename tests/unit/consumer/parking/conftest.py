@@ -1,5 +1,6 @@
 """A park queue in memory, beside a held queue whose records are a list."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from orderly.consumer.handling.worker import Worker
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.parking.setting_aside import SettingAside
 from orderly.consumer.session import now
+from orderly.errors import ProtocolError
 from orderly.ordering.context import Failure
 from orderly.ordering.results import Disposition
 from orderly.ordering.state.topic import park_topic
@@ -61,7 +63,11 @@ class Shelf:
 
     @property
     def records(self):
-        return [read_park(stored) for stored in self.messages if stored.properties]
+        found = []
+        for stored in self.messages:
+            with contextlib.suppress(ProtocolError):  # damaged, or nobody's
+                found.append(read_park(stored))
+        return found
 
     @property
     def parked(self):

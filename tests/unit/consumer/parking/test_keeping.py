@@ -10,6 +10,7 @@ from orderly.consumer.parking import appending_again
 from orderly.consumer.parking.keeping import Keepalive
 from orderly.consumer.parking.replaying import Replay
 from orderly.errors import RequestTimeout
+from orderly.ordering.drop import Drop
 from orderly.ordering.outcomes import Ack
 from orderly.protocol.park_control import Command, Result, Verb
 
@@ -120,6 +121,22 @@ def test_a_failure_is_told_and_the_next_round_does_it(fails, keepalive, park_at,
     assert setting.parking.get("a").at == 0
     keepalive.round()
     assert setting.parking.get("a").at == 1
+
+
+def test_a_queue_that_is_given_up_does_not_wait_for_it(keepalive, park_at, setting, shelf):
+    park_at(6, "a", "a")
+
+    def give_up(queue):
+        setting.owned.drop(Drop.REVOKED)
+        shelf.reads = 0
+        return len(shelf.messages)
+
+    setting.session.client.brokers.max_offset = give_up
+    with capture_logs() as logs:
+        keepalive.round()
+    assert shelf.reads == 0
+    assert len(shelf.parked) == 2
+    assert "park.expiring" not in [e["event"] for e in logs]
 
 
 def test_a_lane_that_does_not_come_to_its_turn_is_told(keepalive, park_at, setting):

@@ -56,6 +56,16 @@ def test_all_run_in_order_and_the_key_is_given_back_on_record(setting, shelf, re
     assert setting.parking.commands == 1001
 
 
+def test_a_replayed_message_is_named_like_a_live_one(setting, replay):
+    config = setting.session.client.config
+    setting.session.client.config = replace(config, namespace="orders-of")
+    setting.park("a")
+    seen = []
+    setting.answer = lambda message, context: seen.append(message.namespace) or Ack()
+    replay()
+    assert seen == ["orders-of"]
+
+
 def test_copies_are_one_and_positions_say_nothing_of_the_order(setting, shelf, replay):
     setting.park("a", "a")
     for stored in (shelf.messages[0], shelf.messages[1], shelf.messages[0]):
@@ -73,6 +83,16 @@ def test_copies_of_what_is_still_to_come_are_left_to_the_queue(setting, shelf, r
     assert replay().ended
     assert setting.handled == [(0, True), (1, True), (2, False)]
     assert shelf.control(Released) == [Released("a", 2, 7)]
+
+
+def test_a_message_of_another_source_queue_is_none_of_the_key(setting, shelf, replay):
+    setting.park("a", "a")
+    shelf.send_again(shelf.messages[1])
+    rewrite(shelf, 2, '"queueId":0', '"queueId":7')
+    seen = []
+    setting.answer = lambda message, context: seen.append(message.queue) or Ack()
+    replay()
+    assert seen == [setting.held.queue] * 2
 
 
 def copy_at(stored, offset):
@@ -187,6 +207,18 @@ def test_a_queue_that_is_given_up_is_left_to_its_next_owner(setting, shelf, repl
     assert setting.owned.idle
 
 
+def test_a_failure_because_the_queue_is_given_up_stops_nothing(setting, shelf, replay):
+    setting.park("a", "a")
+
+    def give_up(message, context):
+        setting.owned.drop(Drop.REVOKED)
+        return Fail("interrupted")
+
+    setting.answer = give_up
+    assert not replay().ended
+    assert [result.done for result in shelf.control(Result)] == [False]
+
+
 @pytest.mark.parametrize("change", ["lost", "reset"])
 def test_nothing_counts_after_a_loss_or_a_reset(change, setting, shelf, replay):
     setting.park("a", "a")
@@ -216,6 +248,51 @@ def test_what_the_broker_has_deleted_stops_it_once(setting, shelf, replay):
     assert setting.handled == [(2, True)]
 
 
+@pytest.mark.parametrize("verb", [Verb.RELEASE, Verb.DROP, Verb.TRY])
+def test_what_a_newer_release_parked_is_not_passed_over(verb, setting, shelf, replay):
+    setting.park("a", "a", "a")
+    rewrite(shelf, 1, '"v":1', '"v":2')
+    assert replay(verb).ended
+    assert "upgrade" in last(shelf).reason
+    assert setting.handled == []
+    assert (setting.parking.get("a").next, setting.parking.get("a").messages) == (0, 3)
+
+
+def test_a_damaged_copy_stops_it_once(setting, shelf, replay):
+    setting.park("a", "a", "a")
+    rewrite(shelf, 1, '"v":1', '"v":')
+    replay()
+    assert "about 1 of its messages are lost" in last(shelf).reason
+    assert setting.handled == []
+    replay()
+    assert last(shelf).reason is None
+    assert setting.handled == [(0, True), (2, True)]
+
+
+def rewrite(shelf, position, old, new):
+    """Change what describes a parked message."""
+    stored = shelf.messages[position]
+    text = stored.properties[PARKED]
+    assert old in text
+    changed = stored.properties | {PARKED: text.replace(old, new)}
+    shelf.messages[position] = replace(stored, properties=changed)
+
+
+def test_what_the_handler_keeps_is_not_settled_by_a_copy_that_is_gone(setting, shelf, replay):
+    setting.park(*"a" * 34)
+
+    def keep(message, context):
+        context.auto_commit = False
+        shelf.delete_below(33)  # bodies are read in blocks of 32
+        return ConsumeResult.SUCCESS
+
+    setting.answer = keep
+    replay()
+    assert len(setting.handled) == 32
+    assert (last(shelf).settled, last(shelf).failed_at) == (0, 0)
+    assert setting.parking.get("a").next == 0
+
+
 def test_a_manual_commit_counts_when_it_comes(setting, shelf, replay):
     setting.park("a", "a", "a")
 
@@ -229,6 +306,21 @@ def test_a_manual_commit_counts_when_it_comes(setting, shelf, replay):
     assert (last(shelf).settled, last(shelf).failed_at) == (2, 2)
     assert "COMMIT" in last(shelf).reason
     assert setting.parking.get("a").next == 2
+
+
+def test_what_is_kept_is_not_settled_by_a_later_message_alone(setting, shelf, replay):
+    setting.park("a", "a", "a")
+
+    def finish_the_second(message, context):
+        context.auto_commit = False
+        if message.queue_offset != 1:
+            return ConsumeResult.SUCCESS
+        context.done(message)
+        return Suspend(1.0)
+
+    setting.answer = finish_the_second
+    replay()
+    assert setting.parking.get("a").next == 0
 
 
 def test_a_drop_counts_what_it_drops_and_runs_nothing(setting, shelf, replay):

@@ -44,7 +44,7 @@ def test_what_fails_parks_nothing_and_is_done_again(where, setting, shelf):
     assert not setting.parking.parked("a"), "the handler may be asked again"
     assert setting.aside.park(setting.held, batch, {0: FAILED}) is None
     assert setting.parking.get("a").messages == 1
-    assert setting.held.memory.recorded("a") is not None
+    assert setting.held.memory.recorded("a")
 
 
 def test_each_failure_makes_the_wait_longer_until_it_works(setting, shelf):
@@ -86,12 +86,18 @@ def test_below_what_is_on_record_the_record_comes_first(setting):
     assert setting.records[-1].parked[0].next == 0
 
 
-def test_nothing_is_appended_once_the_queue_is_lost(setting, shelf):
+@pytest.mark.parametrize(
+    "end",
+    [lambda owned: owned.drop(Drop.LOST), lambda owned: owned.restart_at(0, Drop.OFFSET_ILLEGAL)],
+)
+def test_nothing_is_appended_or_told_once_results_do_not_count(end, setting, shelf):
     setting.pulled("a")
     batch = setting.take()
-    setting.owned.drop(Drop.LOST)
-    assert setting.aside.park(setting.held, batch, {0: FAILED}) is not None
+    end(setting.owned)
+    with capture_logs() as logs:
+        assert setting.aside.park(setting.held, batch, {0: FAILED}) is not None
     assert shelf.messages == []
+    assert logs == [], "nothing failed"
 
 
 def test_a_lost_lock_while_recording_parks_nothing(setting):

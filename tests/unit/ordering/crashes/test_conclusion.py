@@ -38,6 +38,12 @@ def test_each_take_over_without_an_entry_is_one_death_more():
     assert unclean_ends(None, later, HEIR) == (None, None)
 
 
+def test_a_member_that_took_the_queue_again_and_again_died_once():
+    later = [Confirm("b@2", 5), Trying("b@2", 5, 12), Confirm("b@2", 7), Confirm("b@2", 9)]
+    assert unclean_ends(None, later, HEIR) == (None,), "it survived 12"
+    assert unclean_ends(None, [*later, Trying("b@2", 9, 14)], HEIR) == (14,)
+
+
 def test_the_heirs_own_former_tenure_is_no_death():
     later = [Confirm(HEIR, 5), Trying(HEIR, 5, 12), Confirm("b@2", 7)]
     assert unclean_ends(entry(), later, HEIR) == (None, None)

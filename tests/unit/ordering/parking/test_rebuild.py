@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout
-from orderly.ordering.calls import ParkedRead, converse
+from orderly.errors import LockLost, NotAvailableYet, OrderlyError, RequestTimeout
+from orderly.ordering.calls import LockQueues, ParkedRead, converse
 from orderly.ordering.parking.keys import Kept
 from orderly.ordering.parking.rebuild import rebuild
 from orderly.protocol.park_record import (
@@ -19,8 +19,10 @@ from orderly.protocol.park_record import (
     control_message,
 )
 from tests.support.park_queue import PARK_QUEUE, parked_message, stored
+from tests.support.state_queue import QUEUE
 
 FOREIGN = ParkMessage({"mine": "x"}, b"hello")
+END = ParkedRead((), 0, 0)
 
 
 def rebuilt(messages, block=32, floor=0):
@@ -120,6 +122,26 @@ def test_a_queue_that_cannot_be_read_is_an_error():
 
     with pytest.raises(OrderlyError, match="cannot be read from orders-park/broker-a/0"):
         converse(rebuild(PARK_QUEUE), perform)
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_the_lock_is_renewed_on_the_way_and_a_refusal_ends_it(granted):
+    messages, asked = queue(*[("a", offset) for offset in range(120)]), []
+
+    def perform(call):
+        if isinstance(call, LockQueues):
+            asked.append(call)
+            return frozenset([QUEUE] if granted else [])
+        return (
+            ParkedRead((messages[call.offset],), call.offset + 1, 0) if call.offset < 120 else END
+        )
+
+    if granted:
+        assert len(converse(rebuild(PARK_QUEUE, QUEUE), perform).kept.parked) == 1
+        assert asked == [LockQueues(QUEUE.broker_name, (QUEUE,))] * 2
+    else:
+        with pytest.raises(LockLost, match="taken by another member"):
+            converse(rebuild(PARK_QUEUE, QUEUE), perform)
 
 
 STEPS = st.lists(
