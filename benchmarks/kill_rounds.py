@@ -14,8 +14,8 @@ all the while, deploys the fix.
 
 Exit code 0: nothing lost, no order broken, no two handlers on one queue (or key), nothing repeated
 that was on record, nothing of a key tried before its turn, no write accepted of a former owner,
-nothing left parked; 1 otherwise. Repeats are counted: what a
-killed member had not committed comes again.
+nothing left parked; 1 otherwise. Repeats are counted: what a killed member had not committed comes
+again.
 """
 
 import argparse

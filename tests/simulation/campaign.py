@@ -11,7 +11,7 @@ from tests.simulation.mutations import MUTATIONS, applied, needs
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
-MUTATION_SEEDS = 800  # a mutation that none of these catches is a hole in the simulation
+MUTATION_SEEDS = 1500  # a mutation that none of these catches is a hole in the simulation
 
 
 @dataclass

@@ -226,3 +226,18 @@ def test_a_source_topic_that_is_not_there_is_no_state_topic_either(new, client):
     with pytest.raises(TopicNotFound):
         new().ensure("nowhere")
     assert sizes(client, state_topic("shipping", "nowhere")) == dict.fromkeys(BROKERS)
+
+
+def test_a_broker_that_goes_between_the_two_looks_is_left_out(new, monkeypatch):
+    topics = new()
+    assert topics.ready(queues(4)) == queues(4)
+    findings = topics._findings
+
+    def gone_from_the_park_topic(topic, own):
+        found = dict(findings(topic, own))
+        if own.topic == PARK:
+            del found["broker-b"]
+        return found
+
+    monkeypatch.setattr(topics, "_findings", gone_from_the_park_topic)
+    assert topics.ready(queues(4)) == queues(4, brokers=["broker-a"])
