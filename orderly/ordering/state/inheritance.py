@@ -94,9 +94,7 @@ def take_over(
     token, confirmed, history = fenced
     found, damaged = yield from history.newest(before=confirmed)
     rebuilt = found is None or damaged
-    kept = NOTHING_KEPT if found is None else found.kept
-    if rebuilt:
-        kept = (yield from rebuild(park_queue, queue)).kept
+    kept = yield from _kept(None if rebuilt else found, queue, park_queue)
     takeovers = history.confirms(found.offset if found else -1, confirmed)
     resumed, stored = yield from _resume(queue, found, takeovers, consume_from)
     later = history.between(found.offset if found else -1, confirmed)
@@ -196,6 +194,11 @@ def _crashes(
     newest = None if found is None else found.entry
     ends = unclean_ends(newest, later, client_id)
     return conclude(newest, ends, resumed.start, resumed.finished)
+
+
+def _kept(found: State | None, queue: MessageQueue, park_queue: MessageQueue) -> Dialogue[Kept]:
+    """The parked keys: as they are on record, or worked out again."""
+    return found.kept if found is not None else (yield from rebuild(park_queue, queue)).kept
 
 
 def _remembered(found: State | None) -> Remembered:
