@@ -36,7 +36,8 @@ def ship(step: dict[str, str], attempt: Attempt) -> Ack:
     """Handle one step of one order."""
     if step["city"] not in known:
         raise LookupError(step["city"])
-    print(f"{attempt.key} {step['name']}{' (replayed)' if attempt.replayed else ''}")
+    again = " (replayed)" if attempt.replayed else ""
+    print(f"{attempt.key} {step['name']}{again}\n", end="")  # one write: other threads print, too
     if step["name"] == "shipped":
         shipped.release()
     return Ack()

@@ -62,6 +62,7 @@ class Ledger:
         self._committed = {}
         self._late = {}
         self.recorded = defaultdict(set)
+        self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
         self.parked = ParkedKeys(world)
         self.deaths = Deaths(world)
@@ -118,7 +119,10 @@ class Ledger:
                 self._check_late(member, queue, record)
             return False
         changed = self.parked.recorded(queue, record)
-        self.parked.pass_over(queue, _claimed(record) | self.recorded[queue])
+        if not judged:
+            self._unjudged[queue].update(_claimed(record))
+        claimed = _claimed(record) | self.recorded[queue] | self._unjudged[queue]
+        self.parked.pass_over(queue, claimed)
         self.deaths.entered(queue, record)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
@@ -163,11 +167,13 @@ class Ledger:
     def lose_records(self, queue):
         """The state records of a queue are gone: what is finished ahead is not known any more."""
         self.recorded[queue] = set(range(self._truth.stored(queue)))
+        self._unjudged[queue].clear()
 
     def forget(self, queue):
         """An operator reset the offset of a queue: what is on record counts no more."""
         self.deaths.excuse(queue)
         self.recorded[queue].clear()
+        self._unjudged[queue].clear()
         self._committed.pop(queue, None)
         for place in [place for place in self._finished if place[0] == queue]:
             del self._finished[place]

@@ -37,13 +37,13 @@ def main():
     given = parser.parse_args()
     hooks = ConsumerHooks(**{name: teller(name) for name in ("assigned", "revoked", "lost")})
     config = consumer_config(given.lease, order="key", commit_interval=COMMIT)
-    with (
-        Client(client_config(given.lease, given.namesrv)) as client,
-        OrderlyConsumer(
-            given.group, ledger_handler(given.ledger), client=client, config=config, hooks=hooks
-        ).subscribe(given.topic),
-    ):
-        sys.stdin.read()
+    with Client(client_config(given.lease, given.namesrv)) as client:
+        tell(client_id=client.client_id)
+        handler = ledger_handler(given.ledger)
+        with OrderlyConsumer(
+            given.group, handler, client=client, config=config, hooks=hooks
+        ).subscribe(given.topic):
+            sys.stdin.read()
 
 
 if __name__ == "__main__":
