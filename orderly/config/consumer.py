@@ -43,7 +43,7 @@ class ConsumerConfig(FromEnv):
         max_span: with order="key", how far (offsets) a queue is consumed ahead of its lowest
             unfinished message; then it waits for that message's key.
         create_state_topics: with order="key", make the topics that remember what was finished ahead
-            (one for each group and topic); False: they must be there.
+            and those of parked keys (one each for a group and topic); False: they must be there.
         max_reconsume_times: failures of a message after which the next one sends it to the
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).

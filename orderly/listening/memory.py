@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from orderly.listening.delivery import Delivery, Lane
 from orderly.listening.trial import Failed
 from orderly.ordering.context import Tenure
+from orderly.ordering.latest import put_latest
 from orderly.ordering.poison import Verdicts
 from orderly.ordering.verdict import PoisonRules, Verdict
 
@@ -145,10 +146,8 @@ class Memory:
         trying = self._trying.get(delivery.lane)
         if trying is None or not trying.about(delivery):
             offset, tenure = delivery.message.queue_offset, delivery.context.tenure
-            trying = self._trying[delivery.lane] = Trying(offset, tenure, now, failed.text)
-        self._trying.move_to_end(delivery.lane)
-        if len(self._trying) > _MOST:
-            self._trying.popitem(last=False)
+            trying = Trying(offset, tenure, now, failed.text)
+        put_latest(self._trying, delivery.lane, trying, _MOST)
         return trying
 
     def _sweep(self, now: float) -> None:

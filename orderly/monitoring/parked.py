@@ -12,8 +12,9 @@ from itertools import chain
 from pathlib import Path
 
 from orderly.client import Client
+from orderly.client.retention import retention
 from orderly.config import check_group, check_topic
-from orderly.errors import OrderlyError, RouteError
+from orderly.errors import OrderlyError
 from orderly.model import ReceivedMessage
 from orderly.monitoring.park_commands import OnProgress, OnSent, Outcome, run_command
 from orderly.monitoring.park_export import write_lines
@@ -25,7 +26,6 @@ from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
 
 PATIENCE = 60.0  # seconds without a word of a queue's owner
-_HOUR = 3600.0
 
 
 def _unheard(_: int | str) -> None:
@@ -81,25 +81,15 @@ class ParkedMessages:
     def _reports(self, queue: ParkedQueue) -> tuple[KeyReport, ...]:
         parked = queue.on_record().parked
         found = queue.find(parked)
-        retention = self._retention(queue) if parked else None
-        return tuple(_report(queue, found[key.key], retention) for key in parked)
+        seconds = self._retention(queue) if parked else None
+        return tuple(_report(queue, found[key.key], seconds) for key in parked)
 
     def _retention(self, queue: ParkedQueue) -> float | None:
         """Seconds for which the queue's broker keeps messages; None: not known."""
         try:
-            return self._known_retention(queue)
+            return retention(self._client, queue.park_queue)
         except OrderlyError:
             return None
-
-    def _known_retention(self, queue: ParkedQueue) -> float:
-        name = queue.queue.broker_name
-        broker = self._client.routes.get(queue.park_queue.topic).broker(name)
-        if broker is None:
-            raise RouteError(f"broker {name} is not in the route of {queue.park_queue.topic}")
-        hours = self._client.admin.broker_settings(broker).get("fileReservedTime", "")
-        if not hours.isdecimal():
-            raise OrderlyError(f"broker {name} does not tell how long it keeps messages")
-        return int(hours) * _HOUR
 
     # --- commands ------------------------------------------------------------------------------
 
@@ -239,14 +229,14 @@ class ParkedMessages:
         parked = queue.on_record().parked
         if not parked:
             return
-        age = self._known_retention(queue) / 2 if older_than is None else older_than
+        age = retention(self._client, queue.park_queue) / 2 if older_than is None else older_than
         oldest = time.time() - age
         for key in queue.find(parked).values():
             if key.on_record.key in {still.key for still in queue.on_record().parked}:
                 yield from queue.messages(key, stored_before=oldest)
 
 
-def _report(queue: ParkedQueue, found: KeyFound, retention: float | None) -> KeyReport:
+def _report(queue: ParkedQueue, found: KeyFound, kept_for: float | None) -> KeyReport:
     places, first = found.places, next(queue.messages(found), None)
     stored = [found.stored[place.position] for place in places]
     oldest = min((copy.at for copy in stored), default=None)
@@ -258,5 +248,5 @@ def _report(queue: ParkedQueue, found: KeyFound, retention: float | None) -> Key
         recorded=found.on_record.messages,
         first=None if first is None else read_parked(first),
         last_offset=places[-1].offset if places else None,
-        expires=None if oldest is None or retention is None else oldest + retention,
+        expires=None if oldest is None or kept_for is None else oldest + kept_for,
     )

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from orderly.ordering.circuit import CLOSED, Circuit
+from orderly.ordering.latest import put_latest
 
 _SEEN = 100  # keys tried last: enough for a ratio, few enough to be scanned at each failure
 _SUSPECTS = 1024  # keys whose message fails now; beyond, it is an outage
 _FINGERPRINTS = 256
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -115,7 +112,7 @@ class Failing:
 
     def saw(self, key: Hashable, fingerprint: str | None, now: float) -> None:
         """`key` was tried; None: it succeeded."""
-        _put(self._seen, key, (now, fingerprint), _SEEN)
+        put_latest(self._seen, key, (now, fingerprint), _SEEN)
         while next(iter(self._seen.values()))[0] < now - self._window:
             self._seen.popitem(last=False)
 
@@ -170,7 +167,7 @@ class Failing:
 
     def heal(self, fingerprint: str, now: float) -> None:
         """A message that failed so succeeded."""
-        _put(self._healed, fingerprint, now, _FINGERPRINTS)
+        put_latest(self._healed, fingerprint, now, _FINGERPRINTS)
         self._circuits.pop(fingerprint, None)
 
     def healed(self, fingerprint: str, since: float) -> bool:
@@ -191,7 +188,7 @@ class Failing:
         if circuit.closed:
             self._circuits.pop(fingerprint, None)
         else:
-            _put(self._circuits, fingerprint, circuit, _FINGERPRINTS)
+            put_latest(self._circuits, fingerprint, circuit, _FINGERPRINTS)
 
     def others(self, key: Hashable, since: float) -> list[str | None]:
         """Return how the last try of each other key ended since then, the latest first."""
@@ -223,10 +220,3 @@ class Failing:
                 return
             if other != key:
                 yield at, how
-
-
-def _put(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    table[key] = value
-    table.move_to_end(key)
-    if len(table) > most:
-        table.popitem(last=False)

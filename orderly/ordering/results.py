@@ -41,6 +41,11 @@ class Effect:
     suspend: bool = False
     misplaced: bool = False
 
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the messages count as done, now or with a later commit."""
+        return self.disposition in (Disposition.COMMIT, Disposition.KEEP)
+
 
 _GO_ON = Effect(Disposition.COMMIT)
 _AGAIN = Effect(Disposition.PUT_BACK, suspend=True)

@@ -91,6 +91,19 @@ def int_in(source: dict[str, Any], name: str, default: int | None = None) -> int
     return as_int(default if value is None else value, repr(name))
 
 
+def natural_in(source: dict[str, Any], name: str, default: int | None = None) -> int:
+    """Return the integer in field `name`, which must not be below 0; see `int_in`."""
+    value = int_in(source, name, default)
+    if value < 0:
+        raise ProtocolError(f"{name!r} is {value}; at least 0 is possible")
+    return value
+
+
+def natural_or_none(source: dict[str, Any], name: str) -> int | None:
+    """The same; None if it is missing."""
+    return None if source.get(name) is None else natural_in(source, name)
+
+
 def bool_in(source: dict[str, Any], name: str, default: bool = False) -> bool:
     """Return the boolean in field `name`; missing is `default`."""
     value = source.get(name)

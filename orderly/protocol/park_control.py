@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,13 +11,14 @@ from orderly.protocol.json_values import (
     as_int,
     as_text,
     bool_in,
-    int_in,
     list_in,
     member_in,
+    natural_in,
+    natural_or_none,
     text_in,
 )
 from orderly.protocol.parked_key import Key, as_key
-from orderly.protocol.record_line import LineFormat, Unknown
+from orderly.protocol.record_line import Kind, LineFormat, Unknown
 
 PARK_VERSION = 1
 COMMAND, RESULT, RELEASED = "command", "result", "released"
@@ -26,7 +26,6 @@ MAX_OUTCOMES = 200
 MOST_OF_TEXT = 300  # characters of a reason, a fingerprint or an error
 _MOST_OF_NAME = 200  # characters of a command's id, and of who gave it
 _MAX_CONTROL = 256 * 1024  # bytes
-_FORMAT = LineFormat("orderly-park", PARK_VERSION, _MAX_CONTROL)
 
 
 class Verb(StrEnum):
@@ -97,8 +96,7 @@ def encode_control(record: Control) -> bytes:
     Raises:
         ProtocolError: over 256 KiB.
     """
-    kind = control_tag(record)
-    return _FORMAT.encode(kind, _WRITERS[kind](record))
+    return _FORMAT.encode(record)
 
 
 def decode_control(body: bytes) -> Control | Unknown:
@@ -107,18 +105,13 @@ def decode_control(body: bytes) -> Control | Unknown:
     Raises:
         ProtocolError: not such a record, or a damaged one.
     """
-    line = _FORMAT.decode(body)
-    if isinstance(line, Unknown):
-        return line
-    kind, fields = line
-    if kind not in _READERS:
-        raise ProtocolError(f"a record of kind {kind} in a park topic")
-    return _READERS[kind](fields)
+    record: Control | Unknown = _FORMAT.decode(body)
+    return record
 
 
 def control_tag(record: Control) -> str:
     """The tag of a record's message, which is its kind."""
-    return _KINDS[type(record)]
+    return _FORMAT.kind_of(record)
 
 
 def short_text(text: str) -> str:
@@ -143,7 +136,7 @@ def _read_command(fields: dict[str, Any]) -> Command:
         member_in(fields, "verb", Verb),
         as_key(fields.get("key")),
         _name(fields, "by"),
-        _natural(fields, "at"),
+        natural_in(fields, "at"),
     )
 
 
@@ -165,8 +158,8 @@ def _read_result(fields: dict[str, Any]) -> Result:
     return Result(
         text_in(fields, "id"),
         bool_in(fields, "done"),
-        _natural(fields, "settled"),
-        None if fields.get("failedAt") is None else _natural(fields, "failedAt"),
+        natural_in(fields, "settled"),
+        natural_or_none(fields, "failedAt"),
         None if fields.get("reason") is None else text_in(fields, "reason"),
         tuple(map(_outcome, outcomes)),
     )
@@ -183,7 +176,9 @@ def _released_fields(record: Released) -> dict[str, Any]:
 
 
 def _read_released(fields: dict[str, Any]) -> Released:
-    return Released(as_key(fields.get("key")), _natural(fields, "below"), _natural(fields, "token"))
+    return Released(
+        as_key(fields.get("key")), natural_in(fields, "below"), natural_in(fields, "token")
+    )
 
 
 def _name(fields: dict[str, Any], name: str) -> str:
@@ -194,21 +189,13 @@ def _name(fields: dict[str, Any], name: str) -> str:
     return value
 
 
-def _natural(fields: dict[str, Any], name: str) -> int:
-    value = int_in(fields, name)
-    if value < 0:
-        raise ProtocolError(f"{name!r} of a record in a park topic is {value}")
-    return value
-
-
-_KINDS: dict[type, str] = {Command: COMMAND, Result: RESULT, Released: RELEASED}
-_WRITERS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    COMMAND: _command_fields,
-    RESULT: _result_fields,
-    RELEASED: _released_fields,
-}
-_READERS: dict[str, Callable[[dict[str, Any]], Control]] = {
-    COMMAND: _read_command,
-    RESULT: _read_result,
-    RELEASED: _read_released,
-}
+_FORMAT = LineFormat(
+    "orderly-park",
+    PARK_VERSION,
+    _MAX_CONTROL,
+    (
+        Kind(COMMAND, Command, _command_fields, _read_command),
+        Kind(RESULT, Result, _result_fields, _read_result),
+        Kind(RELEASED, Released, _released_fields, _read_released),
+    ),
+)

@@ -16,7 +16,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol import properties as names
 from orderly.protocol.compression import sent_body
 from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import int_in, load_object, object_in, text_in
+from orderly.protocol.json_values import int_in, load_object, natural_in, object_in, text_in
 from orderly.protocol.park_control import (
     COMMAND,
     PARK_VERSION,
@@ -174,7 +174,7 @@ def read_park(stored: ReceivedMessage) -> Parked | Control | Unknown:
     if text is None:
         return decode_control(stored.body)
     fields = load_object(text.encode())
-    version = _natural(fields, "v")
+    version = natural_in(fields, "v")
     return Unknown(version) if version != PARK_VERSION else _read_parked(stored, fields)
 
 
@@ -235,12 +235,12 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
     details = ParkDetails(
         key=as_key(fields.get("key")),
         reason=text_in(fields, "reason"),
-        attempts=_natural(fields, "attempts"),
+        attempts=natural_in(fields, "attempts"),
         fingerprint=_text_or_none(fields, "fingerprint"),
         first_error=_text_or_none(fields, "firstError"),
         last_error=_text_or_none(fields, "lastError"),
         parked_at=_moment(fields, "parkedAt"),
-        token=_natural(fields, "token"),
+        token=natural_in(fields, "token"),
     )
     return Parked(
         _original(stored, fields),
@@ -254,9 +254,9 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
 def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessage:
     return ReceivedMessage(
         queue=MessageQueue(
-            text_in(fields, "topic"), text_in(fields, "broker"), _natural(fields, "queueId")
+            text_in(fields, "topic"), text_in(fields, "broker"), natural_in(fields, "queueId")
         ),
-        queue_offset=_natural(fields, "offset"),
+        queue_offset=natural_in(fields, "offset"),
         body=stored.body,
         properties=_original_properties(stored, fields),
         message_id=text_in(fields, "messageId"),
@@ -289,10 +289,3 @@ def _text_or_none(fields: dict[str, Any], name: str) -> str | None:
 def _moment(fields: dict[str, Any], name: str) -> float:
     """Seconds since the epoch. A producer may send any number: it is kept to what is a time."""
     return min(max(int_in(fields, name), 0), _LAST_MOMENT) / 1000
-
-
-def _natural(fields: dict[str, Any], name: str) -> int:
-    value = int_in(fields, name)
-    if value < 0:
-        raise ProtocolError(f"{name!r} of a parked message is {value}")
-    return value

@@ -6,15 +6,21 @@ A record is one readable line (see `record_line`). Which records count, and when
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
 from orderly.errors import ProtocolError
-from orderly.protocol.json_values import as_int, bool_in, int_in, list_in, text_in
+from orderly.protocol.json_values import (
+    as_int,
+    bool_in,
+    list_in,
+    natural_in,
+    natural_or_none,
+    text_in,
+)
 from orderly.protocol.parked_key import Key, ParkedKey, as_key, parked_from_json, parked_to_json
-from orderly.protocol.record_line import LineFormat, Unknown
+from orderly.protocol.record_line import Kind, LineFormat, Unknown
 
 __all__ = [
     "Acquire",
@@ -37,7 +43,6 @@ PARKED_CHUNKS = 56  # of them may hold parked keys: 10 000 of the longest
 MAX_RUNS = RUNS_A_RECORD * (MAX_CHUNKS - PARKED_CHUNKS)
 MAX_SUSPECTS = 1000
 
-_FORMAT = LineFormat("orderly-state", VERSION, MAX_RECORD)
 _END = 1 << 63  # offsets are below it
 
 
@@ -126,8 +131,7 @@ def encode_record(record: Acquire | Confirm | Entry | Trying) -> bytes:
     Raises:
         ProtocolError: over 256 KiB: more than RUNS_A_RECORD takes, or long names.
     """
-    kind = _KINDS[type(record)]
-    return _FORMAT.encode(kind, _WRITERS[kind](record))
+    return _FORMAT.encode(record)
 
 
 def decode_record(body: bytes) -> Record:
@@ -136,13 +140,8 @@ def decode_record(body: bytes) -> Record:
     Raises:
         ProtocolError: not a state record, or a damaged one.
     """
-    line = _FORMAT.decode(body)
-    if isinstance(line, Unknown):
-        return line
-    kind, fields = line
-    if kind not in _READERS:
-        raise ProtocolError(f"a state record of kind {kind}")
-    return _READERS[kind](fields)
+    record: Record = _FORMAT.decode(body)
+    return record
 
 
 def record_kind(body: bytes) -> str:
@@ -163,7 +162,7 @@ def _confirm_fields(record: Confirm) -> dict[str, Any]:
 
 
 def _read_confirm(fields: dict[str, Any]) -> Confirm:
-    return Confirm(text_in(fields, "owner"), _natural(fields, "token"))
+    return Confirm(text_in(fields, "owner"), natural_in(fields, "token"))
 
 
 def _trying_fields(record: Trying) -> dict[str, Any]:
@@ -171,8 +170,8 @@ def _trying_fields(record: Trying) -> dict[str, Any]:
 
 
 def _read_trying(fields: dict[str, Any]) -> Trying:
-    offset = _natural_or_none(fields, "offset")
-    return Trying(text_in(fields, "owner"), _natural(fields, "token"), offset)
+    offset = natural_or_none(fields, "offset")
+    return Trying(text_in(fields, "owner"), natural_in(fields, "token"), offset)
 
 
 def _entry_fields(record: Entry) -> dict[str, Any]:
@@ -201,25 +200,25 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
 
 
 def _read_entry(fields: dict[str, Any]) -> Entry:
-    low = _natural(fields, "low")
+    low = natural_in(fields, "low")
     entry = Entry(
         owner=text_in(fields, "owner"),
-        token=_natural(fields, "token"),
-        number=_natural(fields, "number"),
-        previous=_natural(fields, "previous"),
-        epoch=_natural(fields, "epoch"),
+        token=natural_in(fields, "token"),
+        number=natural_in(fields, "number"),
+        previous=natural_in(fields, "previous"),
+        epoch=natural_in(fields, "epoch"),
         low=low,
-        previous_low=_natural(fields, "previousLow"),
+        previous_low=natural_in(fields, "previousLow"),
         runs=_runs_from(low, list_in(fields, "runs")),
         closed=bool_in(fields, "closed"),
-        chunk=_natural(fields, "chunk"),
-        chunks=_natural(fields, "chunks"),
+        chunk=natural_in(fields, "chunk"),
+        chunks=natural_in(fields, "chunks"),
         parked=tuple(map(parked_from_json, list_in(fields, "parked"))),
         released=tuple(map(as_key, list_in(fields, "released"))),
-        commands=_natural(fields, "commands", 0),
-        deaths=_natural(fields, "deaths", 0),
+        commands=natural_in(fields, "commands", 0),
+        deaths=natural_in(fields, "deaths", 0),
         suspects=_suspects_from(list_in(fields, "suspects")),
-        trying=_natural_or_none(fields, "trying"),
+        trying=natural_or_none(fields, "trying"),
     )
     if entry.chunks > MAX_CHUNKS or entry.chunk >= max(entry.chunks, 1):
         raise ProtocolError(f"chunk {entry.chunk} of {entry.chunks} of a state")
@@ -256,36 +255,18 @@ def _suspects_from(pairs: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple((offset, deaths) for offset, deaths in pairs)
 
 
-def _natural(fields: dict[str, Any], name: str, default: int | None = None) -> int:
-    value = int_in(fields, name, default)
-    if value < 0:
-        raise ProtocolError(f"{name!r} of a state record is {value}")
-    return value
-
-
-def _natural_or_none(fields: dict[str, Any], name: str) -> int | None:
-    return None if fields.get(name) is None else _natural(fields, name)
-
-
 def _known(name: str, value: int | None) -> dict[str, int]:
     return {} if value is None else {name: value}
 
 
-_KINDS: dict[type, str] = {
-    Acquire: "acquire",
-    Confirm: "confirm",
-    Entry: "entry",
-    Trying: "trying",
-}
-_WRITERS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "acquire": _acquire_fields,
-    "confirm": _confirm_fields,
-    "entry": _entry_fields,
-    "trying": _trying_fields,
-}
-_READERS: dict[str, Callable[[dict[str, Any]], Record]] = {
-    "acquire": _read_acquire,
-    "confirm": _read_confirm,
-    "entry": _read_entry,
-    "trying": _read_trying,
-}
+_FORMAT = LineFormat(
+    "orderly-state",
+    VERSION,
+    MAX_RECORD,
+    (
+        Kind("acquire", Acquire, _acquire_fields, _read_acquire),
+        Kind("confirm", Confirm, _confirm_fields, _read_confirm),
+        Kind("entry", Entry, _entry_fields, _read_entry),
+        Kind("trying", Trying, _trying_fields, _read_trying),
+    ),
+)

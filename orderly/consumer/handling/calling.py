@@ -25,10 +25,8 @@ from orderly.log import error_text, type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
-from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, Effect, effect_of
+from orderly.ordering.results import FAILURE, ConsumeResult, Effect, effect_of
 from orderly.ordering.retry_after import retry_after
-
-_ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
 
 
 class Mode(Enum):
@@ -226,7 +224,7 @@ class Caller:
         effect = effect_of(result, auto_commit=context.auto_commit, java_compat=compat)
         if effect.misplaced:
             self._warn(started, "handler.answer_misplaced", answer=str(result))
-        if (context.rejected or context.parked) and effect.disposition in _ACKNOWLEDGES:
+        if (context.rejected or context.parked) and effect.acknowledges:
             # They are still to be stored elsewhere; with an acknowledgement they would be lost.
             if context.auto_commit and not context.parked:
                 rest = {m.queue_offset for m in started.messages} - context.rejected.keys()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from orderly.client.retention import retention
 from orderly.consumer.parking.appending_again import AppendAgain
 from orderly.consumer.session import Held, Session
 from orderly.errors import OrderlyError, RemotingError
@@ -49,12 +50,9 @@ class Keepalive:
 
     def _retention(self, held: Held) -> float:
         """For how long the queue's broker keeps messages (seconds)."""
-        topic, name = held.queue.topic, held.queue.broker_name
         try:
-            broker = self._session.client.routes.get(topic).broker(name)
-            settings = self._session.client.admin.broker_settings(broker) if broker else {}
-            return float(settings["fileReservedTime"]) * 3600.0
-        except (OrderlyError, KeyError, ValueError) as error:
+            return retention(self._session.client, held.queue)
+        except OrderlyError as error:
             held.log.warning("park.retention_unknown", error=str(error))
             return RETENTION
 

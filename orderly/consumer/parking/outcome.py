@@ -6,9 +6,7 @@ from orderly.consumer.handling.calling import Called
 from orderly.log import type_text
 from orderly.ordering.fingerprint import fingerprint
 from orderly.ordering.outcomes import Fail
-from orderly.ordering.results import ConsumeResult, Disposition
-
-_ACKNOWLEDGES = frozenset({Disposition.COMMIT, Disposition.KEEP})
+from orderly.ordering.results import ConsumeResult
 
 
 def failure_of(called: Called, offset: int) -> str | None:
@@ -21,7 +19,7 @@ def failure_of(called: Called, offset: int) -> str | None:
         offset: of its only message.
     """
     context, answer = called.context, called.consumed.answer
-    if offset in context.finished or called.effect.disposition in _ACKNOWLEDGES:
+    if offset in context.finished or called.effect.acknowledges:
         return None
     if offset in context.parked:
         return context.parked[offset].fingerprint or context.parked[offset].reason

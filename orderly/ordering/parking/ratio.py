@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
+
+from orderly.ordering.latest import put_latest
 
 WINDOW = 300.0  # seconds
 FREE = 5  # keys that may be parked whatever was seen
-_MOST_SEEN = 10_000  # keys remembered; with more in the window the limit is a little stricter
+_MOST = 10_000  # keys remembered; with more in the window the limit is a little stricter
 
 
 class KeyRatio:
@@ -18,14 +21,12 @@ class KeyRatio:
 
     def __init__(self, ratio: float) -> None:
         self._ratio = ratio
-        self._seen: dict[Hashable, float] = {}  # in the order of their times
-        self._parked: dict[Hashable, float] = {}
+        self._seen: OrderedDict[Hashable, float] = OrderedDict()  # in the order of their times
+        self._parked: OrderedDict[Hashable, float] = OrderedDict()
 
     def saw(self, key: Hashable, now: float) -> None:
         """Note that a message of `key` was handled, at `now` (seconds)."""
-        _note(self._seen, key, now)
-        if len(self._seen) > _MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
+        put_latest(self._seen, key, now, _MOST)
 
     def refuses(self, key: Hashable, now: float) -> str | None:
         """Return why one more key must not be parked now, for the log, or None: it may."""
@@ -42,18 +43,10 @@ class KeyRatio:
 
     def parks(self, key: Hashable, now: float) -> None:
         """Note that `key` was parked."""
-        _note(self._parked, key, now)
+        put_latest(self._parked, key, now, _MOST)
 
 
-def _note(times: dict[Hashable, float], key: Hashable, now: float) -> None:
-    times.pop(key, None)
-    times[key] = now
-
-
-def _forget(times: dict[Hashable, float], now: float) -> None:
+def _forget(times: OrderedDict[Hashable, float], now: float) -> None:
     """Drop what is older than the window; the oldest are first."""
-    while times:
-        oldest = next(iter(times))
-        if times[oldest] > now - WINDOW:
-            return
-        del times[oldest]
+    while times and next(iter(times.values())) <= now - WINDOW:
+        times.popitem(last=False)
