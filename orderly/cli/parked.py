@@ -31,8 +31,8 @@ from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog import queues_text
 
 if TYPE_CHECKING:
-    from orderly.monitoring.park_queues import Unknown
-    from orderly.monitoring.park_reports import KeyReport, Listing
+    from orderly.monitoring.parking.queues import Unknown
+    from orderly.monitoring.parking.reports import KeyReport, Listing
     from orderly.protocol.park_record import Parked
 
 LIST_SCHEMA = "orderly.parked/v1"

@@ -20,8 +20,8 @@ from orderly.cli.text import escaped, printable
 from orderly.errors import ConfigError
 
 if TYPE_CHECKING:
-    from orderly.monitoring.park_commands import OnProgress, Outcome
     from orderly.monitoring.parked import ParkedMessages
+    from orderly.monitoring.parking.commands import OnProgress, Outcome
 
 SCHEMA = "orderly.parked-command/v1"
 STOPPED = 1  # the verdict: a handler did not acknowledge a message, its key stays parked
@@ -226,7 +226,7 @@ def _each(
     every: bool,
 ) -> int:
     """Take one key after the other; returns how many of all were not parked any more."""
-    from orderly.monitoring.park_queues import NotParked  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.parking.queues import NotParked  # noqa: PLC0415  `--help` is quick
 
     left, missed = deque(targets), 0
     try:

@@ -16,12 +16,12 @@ from orderly.client.retention import retention
 from orderly.config import check_group, check_topic
 from orderly.errors import OrderlyError
 from orderly.model import ReceivedMessage
-from orderly.monitoring.park_commands import OnProgress, OnSent, Outcome, run_command
-from orderly.monitoring.park_export import write_lines
-from orderly.monitoring.park_queue import KeyFound, ParkedQueue
-from orderly.monitoring.park_queues import ParkedQueues
-from orderly.monitoring.park_replay import Handler, replay_here
-from orderly.monitoring.park_reports import Exported, KeyReport, Listing, Renewal
+from orderly.monitoring.parking.commands import OnProgress, OnSent, Outcome, run_command
+from orderly.monitoring.parking.export import write_lines
+from orderly.monitoring.parking.queue import KeyFound, ParkedQueue
+from orderly.monitoring.parking.queues import ParkedQueues
+from orderly.monitoring.parking.replay import Handler, replay_here
+from orderly.monitoring.parking.reports import Exported, KeyReport, Listing, Renewal
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
 

@@ -46,9 +46,14 @@ def parked_key(producer, topic, group, orderly_namesrv, closing, parks):
         stored = send_numbers(producer, topic, [BAD], 4)
         queue, offsets = stored[0].queue, [s.queue_offset for s in stored]
         eventually(lambda: parks.parked(queue, BAD) == offsets, within=20)
+        eventually(lambda: _counted(consumer) == len(offsets))  # a moment after they are stored
         return consumer, queue, offsets
 
     return start
+
+
+def _counted(consumer):
+    return sum(key.messages for keys in consumer.parked().values() for key in keys)
 
 
 def test_a_dropped_key_goes_on_with_what_comes_next(parked_key, producer, topic, parks):

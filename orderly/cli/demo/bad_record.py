@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from orderly.cli.demo.flights import FlightEvent
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.parking.commands import Outcome
 
 ReadTime = Callable[[str], datetime]
 """The part of the handler's code that has the defect."""

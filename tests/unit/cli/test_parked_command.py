@@ -15,9 +15,9 @@ from orderly.cli.settings import Settings
 from orderly.errors import ConnectionLost, RequestTimeout
 from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
-from orderly.monitoring.park_commands import Outcome
-from orderly.monitoring.park_queues import NotParked
-from orderly.monitoring.park_reports import Exported, KeyReport, Listing, Renewal
+from orderly.monitoring.parking.commands import Outcome
+from orderly.monitoring.parking.queues import NotParked
+from orderly.monitoring.parking.reports import Exported, KeyReport, Listing, Renewal
 from orderly.protocol.park_record import ParkDetails, Parked
 from tests.support.messages import message
 

@@ -14,7 +14,7 @@ from orderly.cli.demo.stream import Stream
 from orderly.cli.demo.trouble import FailingMessage, TakeOver
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog import Totals
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.parking.commands import Outcome
 
 QUEUES = [MessageQueue("t", "b", i) for i in range(2)]
 EVENTS = [

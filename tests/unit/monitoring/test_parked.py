@@ -9,8 +9,8 @@ import pytest
 
 from orderly import Client, ClientConfig
 from orderly.errors import ConfigError, OrderlyError, RouteError
-from orderly.monitoring.park_reports import Exported
 from orderly.monitoring.parked import ParkedMessages
+from orderly.monitoring.parking.reports import Exported
 from orderly.ordering.calls import AppendRecord
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.park_record import Command, ParkDetails, control_message, park_message

@@ -9,7 +9,7 @@ from typing import TypeVar
 from orderly.client import Client
 from orderly.errors import ConfigError, OrderlyError, RemotingError, RouteError
 from orderly.model import MessageQueue
-from orderly.monitoring.park_queue import ParkedQueue
+from orderly.monitoring.parking.queue import ParkedQueue
 from orderly.ordering.parking.keys import Key, ParkedKey
 from orderly.ordering.state.topic import park_topic
 

@@ -17,9 +17,9 @@ from orderly.config import ConsumerConfig
 from orderly.consumer.session import now
 from orderly.errors import ConfigError, LockLost
 from orderly.model import ReceivedMessage
-from orderly.monitoring.park_commands import OnProgress, Outcome
-from orderly.monitoring.park_queue import KeyFound, ParkedQueue
-from orderly.monitoring.park_queues import NotParked
+from orderly.monitoring.parking.commands import OnProgress, Outcome
+from orderly.monitoring.parking.queue import KeyFound, ParkedQueue
+from orderly.monitoring.parking.queues import NotParked
 from orderly.ordering.calls import LockQueues, MinOffset, UnlockQueues, converse
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.outcomes import Ack, Fail

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from orderly.errors import OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.monitoring.park_queue import ParkedQueue
+from orderly.monitoring.parking.queue import ParkedQueue
 from orderly.ordering.calls import ParkedRead, ReadParked
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import (

@@ -6,7 +6,7 @@ import pytest
 
 from orderly.errors import OrderlyError, RequestTimeout
 from orderly.monitoring import park_queues
-from orderly.monitoring.park_queue import ParkedQueue
+from orderly.monitoring.parking.queue import ParkedQueue
 from orderly.protocol.park_record import Command, Result, control_message
 from tests.support.hand_owner import HandOwner
 
@@ -26,7 +26,7 @@ def test_the_wait_ends_with_the_result_of_this_command_only(parked, owner, monke
         return at
 
     monkeypatch.setattr(
-        "orderly.monitoring.park_queue.ParkedQueue.append", lambda _, m: answered(m)
+        "orderly.monitoring.parking.queue.ParkedQueue.append", lambda _, m: answered(m)
     )
     (outcome,) = parked.release("a", on_progress=progress.append)
     assert (outcome.settled, outcome.failed_at, outcome.refused) == (3, None, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
-from orderly.monitoring.park_queues import Unknown
+from orderly.monitoring.parking.queues import Unknown
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked
 
