@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from orderly.errors import OrderlyError, RequestTimeout
-from orderly.monitoring import park_queues
+from orderly.monitoring.parking import queues
 from orderly.monitoring.parking.queue import ParkedQueue
 from orderly.protocol.park_record import Command, Result, control_message
 from tests.support.hand_owner import HandOwner
@@ -76,7 +76,7 @@ def silence(monkeypatch):
                     raise failures.pop()
                 return self._true(call)
 
-        monkeypatch.setattr(park_queues, "ParkedQueue", Silent)
+        monkeypatch.setattr(queues, "ParkedQueue", Silent)
         return sent.append
 
     return begin

@@ -6,8 +6,8 @@ import pytest
 
 from orderly import Ack, Client, ClientConfig, ConsumeResult, Fail, Suspend
 from orderly.errors import LockLost
-from orderly.monitoring import park_queue, park_replay
 from orderly.monitoring.parked import ParkedMessages
+from orderly.monitoring.parking import queue, replay
 from orderly.ordering.calls import MaxOffset, MinOffset, ReadParked
 from tests.support.replayed import handle
 
@@ -95,7 +95,7 @@ def test_a_replay_takes_no_queue_that_a_member_holds(orderly_fake, owner):
 
 
 def test_a_long_replay_renews_its_lock(parked, owner, monkeypatch):
-    monkeypatch.setattr(park_replay, "_RENEW_AFTER", 0.0)
+    monkeypatch.setattr(replay, "_RENEW_AFTER", 0.0)
     owner.hand_on()
     deadlines = []
     parked.replay("a", lambda _, context: deadlines.append(context.deadline) or Ack())
@@ -146,14 +146,14 @@ def test_what_its_queue_will_deliver_again_is_not_replayed(parked, owner):
 @pytest.fixture
 def performing(monkeypatch):
     """Have another function answer the calls of onlookers; it gets the true answer, too."""
-    true_performer = park_queue.performer
+    true_performer = queue.performer
 
     def install(answer):
         def performer(*args):
             perform = true_performer(*args)
             return lambda call: answer(call, perform(call))
 
-        monkeypatch.setattr(park_queue, "performer", performer)
+        monkeypatch.setattr(queue, "performer", performer)
 
     return install
 
