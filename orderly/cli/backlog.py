@@ -1,6 +1,6 @@
 """`orderly backlog ls|check`: how far behind a group is, to read or for a monitoring system.
 
-Measuring is `orderly.monitoring.collect`, judging `orderly.monitoring.backlog`; here are the
+Measuring is `orderly.monitoring.collect`, judging `monitoring.backlog.verdict`; here are the
 options, the texts and the exit codes.
 """
 
@@ -18,12 +18,12 @@ from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, printable
 from orderly.errors import ConfigError
-from orderly.monitoring.backlog import (
+from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.backlog.verdict import (
     Judgement,
     QueueBacklog,
     QueueState,
     Thresholds,
-    Verdict,
     judge,
     queues_text,
     totals,

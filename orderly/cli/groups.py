@@ -8,7 +8,7 @@ from orderly.errors import OrderlyError
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog import QueueBacklog
+    from orderly.monitoring.backlog.verdict import QueueBacklog
 
 
 def members_online(client: Client, group: str) -> list[str] | None:

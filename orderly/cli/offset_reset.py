@@ -16,7 +16,7 @@ from orderly.model import MessageQueue
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog import QueueBacklog
+    from orderly.monitoring.backlog.verdict import QueueBacklog
 
 
 @dataclass(frozen=True, slots=True)

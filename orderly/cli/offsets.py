@@ -31,7 +31,7 @@ from orderly.errors import ConfigError, OrderlyError
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog import QueueBacklog
+    from orderly.monitoring.backlog.verdict import QueueBacklog
 
 SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"

@@ -13,7 +13,7 @@ from orderly.client import Client
 from orderly.errors import BrokerError, OrderlyError, RemotingError, RouteError, TopicNotFound
 from orderly.log import get_logger
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog import QueueBacklog
+from orderly.monitoring.backlog.verdict import QueueBacklog
 
 _log = get_logger("orderly.monitoring")
 

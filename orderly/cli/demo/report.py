@@ -12,7 +12,7 @@ from orderly.cli.demo.consuming import ConsumeLog
 from orderly.cli.demo.sending import SendLog
 from orderly.cli.demo.stream import Stream
 from orderly.cli.demo.trouble import FAILURES, FailingMessage
-from orderly.monitoring.backlog import Totals
+from orderly.monitoring.backlog.verdict import Totals
 from orderly.testing.oracle import Delivered, Sent, Verdict, judge
 
 SCHEMA = "orderly.demo/v1"

@@ -21,7 +21,7 @@ from orderly.client import Client
 from orderly.config import ClientConfig, ProducerConfig
 from orderly.errors import SendFailed
 from orderly.model import MessageQueue, TopicRoute
-from orderly.monitoring.backlog import totals
+from orderly.monitoring.backlog.verdict import totals
 from orderly.monitoring.collect import collect
 from orderly.monitoring.parked import ParkedMessages
 from orderly.producer import OrderlyProducer

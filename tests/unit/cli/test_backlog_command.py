@@ -12,7 +12,7 @@ from orderly.cli.settings import Settings
 from orderly.errors import RequestTimeout
 from orderly.model import MessageQueue
 from orderly.monitoring import collect as collect_module
-from orderly.monitoring.backlog import QueueBacklog, Thresholds, judge
+from orderly.monitoring.backlog.verdict import QueueBacklog, Thresholds, judge
 
 
 def row(minimum, committed, maximum, queue_id=0, group="shipping", **more):

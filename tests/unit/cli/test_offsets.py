@@ -13,7 +13,7 @@ from orderly.cli.settings import Settings
 from orderly.errors import GroupNotFound, RequestTimeout
 from orderly.model import MessageQueue
 from orderly.monitoring import collect as collect_module
-from orderly.monitoring.backlog import QueueBacklog
+from orderly.monitoring.backlog.verdict import QueueBacklog
 
 RESET = ["offsets", "reset", "--group", "shipping", "--topic", "orders"]
 

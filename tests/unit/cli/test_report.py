@@ -13,7 +13,7 @@ from orderly.cli.demo.sending import SendLog
 from orderly.cli.demo.stream import Stream
 from orderly.cli.demo.trouble import FailingMessage, TakeOver
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog import Totals
+from orderly.monitoring.backlog.verdict import Totals
 from orderly.monitoring.parking.commands import Outcome
 
 QUEUES = [MessageQueue("t", "b", i) for i in range(2)]

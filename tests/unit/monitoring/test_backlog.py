@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog import (
+from orderly.monitoring.backlog.verdict import (
     QueueBacklog,
     QueueState,
     Thresholds,

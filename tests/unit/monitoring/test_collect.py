@@ -12,7 +12,7 @@ from orderly.model import (
     QueueData,
     TopicRoute,
 )
-from orderly.monitoring.backlog import QueueState
+from orderly.monitoring.backlog.verdict import QueueState
 from orderly.monitoring.collect import collect
 
 

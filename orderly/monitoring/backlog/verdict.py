@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.states import Verdict
 
 
 class QueueState(StrEnum):
@@ -100,15 +101,6 @@ def totals(rows: Sequence[QueueBacklog]) -> Totals:
         lost=sum(row.lost for row in rows),
         worst=max(measured, key=lambda pair: pair[0])[1] if measured else None,
     )
-
-
-class Verdict(IntEnum):
-    """The value is the exit code of `orderly backlog check` (Monitoring Plugins guidelines)."""
-
-    OK = 0
-    WARNING = 1
-    CRITICAL = 2
-    UNKNOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
