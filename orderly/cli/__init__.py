@@ -7,8 +7,12 @@ import sys
 NOT_MEASURED = 3
 
 
-def main() -> None:
-    """Run `orderly` with the arguments of the process and exit with the command's code."""
+def main(*before: str) -> None:
+    """Run `orderly` with the arguments of the process and exit with the command's code.
+
+    Args:
+        before: words of the command line that the name of the program stands for.
+    """
     try:
         import click as _  # noqa: F401, PLC0415  the extra may be missing: see below
     except ImportError:
@@ -18,4 +22,4 @@ def main() -> None:
         sys.exit(NOT_MEASURED)
     from orderly.cli.root import run  # noqa: PLC0415  imports click
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run([*before, *sys.argv[1:]]))

@@ -1,10 +1,9 @@
-"""The top of the command tree: lazy subcommands, one voice for errors, one table of exit codes.
+"""The top of the command tree: one voice for errors, one table of exit codes.
 
     0, 1, 2   the command's verdict; 0 also means "done"
     3         not measured or not done: usage errors, no connection, interrupted, a bug
 
-A subcommand's module is imported when it is called, so a cold `orderly backlog check` never
-pays for the demo, the embedded broker or rich.
+Which commands there are is `commands`; a new one needs nothing but its line there.
 """
 
 from __future__ import annotations
@@ -13,51 +12,18 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.commands import COMMANDS
+from orderly.cli.lazy import LazyGroup
 from orderly.cli.logs import configure
 from orderly.cli.settings import Settings, common_options
 from orderly.cli.text import printable
 from orderly.errors import OrderlyError
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
-    "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
-    "backlog": ("orderly.cli.backlog", "How far behind a consumer group is; a checker for cron."),
-    "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
-    "parked": ("orderly.cli.parked", "Keys set aside: list, look, release, replay, export."),
-    "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
-    "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
-    "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
-    "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
-}
-
-
 _NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are `COMMANDS`, each imported at its first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """The commands in the order in which a newcomer meets them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
-        """Import the command: the attribute of its module that has its name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -71,14 +37,19 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 @click.group(
     cls=LazyGroup,
+    table=COMMANDS,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "ORDERLY",  # ORDERLY_BACKLOG_CHECK_CRIT is --crit of that command
+    },
     epilog="New here? Run: orderly demo",
 )
 @click.option(
     "--version",
     is_flag=True,
     is_eager=True,
+    allow_from_autoenv=False,
     expose_value=False,
     callback=_print_version,
     help="Show the version and exit.",

@@ -1,16 +1,30 @@
-"""What holds for every command: name servers, namespace, -v, --debug; and the client of them."""
+"""What holds for every command: name servers, namespace, context, colours, -v, --debug.
+
+Where a setting comes from, the first that has it:
+
+    an option of the command line
+    the context that --context names
+    the environment: ORDERLY_NAMESRV, ORDERLY_NAMESPACE, …; ORDERLY_BACKLOG_CHECK_CRIT for --crit
+    the settings file: its current context (or ORDERLY_CONTEXT's), then what holds in all
+    NAMESRV_ADDR, as Java's tools have it
+    the name server of `orderly broker start`, the setting's own default
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from orderly.cli import colors
 from orderly.cli.logs import configure
+from orderly.cli.settings_file import SETTINGS, SettingsFile, read_settings
 from orderly.config import ClientConfig, check_group, check_topic
 from orderly.errors import ConfigError
 from orderly.namespace import unwrap, wrap
@@ -20,26 +34,72 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Name = TypeVar("Name", str, str | None)
+ENVIRONMENT = "environment"
 
 
 @dataclass(slots=True)
 class Settings:
-    """The common options, wherever on the command line they were given; the last one wins."""
+    """The common options, wherever on the command line they were given; the last one wins.
+
+    Attributes: see the options; None and "" are "not given".
+    """
 
     namesrv: str = ""
     namespace: str | None = None
+    context: str = ""
+    color: str = ""
     verbose: int = 0
     debug: bool = False
+    _file: SettingsFile | None = None
 
     def client_config(self) -> ClientConfig:
-        """`--namesrv`, else the environment, else the broker of `orderly broker start`.
+        """The settings of a client.
 
         Raises:
-            ConfigError: none of them is there, or it is not an address.
+            ConfigError: no name server is named, a bad setting, or a bad settings file.
         """
-        return ClientConfig.from_env(
-            namesrv=self.namesrv_if_any() or self._local(), namespace=self._namespace()
-        )
+        found = {name: layer for name, layer in self.found().items() if name != "color"}
+        env = {_variable(name): text for name, (text, origin) in found.items() if _read(origin)}
+        explicit = {name: value for name, (value, origin) in found.items() if not _read(origin)}
+        if "namesrv" not in found:
+            explicit["namesrv"] = self._local()
+        return ClientConfig.from_env(env, **explicit)
+
+    def found(self) -> dict[str, tuple[Any, str]]:
+        """Each setting that somebody made: its value, and where it comes from."""
+        result: dict[str, tuple[Any, str]] = {}
+        for origin, table in self._layers():
+            for name in SETTINGS:
+                if name in table:
+                    result.setdefault(name, (table[name], origin))
+        return result
+
+    def _layers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        file = self.file()
+        yield "option", self._given()
+        if self.context:
+            yield f"context {self.context}", file.context(self.context)
+        yield ENVIRONMENT, _environment()
+        if not self.context and (name := self.context_name()):
+            yield f"context {name}", file.context(name)
+        yield str(file.path), file.common()
+        if address := os.environ.get("NAMESRV_ADDR"):
+            yield "NAMESRV_ADDR", {"namesrv": address}
+
+    def _given(self) -> dict[str, Any]:
+        given = {"namesrv": self.namesrv, "color": self.color}
+        options = {name: value for name, value in given.items() if value}
+        return options if self.namespace is None else options | {"namespace": self.namespace}
+
+    def file(self) -> SettingsFile:
+        """The settings file, read once."""
+        if self._file is None:
+            self._file = read_settings()
+        return self._file
+
+    def context_name(self) -> str:
+        """The context that holds, or ""."""
+        return self.context or os.environ.get("ORDERLY_CONTEXT") or self.file().current
 
     def _local(self) -> str:
         """The name server of the local broker that runs."""
@@ -56,8 +116,19 @@ class Settings:
         return daemon.namesrv
 
     def namesrv_if_any(self) -> str:
-        """`--namesrv`, else the environment's, else ""."""
-        return self.namesrv or os.environ.get("ORDERLY_NAMESRV", "")
+        """The name servers that somebody named, else ""."""
+        return str(self.found().get("namesrv", ("",))[0])
+
+    def use_color(self) -> bool:
+        """Whether stdout is to be coloured.
+
+        Raises:
+            ConfigError: a `color` of the environment or the file that is none.
+        """
+        choice = self.found().get("color", ("auto",))[0]
+        if choice not in colors.CHOICES:
+            raise ConfigError(f"color must be one of {', '.join(colors.CHOICES)}, not {choice!r}")
+        return colors.wanted(choice, os.environ, terminal=sys.stdout.isatty())
 
     def topic(self, name: Name) -> Name:
         """The broker's name of a topic that the user names; None stays None.
@@ -65,32 +136,80 @@ class Settings:
         Raises:
             ConfigError: no broker takes it for one.
         """
-        return None if name is None else check_topic(wrap(self._namespace(), name))
+        return None if name is None else check_topic(wrap(self.namespace_name(), name))
 
     def group(self, name: Name) -> Name:
         """The broker's name of a group; as `topic`."""
-        return None if name is None else check_group(wrap(self._namespace(), name))
+        return None if name is None else check_group(wrap(self.namespace_name(), name))
 
     def own(self, names: Iterable[str]) -> list[str]:
         """Those of the broker's names that are in the namespace; without one, all."""
-        namespace = self._namespace()
+        namespace = self.namespace_name()
         return [name for name in names if not namespace or unwrap(namespace, name) != name]
 
-    def _namespace(self) -> str:
-        if self.namespace is None:
-            return os.environ.get("ORDERLY_NAMESPACE", "")
-        return self.namespace
+    def namespace_name(self) -> str:
+        """The namespace that holds, or ""."""
+        return str(self.found().get("namespace", ("",))[0])
 
-    def client(self) -> AbstractContextManager[Client]:
-        """A client to ask with, in a `with` statement; it joins nothing and sends no heartbeat."""
+    def client(self, patience: float = math.inf) -> AbstractContextManager[Client]:
+        """A client to ask with, in a `with` statement; it joins nothing and sends no heartbeat.
+
+        Args:
+            patience: seconds that a connection or a reply may take at most.
+        """
         from orderly.client import Client  # noqa: PLC0415  `--help` needs no sockets
 
-        return closing(Client(self.client_config()))
+        config = self.client_config()
+        limits = {name: min(getattr(config, name), patience) for name in _TIMEOUTS}
+        return closing(Client(replace(config, **limits)))
+
+
+_TIMEOUTS = ("connect_timeout", "request_timeout")
+
+
+def _environment() -> dict[str, str]:
+    """Settings of the environment by their own names; an empty variable is none."""
+    pairs = ((name, os.environ.get(_variable(name), "")) for name in SETTINGS)
+    return {name: text for name, text in pairs if text}
+
+
+def _variable(name: str) -> str:
+    return f"ORDERLY_{name.upper()}"
+
+
+def _read(origin: str) -> bool:
+    """Whether the value is a text that has to be read as what it means."""
+    return origin == ENVIRONMENT
 
 
 def settings_of(ctx: click.Context) -> Settings:
     """The settings of the command line that `ctx` belongs to."""
     return ctx.ensure_object(Settings)
+
+
+def _choose_context(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Take the command's defaults from the settings file, before its options are read."""
+    settings = settings_of(ctx)
+    if value:
+        _remember(ctx, param, value)
+    if ctx.resilient_parsing or ctx.parent is None:  # to complete a word needs none; nor the root
+        return
+    words = tuple(ctx.command_path.split()[1:])
+    file = settings.file()
+    table = file.options(settings.context_name(), words)
+    ctx.default_map = {
+        _parameter(ctx, name, f"{file.path}: {'.'.join(words)}"): value
+        for name, value in table.items()
+    }
+
+
+def _parameter(ctx: click.Context, name: str, where: str) -> str:
+    """The parameter of the option --name."""
+    option = f"--{name.replace('_', '-')}"
+    for param in ctx.command.params:
+        if option in param.opts and param.name:
+            return param.name
+    raise ConfigError(f"{where} has no option {option}")
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -104,12 +223,24 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def common_options(command: F) -> F:
-    """Add --namesrv, --namespace, -v and --debug; their values are found in `Settings`."""
+    """Add what every command takes; the values are found in `Settings`."""
     for option in (
+        click.option(
+            "--context",
+            metavar="NAME",
+            help="Settings by this name; see `orderly context`. Default: ORDERLY_CONTEXT, else the"
+            " settings file's.",
+            is_eager=True,
+            allow_from_autoenv=False,
+            expose_value=False,
+            callback=_choose_context,
+        ),
         click.option(
             "--namesrv",
             metavar="HOST:PORT[;…]",
-            help="Name servers; default: ORDERLY_NAMESRV, else the local broker's.",
+            help="Name servers; default: ORDERLY_NAMESRV, else the settings file's, else"
+            " NAMESRV_ADDR, else the local broker's.",
+            allow_from_autoenv=False,
             expose_value=False,
             callback=_remember,
         ),
@@ -117,7 +248,16 @@ def common_options(command: F) -> F:
             "--namespace",
             metavar="NAME",
             help="Prefix of names: the topic `orders` is NAME%orders at the broker, and where it is"
-            " shown. Default: ORDERLY_NAMESPACE, else none.",
+            " shown. Default: ORDERLY_NAMESPACE, else the settings file's, else none.",
+            allow_from_autoenv=False,
+            expose_value=False,
+            callback=_remember,
+        ),
+        click.option(
+            "--color",
+            type=click.Choice(colors.CHOICES),
+            help="Default: auto, which is never if NO_COLOR is set.",
+            allow_from_autoenv=False,
             expose_value=False,
             callback=_remember,
         ),
@@ -142,7 +282,7 @@ def common_options(command: F) -> F:
 
 
 def output_option(command: F) -> F:
-    """Add --output table|json as the argument `output`."""
+    """Add --output table|json as the argument `output`; more formats: `cli.formats`."""
     return click.option(
         "-o",
         "--output",

@@ -212,7 +212,7 @@ class Admin:
             accept=_ONLINE_OR_NOT,
         )
         online = [decode_connections(r.body) for r in replies if r.code == ResponseCode.SUCCESS]
-        return reduce(_joined, online) if online else None
+        return reduce(joined, online) if online else None
 
     def groups(self) -> tuple[str, ...]:
         """The names of all consumer groups, sorted; the system's own too."""
@@ -261,7 +261,7 @@ def _merged(tables: Iterable[Mapping[MessageQueue, V]]) -> dict[MessageQueue, V]
     return {queue: value for table in tables for queue, value in table.items()}
 
 
-def _joined(one: ConsumerConnections, other: ConsumerConnections) -> ConsumerConnections:
+def joined(one: ConsumerConnections, other: ConsumerConnections) -> ConsumerConnections:
     """Both brokers' members; each member is connected to both."""
     members = {c.client_id: c for c in (*one.connections, *other.connections)}
     return replace(

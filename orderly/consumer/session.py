@@ -11,6 +11,7 @@ from typing import Any
 from orderly.client import Client
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.telling.failures import Failures
 from orderly.consumer.telling.statistics import Statistics
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
@@ -77,6 +78,7 @@ class Held:
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
         failed_parkings: of each key, one after the other, since the last that did not fail.
+        failures: how its messages fail that are tried again.
     """
 
     owned: OwnedQueue
@@ -94,6 +96,7 @@ class Held:
     failed_releases: int = 0
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
     released: bool = False
 
     @property

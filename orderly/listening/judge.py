@@ -90,6 +90,7 @@ class Judge:
             return self._replayed(delivery, tried)
         memory = self.memory(delivery.context.group)
         if isinstance(tried, Failed):
+            delivery.context.fingerprint = tried.fingerprint
             return self._failed(delivery, tried, memory, now)
         if isinstance(tried, Ack):
             memory.succeeded(delivery.lane, now)

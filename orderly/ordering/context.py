@@ -9,6 +9,7 @@ from typing import Protocol
 
 from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.outcomes import Answer
 from orderly.ordering.results import ConsumeResult
 
@@ -99,6 +100,7 @@ class ConsumeContext:
             a handler that says it can is called so.
         parked: queue offset -> why, of what `park` named.
         rejected: queue offset -> reason, of what `dead_letter` named.
+        fingerprint: how it failed; set by a listener, whose answer does not tell.
     """
 
     message_queue: MessageQueue
@@ -114,6 +116,7 @@ class ConsumeContext:
     finished: set[int] = field(default_factory=set, init=False)
     untried: set[int] = field(default_factory=set, init=False)
     rejected: dict[int, str] = field(default_factory=dict, init=False)
+    fingerprint: Fingerprint | None = field(default=None, init=False)
     _suspend: float | None = field(default=None, init=False)
 
     @property

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from orderly.model import BrokerData, MessageQueue, TopicRoute
+from orderly.protocol.backlog_bodies import ConsumeQueue, TimeSpan
 from orderly.protocol.bodies import ClusterInfo
-from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.protocol.heartbeat import subscription_to_json
-from orderly.protocol.java_json import dumps, loads
+from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import (
     load_object,
     objects_in,
@@ -113,12 +113,6 @@ def encode_groups_of_topic(groups: Iterable[str]) -> bytes:
     return dumps({"groupList": list(groups)})
 
 
-def encode_group_list(groups: Iterable[GroupConfig]) -> bytes:
-    """Write the settings of all groups (SubscriptionGroupWrapper)."""
-    table = {config.name: loads(encode_group_config(config)) for config in groups}
-    return dumps({"forbiddenTable": {}, "subscriptionGroupTable": table})
-
-
 def encode_topic_stats(offsets: Mapping[MessageQueue, TopicOffset]) -> bytes:
     """Write a topic's offsets (TopicStatsTable)."""
     rows = {
@@ -130,6 +124,46 @@ def encode_topic_stats(offsets: Mapping[MessageQueue, TopicOffset]) -> bytes:
         for queue, row in offsets.items()
     }
     return dumps({"offsetTable": queue_table(rows), "topicPutTps": 0.0})
+
+
+def encode_committed(offsets: Mapping[tuple[str, str], Mapping[int, int]]) -> bytes:
+    """Write the committed offsets of all groups, by group and topic (ConsumerOffsetManager)."""
+    table = {f"{topic}@{group}": dict(queues) for (group, topic), queues in offsets.items()}
+    return dumps({"offsetTable": table})
+
+
+def encode_time_spans(spans: Mapping[MessageQueue, TimeSpan], now: float) -> bytes:
+    """Write how old the messages of queues are at `now` (QueryConsumeTimeSpanBody)."""
+    return dumps({"consumeTimeSpanSet": [_span(q, span, now) for q, span in spans.items()]})
+
+
+def _span(queue: MessageQueue, span: TimeSpan, now: float) -> dict[str, Any]:
+    return {
+        # of a message that is not there the broker takes -1 ms for the time
+        "delayTime": round(now * 1000) + 1 if span.delay is None else round(span.delay * 1000),
+        "maxTimeStamp": -1 if span.newest_at is None else round(span.newest_at * 1000),
+        "messageQueue": queue_to_json(queue),
+        "minTimeStamp": -1 if span.oldest_at is None else round(span.oldest_at * 1000),
+    }
+
+
+def encode_consume_queue(part: ConsumeQueue) -> bytes:
+    """Write a part of a queue (QueryConsumeQueueResponseBody)."""
+    return dumps(
+        {
+            "maxQueueIndex": part.maximum,
+            "minQueueIndex": part.minimum,
+            "queueData": [
+                {
+                    "eval": False,
+                    "physicOffset": place.physical_offset,
+                    "physicSize": place.size,
+                    "tagsCode": place.tags_code,
+                }
+                for place in part.entries
+            ],
+        }
+    )
 
 
 def encode_consume_stats(offsets: Mapping[MessageQueue, OffsetPair]) -> bytes:

@@ -1,11 +1,21 @@
-"""A consumer group's settings on a broker (SubscriptionGroupConfig)."""
+"""Consumer groups' settings on a broker (SubscriptionGroupConfig)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import bool_in, int_in, load_object, text_in
+from orderly.protocol.json_values import (
+    as_object,
+    bool_in,
+    data_version_in,
+    int_in,
+    load_object,
+    object_in,
+    text_in,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +46,44 @@ class GroupConfig:
     consume_timeout: float = 900.0
 
 
+@dataclass(frozen=True, slots=True)
+class GroupConfigs:
+    """All groups of a broker by name, or a page of them; `version` is for the next page."""
+
+    groups: Mapping[str, GroupConfig]
+    version: str = ""
+
+
 def encode_group_config(config: GroupConfig) -> bytes:
     """Write the body that creates a group or replaces its settings, and what a broker answers."""
+    return dumps(_to_json(config))
+
+
+def encode_group_configs(configs: Iterable[GroupConfig], version: Mapping[str, int]) -> bytes:
+    """Write many groups' settings (SubscriptionGroupWrapper)."""
     return dumps(
         {
-            "groupName": config.name,
-            "consumeEnable": config.consume_enabled,
-            "consumeFromMinEnable": config.consume_from_min,
-            "consumeBroadcastEnable": config.broadcast_enabled,
-            "consumeMessageOrderly": config.orderly,
-            "retryQueueNums": config.retry_queues,
-            "retryMaxTimes": config.retry_max_times,
-            "brokerId": 0,
-            "whichBrokerWhenConsumeSlowly": 1,
-            "notifyConsumerIdsChangedEnable": config.notify_members_changed,
-            "consumeTimeoutMinute": round(config.consume_timeout / 60),
+            "dataVersion": dict(version),
+            "forbiddenTable": {},
+            "subscriptionGroupTable": {config.name: _to_json(config) for config in configs},
         }
     )
+
+
+def _to_json(config: GroupConfig) -> dict[str, Any]:
+    return {
+        "groupName": config.name,
+        "consumeEnable": config.consume_enabled,
+        "consumeFromMinEnable": config.consume_from_min,
+        "consumeBroadcastEnable": config.broadcast_enabled,
+        "consumeMessageOrderly": config.orderly,
+        "retryQueueNums": config.retry_queues,
+        "retryMaxTimes": config.retry_max_times,
+        "brokerId": 0,
+        "whichBrokerWhenConsumeSlowly": 1,
+        "notifyConsumerIdsChangedEnable": config.notify_members_changed,
+        "consumeTimeoutMinute": round(config.consume_timeout / 60),
+    }
 
 
 def decode_group_config(body: bytes) -> GroupConfig:
@@ -61,7 +92,22 @@ def decode_group_config(body: bytes) -> GroupConfig:
     Raises:
         ProtocolError: not a group's settings.
     """
+    return _from_json(load_object(body))
+
+
+def decode_group_configs(body: bytes) -> GroupConfigs:
+    """Read the settings of all groups, or of a page of them.
+
+    Raises:
+        ProtocolError: not such a table.
+    """
     fields = load_object(body)
+    table = object_in(fields, "subscriptionGroupTable")
+    groups = {name: _from_json(as_object(one, "a group")) for name, one in table.items()}
+    return GroupConfigs(groups, data_version_in(fields))
+
+
+def _from_json(fields: dict[str, Any]) -> GroupConfig:
     return GroupConfig(
         name=text_in(fields, "groupName"),
         consume_enabled=bool_in(fields, "consumeEnable", default=True),

@@ -7,6 +7,7 @@ the values mean is in `json_values` and the bodies.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ MAX_DEPTH = 64  # the deepest body known has 6 levels
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _INTEGER_KEY = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_FLAT = re.compile(r"\{[^{}\[\]]*+\}")  # no list or object in it, and no brace in its strings
+_NUMBERS = re.compile(r"\{(?:-?[0-9]{1,19}:-?[0-9]{1,19}[,}])++", re.ASCII)
 _canonical = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -81,13 +84,9 @@ def loads(data: bytes) -> Any:
     if len(data) > MAX_JSON:
         raise ProtocolError(f"a JSON body of {len(data)} bytes; at most {MAX_JSON} are read")
     try:
-        text = data.decode()
-        value = _loads_text(text)
+        return _loads_text(data.decode())
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"a body is not JSON: {data[:80]!r}") from error
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH:  # fewer cannot be too deep
-        _check_depth(value)
-    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -99,12 +98,15 @@ _standard = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _loads_text(text: str) -> Any:
     try:
-        return _standard.decode(text)
+        value = _standard.decode(text)
     except json.JSONDecodeError:
         value, end = _value(text, _skip_blank(text, 0), 0)
         if _skip_blank(text, end) != len(text):
             raise
         return value
+    if text.count("{") + text.count("[") > MAX_DEPTH:  # fewer cannot be too deep
+        _check_depth(value)
+    return value
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
@@ -113,7 +115,17 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
         return _standard.raw_decode(text, at)
     if depth == MAX_DEPTH:
         raise ValueError("nested too deep")
+    if flat := _FLAT.match(text, at):
+        with contextlib.suppress(ValueError):
+            return _flat(flat[0]), flat.end()
     return _object(text, at, depth) if opening == "{" else _array(text, at, depth)
+
+
+def _flat(text: str) -> Any:
+    """Read an object of plain values at the standard decoder's speed: most of large bodies."""
+    if _NUMBERS.fullmatch(text):
+        text = text.replace("{", '{"').replace(":", '":').replace(",", ',"')
+    return _standard.decode(text)
 
 
 def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
-from orderly.protocol.java_json import ObjectKeyed, loads
+from orderly.protocol.java_json import ObjectKeyed, dumps, loads
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -140,6 +140,11 @@ def count_in(source: dict[str, Any], name: str) -> int:
     return count
 
 
+def data_version_in(source: dict[str, Any]) -> str:
+    """Return the version of a broker's table as the text that asks for its next page."""
+    return dumps(object_in(source, "dataVersion")).decode()
+
+
 def queue_from_json(value: Any) -> MessageQueue:
     """Read a message queue as Java's MessageQueue is written."""
     fields = as_object(value, "a message queue")
@@ -155,7 +160,7 @@ def queue_from_key(key: str) -> MessageQueue:
 
 def queue_to_json(queue: MessageQueue) -> dict[str, Any]:
     """Return `queue` as the object Java reads as a MessageQueue."""
-    return {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
 
 
 def queue_table(table: Mapping[MessageQueue, Any]) -> ObjectKeyed:

@@ -103,6 +103,7 @@ class RunningInfo:
         queues: the queues it owns.
         topics: how fast each topic goes.
         jstack: the stacks of its threads, as text; "" if not asked for.
+        user: what it tells besides, by name (userConsumerInfo); of ours see `queue_news`.
     """
 
     properties: Mapping[str, str]
@@ -110,6 +111,7 @@ class RunningInfo:
     queues: Mapping[MessageQueue, QueueInfo] = field(default_factory=dict)
     topics: Mapping[str, TopicStatus] = field(default_factory=dict)
     jstack: str = ""
+    user: Mapping[str, str] = field(default_factory=dict)
 
 
 # Attribute of QueueInfo, its name on the wire ("droped" is Java's spelling).
@@ -149,7 +151,7 @@ def encode_running_info(info: RunningInfo) -> bytes:
         "mqTable": queue_table({q: _queue_to_json(state) for q, state in info.queues.items()}),
         "mqPopTable": {},
         "statusTable": {topic: _status_to_json(status) for topic, status in info.topics.items()},
-        "userConsumerInfo": {},
+        "userConsumerInfo": dict(info.user),
     }
     return dumps(fields | ({"jstack": info.jstack} if info.jstack else {}))
 
@@ -165,10 +167,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
     statuses = object_in(fields, "statusTable")
     return RunningInfo(
         # Java's own values are texts, but its Properties may hold numbers and enums as well
-        {
-            name: value if isinstance(value, str) else str(value)
-            for name, value in properties.items()
-        },
+        _texts(properties),
         tuple(map(subscription_from_json, objects_in(fields, "subscriptionSet"))),
         {
             queue: _queue_from_json(as_object(state, f"the state of {queue}"))
@@ -179,7 +178,12 @@ def decode_running_info(body: bytes) -> RunningInfo:
             for topic, status in statuses.items()
         },
         text_in(fields, "jstack", ""),
+        _texts(object_in(fields, "userConsumerInfo")),
     )
+
+
+def _texts(fields: dict[str, Any]) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else str(value) for name, value in fields.items()}
 
 
 def _queue_to_json(state: QueueInfo) -> dict[str, Any]:

@@ -6,6 +6,7 @@ backlog is the monitoring's business.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,17 @@ from orderly.protocol.json_values import (
     queue_table_in,
     text_in,
     time_in,
+)
+
+# A topic's offsets exactly as a broker writes them, for names without escapes.
+_NAME, _NUMBER = rb'"([!#-\[\]-~]*+)"', rb"(-?[0-9]{1,18})"
+_ROW = (
+    rb'\{"brokerName":%b,"queueId":%b,"topic":%b\}:'
+    rb'\{"lastUpdateTimestamp":%b,"maxOffset":%b,"minOffset":%b\}'
+) % (_NAME, _NUMBER, _NAME, _NUMBER, _NUMBER, _NUMBER)
+_USUAL_ROW = re.compile(_ROW)
+_USUAL_STATS = re.compile(
+    rb'\{"offsetTable":\{%b(?:,%b)*+\},"topicPutTps":[0-9.E-]+\}' % (_ROW, _ROW)
 )
 
 
@@ -70,6 +82,13 @@ class ConsumerConnections:
 
 def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
     """Read a topic's offsets (TopicStatsTable)."""
+    if _USUAL_STATS.fullmatch(body):  # thrice as fast, and a scan reads hundreds of them
+        return {
+            MessageQueue(topic.decode(), broker.decode(), int(queue_id)): TopicOffset(
+                int(minimum), int(maximum), int(updated) / 1000
+            )
+            for broker, queue_id, topic, updated, maximum, minimum in _USUAL_ROW.findall(body)
+        }
     return {
         queue: TopicOffset(
             int_in(offsets, "minOffset", 0),

@@ -1,15 +1,18 @@
-"""A topic's settings on one broker (TopicConfig): the answer to GetTopicConfig."""
+"""Topics' settings on one broker (TopicConfig): the answers to GetTopicConfig(s)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import (
+    as_object,
     as_text,
     bool_in,
     count_in,
+    data_version_in,
     int_in,
     load_object,
     object_in,
@@ -41,20 +44,43 @@ class TopicConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """All topics of a broker by name, or a page of them; `version` is for the next page."""
+
+    topics: Mapping[str, TopicConfig]
+    version: str = ""
+
+
 def encode_topic_config(config: TopicConfig) -> bytes:
     """Write a topic's settings as a broker answers them."""
+    return dumps(_to_json(config))
+
+
+def encode_topic_configs(configs: Iterable[TopicConfig], version: Mapping[str, int]) -> bytes:
+    """Write many topics' settings (TopicConfigAndMappingSerializeWrapper)."""
     return dumps(
         {
-            "attributes": dict(config.attributes),
-            "order": config.order,
-            "perm": config.perm,
-            "readQueueNums": config.read_queues,
-            "topicFilterType": config.filter_type,
-            "topicName": config.name,
-            "topicSysFlag": config.sys_flag,
-            "writeQueueNums": config.write_queues,
+            "dataVersion": dict(version),
+            "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+            "topicConfigTable": {config.name: _to_json(config) for config in configs},
+            "topicQueueMappingDetailMap": {},
+            "topicQueueMappingInfoMap": {},
         }
     )
+
+
+def _to_json(config: TopicConfig) -> dict[str, Any]:
+    return {
+        "attributes": dict(config.attributes),
+        "order": config.order,
+        "perm": config.perm,
+        "readQueueNums": config.read_queues,
+        "topicFilterType": config.filter_type,
+        "topicName": config.name,
+        "topicSysFlag": config.sys_flag,
+        "writeQueueNums": config.write_queues,
+    }
 
 
 def decode_topic_config(body: bytes) -> TopicConfig:
@@ -63,7 +89,22 @@ def decode_topic_config(body: bytes) -> TopicConfig:
     Raises:
         ProtocolError: not a topic's settings.
     """
+    return _from_json(load_object(body))
+
+
+def decode_topic_configs(body: bytes) -> TopicConfigs:
+    """Read the settings of all topics, or of a page of them.
+
+    Raises:
+        ProtocolError: not such a table.
+    """
     fields = load_object(body)
+    table = object_in(fields, "topicConfigTable")
+    topics = {name: _from_json(as_object(one, "a topic")) for name, one in table.items()}
+    return TopicConfigs(topics, data_version_in(fields))
+
+
+def _from_json(fields: dict[str, Any]) -> TopicConfig:
     attributes = object_in(fields, "attributes")
     return TopicConfig(
         name=text_in(fields, "topicName"),

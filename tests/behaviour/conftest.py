@@ -9,9 +9,11 @@ import contextlib
 import pytest
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly.consumer import loops
 from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
 from tests.support.consuming import Group, recording, unique
+from tests.support.parking import ParkTopic
 from tests.support.waiting import eventually
 
 
@@ -45,6 +47,13 @@ def producer(orderly_namesrv, closing):
 @pytest.fixture
 def topic(orderly_topic):
     return orderly_topic(queues=4)
+
+
+@pytest.fixture
+def parks(client, group, topic, monkeypatch):
+    """The group's park topic; owners look there for commands more often than once a second."""
+    monkeypatch.setattr(loops, "LOOK_INTERVAL", 0.1)
+    return ParkTopic(client, group, topic)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_closing_ends_its_threads_its_membership_and_whoever_waits(make, client,
     assert not consumer.wait(0)
     consumer.close()
     consumer.close()
-    waiter.join(5)
+    waiter.join(30)
     assert consumer.wait(0)
     assert client.admin.consumer_connections(group) is None
     eventually(lambda: set(threading.enumerate()) <= before)

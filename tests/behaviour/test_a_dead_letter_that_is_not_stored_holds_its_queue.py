@@ -8,6 +8,7 @@ from orderly import ConsumeResult
 from orderly.errors import RequestTimeout
 from tests.support.consuming import send_numbers
 from tests.support.dead_letters import dead_letters, dead_numbers
+from tests.support.operator import take_lock_from
 from tests.support.waiting import eventually
 
 BAD = 1
@@ -81,15 +82,14 @@ def test_after_a_member_that_could_not_store_it_the_next_one_does(
 
 
 def test_without_the_lock_none_is_sent(producer, topic, group, client, start_member):
-    thief, stolen = client.brokers, []
+    stolen = []
 
     def robbed(messages, context):
         if int(messages[0].body) != BAD:
             return ConsumeResult.SUCCESS
         if not stolen:  # as after a pause longer than the lease
-            queue = context.message_queue
-            member._client.brokers.unlock_queues(group, queue.broker_name, [queue])
-            stolen.extend(thief.lock_queues(group, queue.broker_name, [queue]))
+            take_lock_from(client, member.client_id, group, context.message_queue)
+            stolen.append(context.message_queue)
         return context.dead_letter(messages[0], "no such account")
 
     member, seen = start_member(robbed, suspend=0.02)
@@ -97,7 +97,7 @@ def test_without_the_lock_none_is_sent(producer, topic, group, client, start_mem
     (queue,) = eventually(lambda: stolen, within=20)
     eventually(lambda: queue not in member.assignment)
     assert dead_letters(client, group) == []
-    thief.unlock_queues(group, queue.broker_name, [queue])
+    client.brokers.unlock_queues(group, queue.broker_name, [queue])
     eventually(lambda: 2 in seen.numbers("a"), within=20)
     assert dead_numbers(client, group, 1) == [BAD]
     assert seen.numbers("a")[-2:] == [BAD, 2]

@@ -61,7 +61,7 @@ def test_the_other_queues_go_on(producer, topic, start_member):
     free = [key for key, queue_id in queue_of.items() if queue_id != queue_of[stuck]]
     assert free, "all keys fell into one queue"
     eventually(lambda: all(seen.numbers(key) == list(range(6)) for key in free), within=20)
-    assert set(seen.numbers(stuck)) == {0}
+    eventually(lambda: set(seen.numbers(stuck)) == {0}, within=20)
     behind = [k for k, q in queue_of.items() if q == queue_of[stuck] and k > stuck]
     assert not any(seen.numbers(key) for key in behind)
 
@@ -71,7 +71,7 @@ def test_suspension_lasts_as_long_as_asked(producer, topic, start_member):
     _, seen = start_member(fail_first(1, lambda context: context.suspend(0.7)))
     eventually(lambda: len(seen.numbers("a")) == 3, within=20)
     _, failed, again = sorted(seen.deliveries, key=lambda d: d.started)
-    assert 0.65 <= again.started - failed.ended < 3
+    assert 0.65 <= again.started - failed.ended < 15
 
 
 def test_a_handler_cannot_lose_a_message_by_changing_its_batch(producer, topic, start_member):

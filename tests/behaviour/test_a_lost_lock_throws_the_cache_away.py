@@ -87,7 +87,7 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
     monkeypatch, producer, topic, group, client, told, hooks, start_group
 ):
     """The broker goes on answering pulls: it asks nobody for a lock."""
-    trust = 1.0
+    trust = 2.5  # seconds; a busy machine renews in time
     members = start_group(hooks=hooks, lock_trust=trust, **OFTEN)
     seen = members.seen
     queues = [result.queue for result in send_numbers(producer, topic, "abcd", 1)]
@@ -101,7 +101,7 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
 
     monkeypatch.setattr(BrokerCalls, "lock_queues", unanswered)
     expired = time.monotonic() + trust
-    eventually(lambda: time.monotonic() > expired, within=5)
+    eventually(lambda: time.monotonic() > expired)
     send_numbers(producer, topic, "abcd", 3, first=1)
     eventually(lambda: sum(name == "lost" for name, _ in told) >= 4)
     assert len(seen.deliveries) == 4

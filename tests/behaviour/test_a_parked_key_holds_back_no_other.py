@@ -8,7 +8,6 @@ from structlog.testing import capture_logs
 from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
-from tests.support.parking import ParkTopic
 from tests.support.process_handlers import park_unless_replayed
 from tests.support.waiting import eventually
 
@@ -23,11 +22,6 @@ def park_the_bad_one(messages, context):
 
 async def park_the_bad_one_async(messages, context):
     return park_the_bad_one(messages, context)
-
-
-@pytest.fixture
-def parks(client, group, topic):
-    return ParkTopic(client, group, topic)
 
 
 def committed(client, group, stored):

@@ -11,17 +11,12 @@ from tests.support.consuming import Group, send_numbers
 from tests.support.waiting import eventually
 
 NEVER = 3600
+AT_ONCE = 8.0  # seconds, on a busy machine; whoever is not told waits for a round or a lease
 ORDER = pytest.mark.parametrize("order", ["queue", "key"])
 
 
-@pytest.fixture
-def limit(pytestconfig):
-    """Seconds: a newcomer that was faster than the former owner asks again after 0.5 s."""
-    return 1.0 if pytestconfig.getoption("--broker") == "fake" else 3.0
-
-
 @ORDER
-def test_an_idle_one(order, limit, producer, topic, start_group, start_member):
+def test_an_idle_one(order, producer, topic, start_group, start_member):
     group = start_group(order=order, rebalance_interval=NEVER)
     keys = [f"k{i}" for i in range(12)]
     send_numbers(producer, topic, keys, 2)
@@ -35,8 +30,7 @@ def test_an_idle_one(order, limit, producer, topic, start_group, start_member):
         took.append(time.monotonic() - joined)
         members.pop(0).close()
         eventually(lambda: Group(members, None).settled(4), within=20)
-    assert sorted(took)[1] < limit, took
-    assert max(took) < 2 * limit, "twice as long, for this machine has other work"
+    assert max(took) < AT_ONCE, took
     send_numbers(producer, topic, keys, 1, first=2)
     eventually(lambda: len(group.seen.deliveries) == 36, within=20)
     assert group.seen.by_key() == {key: [0, 1, 2] for key in keys}

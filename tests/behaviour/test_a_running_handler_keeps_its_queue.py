@@ -79,9 +79,9 @@ def assert_each_once_and_never_two_at_a_time(seen):
 
 
 def test_the_lock_is_renewed_until_then(outlast, handler, start_group):
-    settings = {"lock_interval": 0.3, "lock_trust": 1.5}
+    settings = {"lock_interval": 0.3, "lock_trust": 3.0}
     members = start_group(handler, **settings)
-    outlast(members, 2.5, **settings)  # longer than an unrenewed lock is trusted
+    outlast(members, 3.5, **settings)  # longer than an unrenewed lock is trusted
     assert_each_once_and_never_two_at_a_time(members.seen)
 
 

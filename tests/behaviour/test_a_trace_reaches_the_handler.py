@@ -68,6 +68,9 @@ def test_from_the_producer_through_the_broker_to_the_handler(
         assert sent_by(link, senders[message_id])
         assert within[call].get_span_context() == span.context
         assert span.attributes.get("error.type") == ("ValueError" if call == (BAD, 1) else None)
-    counted = telemetry.points("messaging.client.consumed.messages")
-    outcomes = {point.attributes["orderly.outcome"]: point.value for point in counted}
-    assert outcomes == {"success": COUNT, "exception": 1}
+
+    def outcomes():  # counted a moment after their spans ended
+        counted = telemetry.points("messaging.client.consumed.messages")
+        return {point.attributes["orderly.outcome"]: point.value for point in counted}
+
+    eventually(lambda: outcomes() == {"success": COUNT, "exception": 1})

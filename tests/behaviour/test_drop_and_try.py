@@ -5,7 +5,6 @@ from structlog.testing import capture_logs
 
 from orderly import Ack, ConsumerConfig, Fail, OrderlyConsumer, Park
 from tests.support.consuming import send_numbers
-from tests.support.parking import ParkTopic
 from tests.support.waiting import eventually
 
 BAD = "bad"
@@ -28,11 +27,6 @@ class Account:
             return Park("no such account")
         self.applied.append(message.queue_offset)
         return Ack()
-
-
-@pytest.fixture
-def parks(client, group, topic):
-    return ParkTopic(client, group, topic)
 
 
 @pytest.fixture

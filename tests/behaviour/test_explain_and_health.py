@@ -66,13 +66,16 @@ def test_what_runs_what_waits_and_what_is_empty(producer, topic, start_member):
     eventually(lambda: of(consumer, queue).seconds > 0.05)
     running = of(consumer, queue)
     assert (running.why, running.offset, running.key) == (Why.HANDLING, 0, KEY)
-    assert "a handler is running (0." in str(running)
+    assert f"a handler is running ({running.seconds:.1f} s)" in str(running)
     go_on.set()
     waiting = becomes(consumer, queue, Why.SUSPENDED)
-    assert 15 < waiting.seconds <= 20
+    assert 10 < waiting.seconds <= 20
     assert (waiting.offset, waiting.cached, waiting.attempt) == (1, 1, 2)
-    others = [e.why for e in consumer.explain() if e.queue != queue]
-    assert others == [Why.PULLING] * 3
+
+    def others():
+        return [e.why for e in consumer.explain() if e.queue != queue]
+
+    eventually(lambda: others() == [Why.PULLING] * 3)
 
 
 def test_everything_consumed_is_empty(producer, topic, start_member):
@@ -112,7 +115,7 @@ def test_a_queue_that_somebody_else_locks(topic, client, group, start_member):
     assert consumer.health().reasons == (str(of(consumer, queue)),)
     assert not consumer.health().ready
     client.brokers.unlock_queues(group, "broker-a", [queue])
-    eventually(lambda: consumer.health().ready, within=5)
+    eventually(lambda: consumer.health().ready, within=20)
 
 
 def test_a_lock_that_is_taken_away_is_lost_and_asked_for_again(

@@ -55,7 +55,7 @@ def test_a_hook_that_takes_long_does_not_move_the_deadline_of_a_close(topic, sta
 
     def assigned(queues):
         reached.set()
-        go_on.wait(30)
+        go_on.wait(60)
 
     consumer, _ = start_member(hooks=ConsumerHooks(assigned=assigned), close_timeout=0.5)
     assert reached.wait(20)
@@ -63,7 +63,7 @@ def test_a_hook_that_takes_long_does_not_move_the_deadline_of_a_close(topic, sta
     consumer.close()
     took = time.monotonic() - began
     go_on.set()
-    assert took < 5
+    assert took < 30, "as long as the hook"
 
 
 @pytest.mark.parametrize("name", ["assigned", "before", "after"])

@@ -9,7 +9,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
-TIMEOUT = 0.3  # seconds after which a call counts as TIME_OUT
+TIMEOUT = 1.0  # seconds after which a call counts as TIME_OUT; not even a busy machine takes it
 
 
 def raising(context):
@@ -139,7 +139,7 @@ def test_a_lost_lock_is_told_once_and_is_no_revocation(story, topic, group, clie
     eventually(rob)
     eventually(lambda: story)
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
-    eventually(lambda: len(member.assignment) == 4)
+    eventually(lambda: len(member.assignment) == 4 and len(story) >= 2)
     assert story == [("first", "lost", {queue}), ("first", "assigned", {queue})]
 
 

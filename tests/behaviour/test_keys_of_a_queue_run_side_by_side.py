@@ -45,13 +45,17 @@ def test_all_keys_meet_while_each_keeps_its_order(meet, producer, topic, start_g
 
 
 def test_no_more_run_than_concurrency_says(producer, topic, start_member):
-    running, most, lock = set(), [0], threading.Lock()
+    running, most, lock, three = set(), [0], threading.Lock(), threading.Event()
 
     async def count(messages, context):
         with lock:
             running.add(context.key)
             most[0] = max(most[0], len(running))
-        await asyncio.sleep(0.005)
+            if len(running) == 3:
+                three.set()
+        while not three.is_set():  # noqa: ASYNC110 - whichever loop it runs on
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)  # time for a fourth one, if there is one
         with lock:
             running.discard(context.key)
         return Ack()

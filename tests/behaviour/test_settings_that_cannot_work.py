@@ -6,6 +6,7 @@ import pytest
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.errors import ConfigError, OrderlyError
+from tests.support.waiting import eventually
 
 
 def handle(messages, context):
@@ -51,7 +52,7 @@ def test_a_function(handler, given, said, orderly_namesrv, group):
     before = set(threading.enumerate())
     with pytest.raises(OrderlyError, match=said):
         OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config, **given)
-    assert set(threading.enumerate()) <= before
+    eventually(lambda: set(threading.enumerate()) <= before)
 
 
 def test_a_key_function_without_order_by_key():

@@ -58,7 +58,7 @@ def test_unsubscribing_saves_and_unlocks_at_once_and_the_other_topic_goes_on(
     def unlocked():
         return client.brokers.lock_queues(group, "broker-a", queues) == frozenset(queues)
 
-    eventually(unlocked, within=5)
+    eventually(unlocked, within=20)
     for queue in queues:
         messages = sum(result.queue == queue for result in sent)
         assert client.brokers.query_offset(group, queue) == messages

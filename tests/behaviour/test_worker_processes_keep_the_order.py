@@ -38,7 +38,7 @@ def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
     with structlog.testing.capture_logs() as events:
         start_member(recorder=process_diary.handle, **settings)
         done = len(KEYS) * COUNT
-        eventually(lambda: sum(c.ended is not None for c in diary.calls()) >= done, within=30)
+        eventually(lambda: sum(c.ended is not None for c in diary.calls()) >= done, within=60)
     calls = diary.calls()
     times = Counter((call.key, call.number) for call in calls)
     assert {message for message, count in times.items() if count > 1} == {FATAL}
@@ -47,7 +47,9 @@ def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
     assert verdict.ok, verdict
     pids = {call.pid for call in calls}
     assert os.getpid() not in pids
-    assert len(pids) == 3, "two side by side, and one in the place of the dead"
+    assert 2 <= len(pids) <= 3, "two side by side, and one in the place of the dead"
+    died_in, again_in = (call.pid for call in calls if (call.key, call.number) == FATAL)
+    assert died_in != again_in
     (died,) = [event for event in events if event["event"] == "worker.died"]
     assert (died["key"], died["exit_code"]) == (FATAL[0], -9)
 

@@ -8,11 +8,18 @@ import time
 
 import pytest
 
-from tests.contract import member_cases, offset_cases, pull_cases, send_cases, topic_cases
+from tests.contract import (
+    backlog_cases,
+    member_cases,
+    offset_cases,
+    pull_cases,
+    send_cases,
+    topic_cases,
+)
 from tests.contract.steps import CASES
 from tests.contract.wire import Wire
 
-MODULES = (topic_cases, send_cases, pull_cases, offset_cases, member_cases)
+MODULES = (topic_cases, send_cases, pull_cases, offset_cases, member_cases, backlog_cases)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -24,8 +24,15 @@ from orderly.remoting.schedule import Schedule
 from tests.support.waiting import eventually
 
 _PATIENCE = 10.0
-_TIMES = ("lastUpdateTimestamp", "lastTimestamp")
-_LEFT_OUT = ("dataVersion", "forbiddenTable", "groupRetryPolicy", "groupSysFlag")
+_TIMES = ("lastUpdateTimestamp", "lastTimestamp", "minTimeStamp", "maxTimeStamp")
+_LEFT_OUT = (
+    "dataVersion", "mappingDataVersion", "forbiddenTable", "groupRetryPolicy", "groupSysFlag",
+    "groupTopicMap", "pullOffsetTable", "physicOffset",
+    "minTimeStampStr", "maxTimeStampStr", "consumeTimeStamp", "consumeTimeStampStr",
+)  # fmt: skip
+_HEADERS_LEFT_OUT = ("version", "totalGroupNum", "totalTopicNum", "recallHandle")
+_TABLES = ("subscriptionGroupTable", "topicConfigTable", "offsetTable")  # maybe of all there is
+_LONG = 10**12  # ms
 _SHORT_NAMES = ("broker-a", "c1", "c2", "a", "b")  # members, tags
 _INVENTED_KEY = 56  # digits of a UNIQ_KEY that a broker makes
 
@@ -141,9 +148,7 @@ class Wire:
         return (int(code), reply.code, self._ext(reply.ext), self._body(code, reply))
 
     def _ext(self, ext):
-        kept = {
-            k: v for k, v in ext.items() if k not in ("version", "totalGroupNum", "recallHandle")
-        }
+        kept = {k: v for k, v in ext.items() if k not in _HEADERS_LEFT_OUT}
         if "msgId" in kept:
             kept["msgId"] = [len(part) for part in kept["msgId"].split(",")]
         if len(kept.get("transactionId", "")) == _INVENTED_KEY:
@@ -179,8 +184,10 @@ class Wire:
             return "an address"
         if key == "brokerAddrs":
             return sorted(item)
-        if key == "subscriptionGroupTable":
-            item = {name: config for name, config in item.items() if self._is_ours(name)}
+        if key == "delayTime":
+            return "nonsense" if item > _LONG else item > 0
+        if key in _TABLES:
+            item = {name: value for name, value in item.items() if self.name in name}
         return self._value(item)
 
     def _is_ours(self, text):

@@ -16,13 +16,18 @@ from orderly.protocol import admin_headers, headers, member_headers, query_heade
 from orderly.protocol import bodies as b
 from orderly.protocol import broker_bodies as bb
 from orderly.protocol import reset_bodies as rb
+from orderly.protocol.backlog_bodies import ConsumeQueue, Place, TimeSpan
 from orderly.protocol.command import request
 from orderly.protocol.direct_result import DirectOutcome, DirectResult, encode_direct_result
 from orderly.protocol.ext import to_ext
 from orderly.protocol.filter_check import FilterCheck, encode_filter_check
 from orderly.protocol.frame import Serializer, encode_frame
 from orderly.protocol.frame_json import write_json_header
-from orderly.protocol.group_config import GroupConfig, encode_group_config
+from orderly.protocol.group_config import (
+    GroupConfig,
+    encode_group_config,
+    encode_group_configs,
+)
 from orderly.protocol.outgoing import encode_batch
 from orderly.protocol.park_record import (
     Command,
@@ -37,7 +42,11 @@ from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus, encode_running_info
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, encode_record
-from orderly.protocol.topic_config import TopicConfig, encode_topic_config
+from orderly.protocol.topic_config import (
+    TopicConfig,
+    encode_topic_config,
+    encode_topic_configs,
+)
 
 QUEUES = [MessageQueue("orders", "broker-a", i) for i in range(3)]
 SUBSCRIPTION = b.Subscription.from_expression("orders", "created || paid", 1_700_000_000_000)
@@ -64,6 +73,8 @@ _RUNNING = RunningInfo(
     "stacks",
 )
 
+_VERSION = {"counter": 3, "stateVersion": 0, "timestamp": 1_700_000_000_000}
+
 JSON = {
     "route": [bb.encode_route(_ROUTE, standard=s) for s in (True, False)],
     "clusters": [bb.encode_cluster_info(b.ClusterInfo({"broker-a": _BROKER}, {"c": ("a",)}))],
@@ -71,7 +82,14 @@ JSON = {
     "lock request": [b.lock_request("g", "c1", QUEUES)],
     "consumer ids": [bb.encode_consumer_ids(["c1", "c2"])],
     "topics": [bb.encode_topic_list(["a", "b"], "10.0.0.1:10911")],
-    "groups": [bb.encode_group_list([GroupConfig(name="g"), GroupConfig(name="h")])],
+    "groups": [encode_group_configs([GroupConfig(name="g"), GroupConfig(name="h")], _VERSION)],
+    "group configs": [encode_group_configs([GroupConfig(name="g")], _VERSION)],
+    "topic configs": [
+        encode_topic_configs([TopicConfig(name="t", read_queues=4, write_queues=8)], _VERSION)
+    ],
+    "committed": [bb.encode_committed({("g", "t"): {0: 12, 1: 4711}, ("g", "%RETRY%g"): {0: 0}})],
+    "time spans": [bb.encode_time_spans(dict.fromkeys(QUEUES, TimeSpan(1e9, None, 9.5)), 1e9)],
+    "consume queue": [bb.encode_consume_queue(ConsumeQueue(1, 9, (Place(897, 226, 98),) * 2))],
     "topic stats": [bb.encode_topic_stats(dict.fromkeys(QUEUES, b.TopicOffset(1, 9, 1e9)))],
     "consume stats": [bb.encode_consume_stats(dict.fromkeys(QUEUES, b.OffsetPair(9, 7, 8, 1e9)))],
     "connections": [bb.encode_connections(_CONNECTIONS)],

@@ -12,13 +12,20 @@ import zstandard
 
 from orderly.errors import ProtocolError
 from orderly.model import ReceivedMessage
-from orderly.protocol import bodies, broker_bodies, java_json, properties, reset_bodies
+from orderly.protocol import (
+    backlog_bodies,
+    bodies,
+    broker_bodies,
+    java_json,
+    properties,
+    reset_bodies,
+)
 from orderly.protocol.direct_result import decode_direct_result
 from orderly.protocol.ext import from_ext
 from orderly.protocol.filter_check import decode_filter_check
 from orderly.protocol.frame import FrameDecoder
 from orderly.protocol.frame_json import read_json_header
-from orderly.protocol.group_config import decode_group_config
+from orderly.protocol.group_config import decode_group_config, decode_group_configs
 from orderly.protocol.heartbeat import decode_heartbeat
 from orderly.protocol.outgoing import decode_batch
 from orderly.protocol.park_control import decode_control
@@ -31,7 +38,7 @@ from orderly.protocol.stored_message import (
     decode_messages,
     encode_stored_message,
 )
-from orderly.protocol.topic_config import decode_topic_config
+from orderly.protocol.topic_config import decode_topic_config, decode_topic_configs
 from tests.fuzz import seeds
 from tests.fuzz.mutation import mutate_bytes, mutate_json
 
@@ -169,8 +176,13 @@ _JSON_DECODERS = {
     "offsets of members": reset_bodies.decode_offsets_of_members,
     "direct result": decode_direct_result,
     "group config": decode_group_config,
+    "group configs": decode_group_configs,
+    "committed": backlog_bodies.decode_committed,
+    "time spans": backlog_bodies.decode_time_spans,
+    "consume queue": backlog_bodies.decode_consume_queue,
     "filter check": decode_filter_check,
     "topic config": decode_topic_config,
+    "topic configs": decode_topic_configs,
 }
 _ALL_JSON = [seed for group in seeds.JSON.values() for seed in group]
 

@@ -14,6 +14,7 @@ import zstandard
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.protocol.backlog_bodies import decode_committed
 from orderly.protocol.frame import MAX_FRAME, MAX_HEADER, FrameDecoder
 from orderly.protocol.frame_binary import read_binary_header
 from orderly.protocol.frame_json import read_json_header
@@ -113,6 +114,15 @@ def test_json_over_the_limit_is_refused_unread():
 def test_json_of_nothing_but_empty_objects_takes_a_bounded_multiple_of_its_size(end):
     text = b'{"":[' + b"{}," * 50_000 + end.encode()
     assert peak_of(loads, text) < 40 * len(text) + MIB
+
+
+FLAT = [b'{0:{"":1' + b",0:1" * 20_000, b"{0:1" + b",0:1" * 20_000, b"{0:{0:" * 30 + b"1" * 10**6]
+FLAT += [b'{"offsetTable":{"t@g":{' + b"0:1," * 20_000, b"{0:[" + b'{"}":{0:1},' * 10_000]
+
+
+@pytest.mark.parametrize("text", FLAT, ids=[text[:12].decode() for text in FLAT])
+def test_tables_without_an_end_are_refused_after_one_reading(text):
+    assert peak_of(decode_committed, text) < 60 * len(text)
 
 
 def test_a_number_that_no_float_holds_is_refused():

@@ -45,7 +45,7 @@ def tail(orderly, topic, count, *args):
         lines[:] = out.splitlines()
         return len(lines) >= count
 
-    eventually(all_there, within=10, every=0.05)
+    eventually(all_there, every=0.05)
     return lines
 
 
@@ -184,7 +184,7 @@ def test_a_broker_that_does_not_answer_is_not_measured(orderly, orderly_broker, 
         orderly_broker.resume_broker()
     assert (code, out) == (3, "")
     assert err.startswith("error: ")
-    assert took < 15
+    assert took < 60, "it does not wait for the broker"
 
 
 def test_a_namespace_is_meant_by_every_command_and_shown_in_full(orderly, client):

@@ -101,10 +101,10 @@ def test_it_waits_for_the_queues_handler_and_moves_no_offset(start):
     asking.start()
     held = setting.member._session.find(first.queue)
     lanes = held.owned.messages
-    eventually(lambda: any(lane.errands for lane in lanes.lanes), within=20)
+    eventually(lambda: any(lane.errands for lane in lanes.lanes), within=60)
     assert handler.bodies == [b"first", b"slow"], "never beside the handler"
     handler.release.set()
-    asking.join(30)
+    asking.join(60)
     assert handler.bodies == [b"first", b"slow", b"first"]
     assert handler.most == 1
     assert "consumeResult=CR_SUCCESS" in answers[0]

@@ -60,7 +60,8 @@ def test_a_java_member_that_joins_later_is_an_error_event_and_the_health_says_so
         java = start_java()
         eventually(lambda: f"{java.client_id} (JAVA)" in str(ours.health().reasons), within=NOTICED)
         assert (ours.health().live, ours.health().ready) == (True, False)
-        (event,) = [r for r in caplog.records if r.levelname == "ERROR"]
-        assert "group.order_mixed" in event.message
+        eventually(lambda: "group.order_mixed" in caplog.text)
+        (event,) = [r for r in caplog.records if "group.order_mixed" in r.message]
+        assert event.levelname == "ERROR"
         java.stop()
         eventually(lambda: ours.health().ready, within=NOTICED)

@@ -215,7 +215,7 @@ def test_a_new_owner_waits_for_the_old_ones_transaction(make_engine, name, seen)
         with pytest.raises(TimeoutError):
             heir.result(0.3)
         db.commit()
-        assert heir.result(10) is Verdict.REPEAT
+        assert heir.result(30) is Verdict.REPEAT
     assert counted(engine) == 1 + seen
 
 

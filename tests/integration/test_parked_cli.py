@@ -108,7 +108,7 @@ def test_release_sends_a_command_and_waits_for_its_end(orderly, group, owner):
     answering = threading.Thread(target=lambda: command.append(owner.answer(at, *answers)))
     answering.start()
     code, out, err = orderly("parked", "release", group, "a", "-o", "json")
-    answering.join(10)
+    answering.join(30)
     assert code == 0, err
     (done,) = json.loads(out)["keys"]
     assert (done["key"], done["settled"], done["failed_at"]) == ("a", 3, None)
@@ -132,7 +132,7 @@ def test_the_exit_code_says_how_it_ended(orderly, group, owner, verb, args, resu
     answering = threading.Thread(target=answer)
     answering.start()
     code, out, err = orderly("parked", args[0], group, *args[1:])
-    answering.join(10)
+    answering.join(30)
     assert (code, told[0].verb) == (expected, verb)
     assert f"{verb} of key 'a' is sent to the owner of" in err
     assert str(result.get("reason", "a")) in out

@@ -64,7 +64,7 @@ def parked(orderly, producer, group, topic, member, handler):
     """Five messages of "bad" wait, the five of "good" are done."""
     send_numbers(producer, topic, KEYS, 5)
     eventually(lambda: handler.numbers("good") == list(range(5)))
-    eventually(lambda: counts(orderly, group) == {"bad": 5}, within=15)
+    eventually(lambda: counts(orderly, group) == {"bad": 5})
 
 
 @pytest.mark.usefixtures("parked")

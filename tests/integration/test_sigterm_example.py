@@ -92,7 +92,7 @@ def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, 
     config = ConsumerConfig(consume_from="first")
     heir = OrderlyConsumer(service.group, seen, namesrv=orderly_namesrv, config=config)
     with heir.subscribe(topic):
-        eventually(lambda: len(heir.assignment) == QUEUES, within=5)
+        eventually(lambda: len(heir.assignment) == QUEUES, SOON)
         left = len(KEYS) * EACH - sum(handled.values())
         eventually(lambda: len(seen.deliveries) >= left, within=20)
     first = {n: min(d.offset for d in seen.deliveries if d.queue_id == n) for n in queues}

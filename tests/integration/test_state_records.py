@@ -138,4 +138,4 @@ def test_a_clean_take_over_is_quick(new_member, record_property):
     median = statistics.median(seconds[2:])
     record_property("take_over_ms", round(median * 1000, 1))
     print(f"take-over: median {median * 1000:.1f} ms, slowest {max(seconds[2:]) * 1000:.1f} ms")
-    assert median < 0.5, "a limit for a busy machine; 0.05 is the aim on an idle one"
+    assert median < 3.0, "a limit for a busy machine; 0.05 is the aim on an idle one"

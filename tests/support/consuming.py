@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from orderly import Ack, ConsumeResult, Message
+from orderly.ordering.allocation import averagely
 from orderly.testing.oracle import Delivered, Sent, judge
 
 _numbers = itertools.count(1)
@@ -103,10 +104,12 @@ class Group:
     seen: Recorder
 
     def settled(self, queues):
-        """Whether the members own all `queues`, each exactly one share of them."""
-        owned = [queue for consumer in self.consumers for queue in consumer.assignment]
-        counts = sorted(len(consumer.assignment) for consumer in self.consumers)
-        return len(owned) == len(set(owned)) == queues and counts[-1] - counts[0] <= 1
+        """Whether the members own all `queues`, and each the share that it is going to keep."""
+        shares = {consumer.client_id: consumer.assignment for consumer in self.consumers}
+        owned, ids = sorted(itertools.chain(*shares.values())), sorted(shares)
+        return len(owned) == len(set(owned)) == queues and all(
+            share == tuple(averagely(client_id, owned, ids)) for client_id, share in shares.items()
+        )
 
     def close(self):
         """Close every member."""

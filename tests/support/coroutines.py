@@ -63,7 +63,7 @@ class Setting:
         return Ack()
 
     async def waits(self, messages, context):
-        await asyncio.to_thread(self.gate.wait, 5)
+        await asyncio.to_thread(self.gate.wait, 30)
         return Ack()
 
     def later(self):

@@ -2,7 +2,7 @@
 
 import threading
 
-SOON = 5.0  # a deadline for what takes milliseconds
+SOON = 30.0  # a deadline for what takes milliseconds
 
 
 class Inbox:

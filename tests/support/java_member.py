@@ -47,15 +47,17 @@ def quiet_options(directory):
 class JavaMember:
     """One run of the program; as a context manager it is killed at the end if it still runs.
 
+    Its handler may be in `trouble`: "blocked" or "suspended".
+
     Attributes: client_id, and deliveries, which another thread appends to.
     """
 
-    def __init__(self, command, namesrv, group, topic):
+    def __init__(self, command, namesrv, group, topic, trouble=""):
         self.deliveries = []
         self.client_id = None
         self._started = threading.Event()
         self._process = subprocess.Popen(
-            [*command, namesrv, group, topic],
+            [*command, namesrv, group, topic, trouble],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,6 +89,10 @@ class JavaMember:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._end(STOP_TIMEOUT)
+
+    def signal(self, number):
+        """Send it a signal, SIGSTOP say."""
+        self._process.send_signal(number)
 
     def __enter__(self):
         return self.wait_started()

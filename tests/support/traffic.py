@@ -32,7 +32,7 @@ class Writer:
         pause: seconds between two messages.
     """
 
-    def __init__(self, namesrv, topic, pause=0.001, send_timeout=3.0):
+    def __init__(self, namesrv, topic, pause=0.001):
         self.sent = []
         self._topic, self._pause = topic, pause
         config = ProducerConfig(retries=200, retry_backoff=0.1, delivery_timeout=120)
@@ -128,7 +128,7 @@ class Traffic:
         held = [queue for member in members for queue in member.held]
         return sorted(held) == list(range(8)) and all(member.held for member in members)
 
-    def goes_on(self, messages=1000, within=30):
+    def goes_on(self, messages=1000, within=60):
         """Wait until so many more messages were delivered."""
         goal = len(self.deliveries()) + messages
         eventually(lambda: len(self.deliveries()) >= goal, within, every=0.05)

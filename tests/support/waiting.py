@@ -3,7 +3,7 @@
 import time
 
 
-def eventually(condition, within=10.0, every=0.005):
+def eventually(condition, within=30.0, every=0.005):
     """Return the first truthy value of `condition()`; fail after `within` seconds."""
     deadline = time.monotonic() + within
     while not (value := condition()):

@@ -24,6 +24,7 @@ from orderly.errors import ConfigError
 from orderly.log import error_text, type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
+from orderly.ordering.fingerprint import Fingerprint, answered, fingerprint
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 from orderly.ordering.results import FAILURE, ConsumeResult, Effect, effect_of
 from orderly.ordering.retry_after import retry_after
@@ -167,6 +168,8 @@ class Caller:
         self._session.statistics.consumed(
             topic, len(messages), seconds, kind, ended, ok=not effect.suspend
         )
+        if not (context.replayed or context.dry_run):
+            _note(started, answer, effect, ended)
         consumed = Consumed(kind, answer, seconds)
         self._session.hooks.call("after", started.held.log, messages, context, consumed)
         wait = context.suspend_seconds if effect.suspend else None
@@ -246,6 +249,24 @@ class Caller:
         held, key = started.held, started.context.key
         at = place(self._session.group, held, started.messages[0], key)
         held.log.warning(event, **at, **fields)
+
+
+def _note(started: Started, answer: object, effect: Effect, ended: float) -> None:
+    """Note how the call failed, or that it did not, for those who ask what the queue waits for."""
+    failures, context = started.held.failures, started.context
+    if not effect.suspend:
+        failures.succeeded(context.key)
+        return
+    left = _unsettled(started)
+    if left:
+        how = context.fingerprint or _fingerprint(answer)
+        failures.failed(context.key, left[0].queue_offset, how, ended)
+
+
+def _fingerprint(answer: object) -> Fingerprint:
+    if isinstance(answer, BaseException):
+        return fingerprint(answer)
+    return answered(answer.name if isinstance(answer, ConsumeResult) else type(answer).__name__)
 
 
 def _unsettled(started: Started) -> tuple[ReceivedMessage, ...]:

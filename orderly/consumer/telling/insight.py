@@ -15,6 +15,7 @@ from orderly.consumer.company import Company
 from orderly.consumer.handling.running_calls import RunningCall, RunningCalls
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.health import Health, QueueHealth
+from orderly.consumer.telling.news import troubled
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
@@ -22,6 +23,7 @@ from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.parking.keys import ParkedKey
 from orderly.protocol.heartbeat import ConsumeType
+from orderly.protocol.queue_news import news_texts
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
 
 _MIB = 1024 * 1024
@@ -77,9 +79,12 @@ class Insight:
         calls = self._hung_calls()
         return {call.context.message_queue: call.seconds for call in reversed(calls)}
 
+    def _hung_keys(self) -> set[tuple[MessageQueue, Hashable]]:
+        return {(call.context.message_queue, call.context.key) for call in self._hung_calls()}
+
     def explain_keys(self, limit: int) -> tuple[KeyExplanation, ...]:
         """The keys held back longest, by offset within each queue; at most `limit` of a queue."""
-        hung = {(call.context.message_queue, call.context.key) for call in self._hung_calls()}
+        hung = self._hung_keys()
         found: list[KeyExplanation] = []
         for held in self._session.held():
             if held.owned.by_key:
@@ -162,6 +167,7 @@ class Insight:
             {held.queue: _queue_info(held) for held in session.held()},
             {topic: self._status(topic) for topic in session.subscriptions},
             thread_dump() if allowed else "",
+            news_texts(troubled(session.held(), self._hung_keys(), now())),
         )
 
     def _properties(self) -> dict[str, str]:

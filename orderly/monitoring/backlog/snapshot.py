@@ -5,12 +5,12 @@ Command line, exporter, page and report show nothing but this. None is "not know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
-from orderly.monitoring.backlog.states import QueueState, worst
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
 from orderly.ordering.parking.keys import ParkedKey
 
 
@@ -61,6 +61,12 @@ class QueueStatus:
         """How many messages wait behind parked keys."""
         return None if self.parked is None else sum(key.messages for key in self.parked)
 
+    @property
+    def verdict(self) -> Verdict:
+        """How bad it is; a queue never committed and empty is in order."""
+        empty = self.state is QueueState.NEW and self.backlog == 0
+        return Verdict.OK if empty else VERDICTS[self.state]
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:
@@ -95,8 +101,17 @@ class Sums:
 
     @property
     def state(self) -> QueueState:
-        """The worst state of a queue: the most severe verdict, then the first rule."""
-        return worst(self.states)
+        """The worst state of a queue: the most severe verdict, then the first rule.
+
+        Queues never committed count unless they are empty: then nothing is unknown.
+        """
+        new = QueueState.NEW
+        return worst(s for s in self.states if s is not new or self.unknown)
+
+    @property
+    def verdict(self) -> Verdict:
+        """How bad that is."""
+        return VERDICTS[self.state]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +133,28 @@ class QueueSkew:
     busiest: MessageQueue
 
 
+@dataclass(frozen=True, slots=True)
 class TopicStatus:
     """One topic in one group: sums, and rows made when they are asked for.
 
-    `rows()` yields a QueueStatus a queue, sorted by queue. (Its columns are the evaluator's own
-    business: a cluster may have a hundred thousand rows.)
+    A cluster may have a hundred thousand rows, and most of them nobody looks at.
+
+    Attributes:
+        group, topic: as the brokers name them.
+        sums: over its queues.
+        skew: how unevenly messages flow into them; None: nothing flows, or not known.
+        make_rows: makes a QueueStatus a queue, sorted by queue.
     """
 
     group: str
     topic: str
     sums: Sums
     skew: QueueSkew | None
+    make_rows: Callable[[], Iterable[QueueStatus]] = field(repr=False, compare=False)
 
     def rows(self) -> Iterator[QueueStatus]:
         """Every queue, sorted."""
-        raise NotImplementedError
+        yield from self.make_rows()
 
 
 @dataclass(frozen=True, slots=True)

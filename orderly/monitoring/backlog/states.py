@@ -59,9 +59,14 @@ VERDICTS = {
 }
 
 _SEVERITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
-_RANK = {
-    state: (_SEVERITY.index(VERDICTS[state]), -place) for place, state in enumerate(QueueState)
-}
+
+
+def severity(verdict: Verdict) -> int:
+    """How bad a verdict is, 0 for OK; not its exit code: UNKNOWN lies before CRITICAL."""
+    return _SEVERITY.index(verdict)
+
+
+_RANK = {state: (severity(VERDICTS[state]), -place) for place, state in enumerate(QueueState)}
 
 
 def worst(states: Iterable[QueueState]) -> QueueState:

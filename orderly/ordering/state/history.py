@@ -46,10 +46,12 @@ class History:
     Args:
         queue: of the state topic.
         end: the window ends before this offset; what is below must be stored, if not visible yet.
+        block: how many records it grows by.
     """
 
-    def __init__(self, queue: MessageQueue, end: int) -> None:
+    def __init__(self, queue: MessageQueue, end: int, block: int = BLOCK) -> None:
         self._queue = queue
+        self._block = block
         self._first = end  # everything from here on was read
         self._floor = 0  # the broker has nothing older
         self._records: dict[int, Record] = {}
@@ -75,7 +77,7 @@ class History:
     def reach(self, offset: int) -> Dialogue[bool]:
         """Read back to `offset`; returns whether the broker still has it."""
         if self._floor <= offset < self._first:
-            yield from self.read_from(min(offset, self._first - BLOCK))
+            yield from self.read_from(min(offset, self._first - self._block))
         return offset >= self._floor
 
     def at(self, offset: int) -> Record | None:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
 from orderly.protocol.admin_headers import CreateTopic, DeleteTopicInBroker, GetTopicConfig
-from orderly.protocol.broker_bodies import (
-    encode_group_list,
-    encode_groups_of_topic,
-    encode_topic_list,
-)
+from orderly.protocol.broker_bodies import encode_groups_of_topic, encode_topic_list
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.group_config import decode_group_config, encode_group_config
+from orderly.protocol.group_config import (
+    GroupConfig,
+    decode_group_config,
+    encode_group_config,
+    encode_group_configs,
+)
+from orderly.protocol.java_json import loads
 from orderly.protocol.member_headers import GetGroupConfig
 from orderly.protocol.query_headers import (
+    GetGroupConfigs,
+    GetTopicConfigs,
     GroupsOfTopic,
     TopicsOfGroup,
-    ViewMessage,
 )
-from orderly.protocol.topic_config import TopicConfig, changed_attributes, encode_topic_config
+from orderly.protocol.topic_config import (
+    TopicConfig,
+    changed_attributes,
+    encode_topic_config,
+    encode_topic_configs,
+)
 from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.groups import is_group_name
 from orderly.testing.fake.state import BrokerState
 from orderly.testing.fake.topics import check_name, check_not_system
 
+C = TypeVar("C", TopicConfig, GroupConfig)
+
+_MAX_PAGE = 2000  # splitMetadataSize
 _FIXED = {
     "enablePropertyFilter": "false",
     "useServerSideResetOffset": "true",
     "brokerRole": "ASYNC_MASTER",
     "fileReservedTime": "72",
+    "enableSplitMetadata": "true",
 }
 
 
@@ -104,10 +119,36 @@ def group_config(state: BrokerState, call: Call) -> RemotingCommand:
     return call.reply(body=encode_group_config(config))
 
 
+def topic_list(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 21: whole, or a page if any field of one is there."""
+    topics, version = state.topics.all(), state.topics.version
+    total = {"totalTopicNum": str(len(topics))}
+    if call.command.ext:
+        header = call.read(GetTopicConfigs)
+        begin = _begin(header.topic_seq, header.data_version, version)
+        topics = _page(topics, begin, header.max_topic_num)
+    return call.reply(ext=total, body=encode_topic_configs(topics, version))
+
+
 def group_list(state: BrokerState, call: Call) -> RemotingCommand:
-    """Answer code 201."""
-    groups = state.groups.all()
-    return call.reply(ext={"totalGroupNum": str(len(groups))}, body=encode_group_list(groups))
+    """Answer code 201: whole, or a page if any field of one is there."""
+    groups, version = state.groups.all(), state.groups.version
+    total = {"totalGroupNum": str(len(groups))}
+    if call.command.ext:
+        header = call.read(GetGroupConfigs)
+        begin = _begin(header.group_seq, header.data_version, version)
+        groups = _page(groups, begin, header.max_group_num)
+    return call.reply(ext=total, body=encode_group_configs(groups, version))
+
+
+def _begin(wanted: int, seen: str, present: Mapping[str, int]) -> int:
+    """A page of a table that has changed meanwhile is the first one."""
+    return wanted if seen.strip() and loads(seen.encode()) == present else 0
+
+
+def _page(configs: Iterable[C], begin: int, count: int | None) -> list[C]:
+    size = _MAX_PAGE if count is None else min(count, _MAX_PAGE)
+    return sorted(configs, key=lambda config: config.name)[begin : begin + size]
 
 
 def settings(state: BrokerState, call: Call) -> RemotingCommand:
@@ -127,15 +168,6 @@ def change_settings(state: BrokerState, call: Call) -> RemotingCommand:
     state.settings |= {n: v for n, v in wanted.items() if n in state.settings}
     state.announce(state.topics.all())
     return call.reply()
-
-
-def view_message(state: BrokerState, call: Call) -> RemotingCommand:
-    """Answer code 33. A real broker answers garbage for a place where no message begins."""
-    place = call.read(ViewMessage).offset
-    data = state.store.at_place(place)
-    if data is None:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
-    return call.reply(body=data)
 
 
 def _names(state: BrokerState) -> dict[str, str]:

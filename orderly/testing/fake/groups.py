@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from orderly.protocol.group_config import GroupConfig
 
@@ -15,9 +16,15 @@ class Groups:
 
     def __init__(self) -> None:
         self._configs: dict[str, GroupConfig] = {}
+        self._changes = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._configs
+
+    @property
+    def version(self) -> Mapping[str, int]:
+        """Changes with everything in the table (DataVersion)."""
+        return {"counter": self._changes, "stateVersion": 0, "timestamp": 0}
 
     def all(self) -> list[GroupConfig]:
         """All groups."""
@@ -27,12 +34,14 @@ class Groups:
         """A group's settings; `create`: made by default if it has a possible name."""
         config = self._configs.get(name)
         if config is None and create and is_group_name(name):
-            config = self._configs[name] = GroupConfig(name=name)
+            config = GroupConfig(name=name)
+            self.put(config)
         return config
 
     def put(self, config: GroupConfig) -> None:
         """Create a group, or replace its settings."""
         self._configs[config.name] = config
+        self._changes += 1
 
 
 def is_group_name(name: str) -> bool:

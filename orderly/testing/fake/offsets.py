@@ -7,6 +7,7 @@ told the new offset and takes the mark away.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 _Table = dict[tuple[str, str], dict[int, int]]
 
@@ -22,6 +23,10 @@ class Offsets:
     def stored(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed offset, or None."""
         return self._stored.get((group, topic), {}).get(queue_id)
+
+    def all(self) -> Mapping[tuple[str, str], Mapping[int, int]]:
+        """All committed offsets, by group and topic."""
+        return self._stored
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Store an offset, whatever it is; False: ignored, since a reset waits to be pulled."""

@@ -29,11 +29,12 @@ class ReadStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored message: its bytes, Java's hash of its tag (0: none) and when it was stored."""
+    """A stored message: bytes, Java's hash of the tag (0: none), when, its place in the whole."""
 
     data: bytes
     tag_code: int
     store_ms: int
+    place: int
 
 
 @dataclass(frozen=True, slots=True)

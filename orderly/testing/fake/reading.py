@@ -56,7 +56,7 @@ def max_offset(state: BrokerState, call: Call) -> RemotingCommand:
 def min_offset(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 31."""
     header = call.read(GetMinOffset)
-    return _offset(call, state.store.log(header.topic, header.queue_id).min_offset)
+    return _offset(call, state.store.open_log(header.topic, header.queue_id).min_offset)
 
 
 def search_offset(state: BrokerState, call: Call) -> RemotingCommand:
@@ -113,7 +113,7 @@ def topic_stats(state: BrokerState, call: Call) -> RemotingCommand:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     rows = {}
     for queue_id in range(max(config.read_queues, config.write_queues)):
-        log = state.store.log(topic, queue_id)
+        log = state.store.open_log(topic, queue_id)
         row = TopicOffset(log.min_offset, log.max_offset, _stored_at(state, topic, queue_id, -1))
         rows[MessageQueue(topic, state.name, queue_id)] = row
     return call.reply(body=encode_topic_stats(rows))

@@ -59,13 +59,21 @@ class Store:
         """A queue's log; an empty one for a queue that has, or is, nothing."""
         return self._logs.get((topic, queue_id)) or QueueLog()
 
+    def open_log(self, topic: str, queue_id: int) -> QueueLog:
+        """A queue's log, made if there is none: some questions do that at a real broker."""
+        return self._logs.setdefault((topic, queue_id), QueueLog())
+
+    def has_log(self, topic: str, queue_id: int) -> bool:
+        """Whether there is a log, maybe an empty one."""
+        return (topic, queue_id) in self._logs
+
     def put(self, message: NewMessage, now: float) -> Placed:
         """Store a message at the end of its queue.
 
         Raises:
             ProtocolError, InvalidMessage: properties or a topic that cannot be stored.
         """
-        log = self._logs.setdefault((message.topic, message.queue_id), QueueLog())
+        log = self.open_log(message.topic, message.queue_id)
         offset, place = log.max_offset, self._end
         long_topic = len(message.topic.encode()) > _SHORT_TOPIC
         ms = int(now * 1000)
@@ -74,7 +82,7 @@ class Store:
             magic=MAGIC_V2 if long_topic else MAGIC_V1,
         )
         tag = message.properties.get(names.TAGS)
-        entry = Entry(data, java_string_hash(tag) if tag else 0, ms)
+        entry = Entry(data, java_string_hash(tag) if tag else 0, ms, place)
         log.append(entry)
         self._by_place[place] = data
         self._end += len(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.topic_config import TopicConfig
@@ -24,6 +26,12 @@ class Topics:
 
     def __init__(self) -> None:
         self._configs: dict[str, TopicConfig] = {}
+        self._changes = 0
+
+    @property
+    def version(self) -> Mapping[str, int]:
+        """Changes with everything in the table (DataVersion)."""
+        return {"counter": self._changes, "stateVersion": 0, "timestamp": 0}
 
     def all(self) -> list[TopicConfig]:
         """All topics."""
@@ -36,10 +44,12 @@ class Topics:
     def put(self, config: TopicConfig) -> None:
         """Create a topic, or replace its settings."""
         self._configs[config.name] = config
+        self._changes += 1
 
     def remove(self, name: str) -> None:
         """Delete a topic's settings."""
         self._configs.pop(name, None)
+        self._changes += 1
 
 
 def check_name(topic: str) -> None:

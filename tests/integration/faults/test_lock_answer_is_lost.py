@@ -27,7 +27,7 @@ def test_without_any_answer_the_queues_rest_until_one_comes(traffic, proxy):
     eventually(lambda: sorted(traffic.lost) == list(range(8)))
     handled = len(traffic.events)
     time.sleep(1)  # traffic goes on: whoever trusted the lock would handle it
-    assert len(traffic.events) == handled
+    assert len(traffic.events) <= handled + 8, "what was in hand, one of each queue"
     proxy.heal()
     traffic.goes_on(1000)
     verdict, wrong_commits = traffic.verdict()

@@ -31,7 +31,7 @@ def test_the_heir_goes_on_after_one_lease_and_nothing_is_lost(
     traffic.goes_on(200)
     victim.kill()
     killed = time.monotonic()
-    eventually(lambda: traffic.settled([heir]), within=lease + 10)
+    eventually(lambda: traffic.settled([heir]), within=lease + 40)
     waited = time.monotonic() - killed
     verdict, wrong_commits = traffic.verdict()
     assert waited > lease / 2, "the broker's lock was not respected"
@@ -60,7 +60,7 @@ def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderl
     victim.kill()
     killed = time.monotonic()
     heir = join()
-    eventually(lambda: heir.held, within=30 + SHORT)
+    eventually(lambda: heir.held, within=40 + SHORT)
     assert time.monotonic() - killed > SHORT / 2, "the broker's lock was not respected"
     send_numbers(producer, topic, keys, 5, first=50)
     new = {offset for offset in range(200, 220) if offset % len(keys)}
@@ -85,7 +85,7 @@ def test_lanes_repeat_at_most_what_was_finished_since_the_last_record(
 
     eventually(lambda: of_victim("ahead") > 200, within=30, every=0.2)
     victim.kill()
-    eventually(lambda: traffic.settled([heir]), within=SHORT + 10)
+    eventually(lambda: traffic.settled([heir]), within=SHORT + 40)
     accounts.frozen = frozenset()
     traffic.finish()
     assert not figures().faults

@@ -64,7 +64,7 @@ def test_what_is_stored_and_what_failed_is_noted():
 
 
 def test_live_messages_are_spread_over_the_time(monkeypatch):
-    monkeypatch.setattr(sending, "LIVE_SECONDS", 0.3)
+    monkeypatch.setattr(sending, "LIVE_SECONDS", 1.5)
     log = SendLog()
     with sent_live(Producer(), messages(), log, lambda _: None) as live:
         assert len(log.stored) < 100

@@ -14,7 +14,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
 from tests.support.inbox import Inbox
 
-SOON = 5.0
+SOON = 30.0
 NEVER = 3600.0
 
 

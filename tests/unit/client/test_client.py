@@ -105,5 +105,5 @@ def test_close_from_several_threads_at_once(new_client, broker):
     for thread in closing:
         thread.start()
     for thread in closing:
-        thread.join(5)
+        thread.join(30)
         assert not thread.is_alive()

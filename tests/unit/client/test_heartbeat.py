@@ -94,7 +94,7 @@ def test_heartbeats_and_all_else_share_one_connection(client, broker, join):
     queue = client.routes.get("orders").read_queues()[0]
     client.brokers.max_offset(queue)
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert len(broker.requests(BEAT)) >= 8
     assert broker.accepted == 1
     assert {number for number, _ in broker.received} == {1}
@@ -235,7 +235,7 @@ def test_no_heartbeat_overtakes_the_end_of_a_membership(client, broker, join):
 
     def slow_subscriptions():
         composing.set()
-        assert go_on.wait(5)
+        assert go_on.wait(30)
         return (Subscription.from_expression("orders", "*", 1),)
 
     join(client, group="g")
@@ -245,15 +245,15 @@ def test_no_heartbeat_overtakes_the_end_of_a_membership(client, broker, join):
     )
     beating = threading.Thread(target=client.heartbeat.heartbeat_now, daemon=True)
     beating.start()
-    assert composing.wait(5)
+    assert composing.wait(30)
     leaving = threading.Thread(
         target=client.heartbeat.unregister_consumer, args=("g",), daemon=True
     )
     leaving.start()
     leaving.join(0.05)  # time for the mistake, if there is one; it must not end yet
     go_on.set()
-    beating.join(5)
-    leaving.join(5)
+    beating.join(30)
+    leaving.join(30)
     codes = [command.code for _, command in broker.received]
     assert codes == [BEAT, BEAT, LEAVE]
 

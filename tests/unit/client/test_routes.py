@@ -8,7 +8,7 @@ from orderly.model import BrokerData, MessageQueue, Permission, QueueData, Topic
 from tests.support.waiting import eventually
 
 NEVER = 3600.0
-SOON = 5.0
+SOON = 30.0
 
 
 def route_of(topic, *, queues=4, **brokers):

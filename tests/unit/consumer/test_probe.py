@@ -17,7 +17,7 @@ from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
 from tests.support.waiting import eventually
 
-SOON = 5.0
+SOON = 30.0
 WELL = Health(live=True, ready=True, state="running")
 
 

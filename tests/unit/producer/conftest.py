@@ -21,7 +21,7 @@ from orderly.protocol.outgoing import BatchMember, decode_batch
 from orderly.protocol.properties import decode_properties
 from orderly.remoting.schedule import Schedule
 
-PATIENCE = 10.0  # seconds a test waits for what must happen
+PATIENCE = 30.0  # seconds a test waits for what must happen
 
 
 def make_route(topic: str, order_conf: str = "", **queues: int) -> TopicRoute:

@@ -12,7 +12,7 @@ from orderly.config import ProducerConfig
 from orderly.errors import BrokerBusy, PrecedingSendFailed, SendFailed, TopicNotFound
 from orderly.model import Message
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def message(body: str, key: str | None = "k") -> Message:
@@ -67,7 +67,7 @@ def test_the_loop_goes_on_while_a_connection_is_opened_and_the_producer_is_full(
         began = time.monotonic()
         tasks = [asyncio.create_task(producer.asend(message(f"m{n}"))) for n in range(20)]
         await asyncio.sleep(0.05)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         broker.let_go()
         await asyncio.gather(*tasks)
 

@@ -4,7 +4,7 @@ import threading
 
 from orderly.producer.room import Room
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def test_there_is_room_up_to_the_limit():

@@ -16,7 +16,7 @@ from orderly.model import Message
 from orderly.telemetry import TracedProducer
 from tests.support.traces import Telemetry
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 NAME = "send T"
 
 

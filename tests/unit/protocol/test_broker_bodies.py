@@ -15,7 +15,7 @@ from orderly.protocol.bodies import (
     decode_topic_list,
     lock_request,
 )
-from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.group_config import GroupConfig, encode_group_configs
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stats_bodies import (
     ConsumerConnection,
@@ -74,7 +74,7 @@ def test_lists_of_names():
     assert decode_topic_list(written.encode_topic_list(["t2", "t1"])) == ("t1", "t2")
     assert decode_topic_list(written.encode_topic_list(["t"], "h:1")) == ("t",)
     groups = [GroupConfig(name="g2"), GroupConfig(name="g1")]
-    assert decode_group_list(written.encode_group_list(groups)) == ("g1", "g2")
+    assert decode_group_list(encode_group_configs(groups, {})) == ("g1", "g2")
 
 
 def test_offsets_of_a_topic():

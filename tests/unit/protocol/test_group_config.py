@@ -1,9 +1,17 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.protocol.group_config import GroupConfig, decode_group_config, encode_group_config
+from orderly.errors import ProtocolError
+from orderly.protocol.group_config import (
+    GroupConfig,
+    decode_group_config,
+    decode_group_configs,
+    encode_group_config,
+    encode_group_configs,
+)
 
 configs = st.builds(
     GroupConfig,
@@ -22,6 +30,19 @@ configs = st.builds(
 @given(configs)
 def test_a_groups_settings_survive_the_wire(config):
     assert decode_group_config(encode_group_config(config)) == config
+
+
+@given(st.lists(configs, max_size=3))
+def test_all_groups_survive_the_wire_with_what_asks_for_the_next_page(several):
+    found = decode_group_configs(encode_group_configs(several, {"counter": 3}))
+    assert found.groups == {config.name: config for config in several}
+    assert found.version == '{"counter":3}'
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"subscriptionGroupTable":{"g":5}}'])
+def test_any_other_table_is_refused(body):
+    with pytest.raises(ProtocolError):
+        decode_group_configs(body)
 
 
 def test_a_new_group_is_enabled_and_notified():

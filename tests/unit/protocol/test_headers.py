@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ProtocolError
-from orderly.protocol import headers
+from orderly.protocol import headers, query_headers
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.headers import (
     CreateTopic,
@@ -25,7 +25,12 @@ from orderly.protocol.headers import (
     to_ext,
 )
 
-HEADERS = [cls for cls in vars(headers).values() if dataclasses.is_dataclass(cls)]
+
+def headers_of(module):
+    return [cls for cls in vars(module).values() if dataclasses.is_dataclass(cls)]
+
+
+HEADERS = headers_of(headers) + headers_of(query_headers)
 VALUES = {str: st.text(), int: st.integers(-(2**63), 2**63 - 1), bool: st.booleans()}
 
 
@@ -171,5 +176,5 @@ def test_what_is_no_boolean_is_refused(value):
 
 
 def test_every_header_is_named_in_all():
-    assert {cls.__name__ for cls in HEADERS} <= set(headers.__all__)
+    assert {cls.__name__ for cls in headers_of(headers)} <= set(headers.__all__)
     assert all(inspect.getdoc(cls) for cls in HEADERS)

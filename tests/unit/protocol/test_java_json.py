@@ -49,6 +49,29 @@ def test_fastjsons_forms_are_read_wherever_they_stand():
     }
 
 
+longs = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.dictionaries(longs, longs, max_size=5), blanks)
+def test_tables_of_numbers_are_read_at_any_depth(table, blank):
+    entries = ",".join(f"{key}:{blank}{value}" for key, value in table.items())
+    expected = {str(key): value for key, value in table.items()}
+    assert loads(f'{{0:[{{"a":{{{entries}}}}}]}}'.encode()) == {"0": [{"a": expected}]}
+
+
+@pytest.mark.parametrize(
+    "inner", ["1:2:3", "1:", ":1", "a:1", "1:a", "1:2,", ",1:2", "1:2 3", "1:02", "--1:2", "1e2:3"]
+)
+def test_what_only_looks_like_a_table_of_numbers_is_refused(inner):
+    with pytest.raises(ProtocolError, match="not JSON"):
+        loads(f'{{"a":{{0:1}},"b":{{{inner}}}}}'.encode())
+
+
+def test_braces_in_texts_end_no_object():
+    inner = {"a": "}", "b": "{0:1}", "c": "]["}
+    assert loads(f"{{0:{json.dumps(inner)}}}".encode()) == {"0": inner}
+
+
 def test_an_object_key_can_be_read_again():
     ((key, _),) = loads(b'{{"topic":"\xe8\xae\xa2","queueId":0}:1}').items()
     assert loads(key.encode()) == {"topic": "\u8ba2", "queueId": 0}

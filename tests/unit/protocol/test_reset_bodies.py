@@ -19,7 +19,7 @@ queues = st.builds(MessageQueue, texts, texts, st.integers(0, 2**31 - 1))
 offsets = st.dictionaries(queues, st.integers(0, 2**63 - 1), max_size=4)
 
 QUEUE = MessageQueue("t", "b", 3)
-KEY = '{"topic":"t","brokerName":"b","queueId":3}'
+KEY = '{"brokerName":"b","queueId":3,"topic":"t"}'
 
 
 @pytest.mark.parametrize("encode", [encode_reset, encode_reset_list])
@@ -45,7 +45,7 @@ def test_queues_are_written_as_whole_objects():
 
 
 def test_the_list_for_cpp_is_what_java_sends():
-    row = '{"topic":"t","brokerName":"b","queueId":3,"offset":7}'
+    row = '{"brokerName":"b","queueId":3,"topic":"t","offset":7}'
     assert encode_reset_list({QUEUE: 7}) == f'{{"offsetTable":[{row}]}}'.encode()
 
 

@@ -67,7 +67,7 @@ def test_queues_are_written_as_java_reads_them():
     state = QueueInfo(commit_offset=7, dropped=True, last_pull_time=1.5, in_hand_count=2)
     info = RunningInfo({RunningProperty.ORDERLY: "true"}, queues={MessageQueue("t", "b", 0): state})
     text = encode_running_info(info).decode()
-    assert '"mqTable":{{"topic":"t","brokerName":"b","queueId":0}:{"commitOffset":7,' in text
+    assert '"mqTable":{{"brokerName":"b","queueId":0,"topic":"t"}:{"commitOffset":7,' in text
     assert '"droped":true' in text
     assert '"lastPullTimestamp":1500' in text
     assert '"transactionMsgCount":2' in text

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
+from orderly.protocol import stats_bodies
+from orderly.protocol.broker_bodies import encode_topic_stats
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stats_bodies import (
     ConsumerConnection,
@@ -25,6 +27,29 @@ def test_topic_stats_are_read_with_either_kind_of_key(key):
     offsets = '{"lastUpdateTimestamp":1700000000123,"maxOffset":9,"minOffset":2}'
     body = f'{{"offsetTable":{{{key}:{offsets}}},"topicPutTps":0.0}}'
     assert decode_topic_stats(body.encode()) == {QUEUE: TopicOffset(2, 9, 1700000000.123)}
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=5) | st.sampled_from(["t", "%RETRY%g"])
+longs = st.integers(-(10**18) + 1, 10**18 - 1)
+moments = st.integers(-1, 10**14).map(lambda ms: ms / 1000)
+queues = st.builds(MessageQueue, names, names, st.integers(0, 99))
+
+
+@given(st.dictionaries(queues, st.builds(TopicOffset, longs, longs, moments), max_size=4))
+def test_topic_stats_are_the_same_whether_read_with_speed_or_with_care(offsets):
+    body = encode_topic_stats(offsets)
+    careful = body.replace(b'{"offsetTable"', b'{ "offsetTable"', 1)
+    assert decode_topic_stats(body) == decode_topic_stats(careful)
+
+
+def test_what_a_broker_writes_is_read_with_speed():
+    """Three times faster than with care: a scan reads hundreds of these."""
+    key = {"brokerName": "broker-a", "queueId": 3, "topic": "%RETRY%orders"}
+    row = {"lastUpdateTimestamp": 1_700_000_000_123, "maxOffset": 9, "minOffset": 2}
+    rows = ",".join([f"{json.dumps(key)}:{json.dumps(row)}"] * 2).replace(" ", "")
+    body = f'{{"offsetTable":{{{rows}}},"topicPutTps":1.0E-5}}'.encode()
+    assert stats_bodies._USUAL_STATS.fullmatch(body)
+    assert stats_bodies._USUAL_STATS.fullmatch(encode_topic_stats(decode_topic_stats(body)))
 
 
 def test_consume_stats_are_read():

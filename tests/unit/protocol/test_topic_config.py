@@ -5,7 +5,9 @@ from orderly.protocol.topic_config import (
     TopicConfig,
     changed_attributes,
     decode_topic_config,
+    decode_topic_configs,
     encode_topic_config,
+    encode_topic_configs,
 )
 
 CONFIG = TopicConfig(
@@ -30,6 +32,20 @@ def test_a_real_brokers_answer_is_read():
     )
     expected = TopicConfig(name="t1", read_queues=2, write_queues=2, order=True)
     assert decode_topic_config(body) == expected
+
+
+def test_all_topics_survive_the_wire_with_what_asks_for_the_next_page():
+    other = TopicConfig(name="%RETRY%g", read_queues=1, write_queues=1)
+    body = encode_topic_configs([CONFIG, other], {"counter": 3, "timestamp": 1})
+    found = decode_topic_configs(body)
+    assert found.topics == {"orders": CONFIG, "%RETRY%g": other}
+    assert found.version == '{"counter":3,"timestamp":1}'
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"topicConfigTable":{"t":5}}', b'{"dataVersion":1}'])
+def test_any_other_table_is_refused(body):
+    with pytest.raises(ProtocolError):
+        decode_topic_configs(body)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"topicName":"t","readQueueNums":-1}'])

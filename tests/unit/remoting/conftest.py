@@ -11,7 +11,7 @@ from orderly.remoting.connection import Connection
 from orderly.remoting.schedule import Schedule
 from tests.support.inbox import Inbox
 
-SOON = 5.0  # a deadline for what takes milliseconds
+SOON = 30.0  # a deadline for what takes milliseconds
 
 
 class Peer:

@@ -21,7 +21,7 @@ from orderly.protocol.frame import Serializer, encode_frame, reply_to, request
 from orderly.remoting import connection as connection_module
 from orderly.remoting.connection import Connection
 
-SOON = 5.0
+SOON = 30.0
 LONG = 30.0  # a time-out that must not be what ends the test
 
 

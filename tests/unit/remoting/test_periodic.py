@@ -7,7 +7,7 @@ from orderly.errors import LifecycleError
 from orderly.remoting.periodic import Periodic
 from tests.support.waiting import eventually
 
-SOON = 5.0  # a deadline, not a duration: conditions below are met in milliseconds
+SOON = 30.0  # a deadline, not a duration: conditions below are met in milliseconds
 NEVER = 3600.0
 
 
@@ -159,10 +159,10 @@ def test_several_wakes_within_a_time_make_one_run_at_the_earliest():
     periodic.start()
     try:
         asked = time.monotonic()
-        for seconds in (5.0, 0.1, 5.0, 0.2):
+        for seconds in (50.0, 0.1, 50.0, 0.2):
             periodic.wake_within(seconds)
         eventually(lambda: ran)
-        assert 0.1 <= ran[0] - asked < 4
+        assert 0.1 <= ran[0] - asked < 40
         eventually(lambda: time.monotonic() - asked > 0.4)
         assert len(ran) == 1
     finally:

@@ -8,7 +8,7 @@ from orderly.protocol.frame import request
 from orderly.remoting.connection import Connection
 from orderly.remoting.pool import Connections
 
-SOON = 5.0
+SOON = 30.0
 LONG = 30.0
 
 

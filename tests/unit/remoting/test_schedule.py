@@ -6,7 +6,7 @@ import pytest
 from orderly.errors import LifecycleError
 from orderly.remoting.schedule import Schedule
 
-SOON = 5.0
+SOON = 30.0
 NEVER = 3600.0
 
 
@@ -34,10 +34,10 @@ def test_work_runs_after_its_delay_not_before(schedule):
 def test_order_is_by_due_time_then_by_the_order_given(schedule):
     gate, done, order = threading.Event(), threading.Event(), []
     schedule.after(0, lambda: gate.wait(SOON))  # holds the thread until all are planned
-    schedule.after(0.02, lambda: order.append("late"))
+    schedule.after(0.5, lambda: order.append("late"))
     schedule.after(0, lambda: order.append("first"))
     schedule.after(0, lambda: order.append("second"))
-    schedule.after(0.021, done.set)
+    schedule.after(0.501, done.set)
     gate.set()
     assert done.wait(SOON)
     assert order == ["first", "second", "late"]

@@ -7,7 +7,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.remoting import connection as connection_module
 
-SHORT = 0.2
+SHORT, LONG = 0.2, 60.0  # seconds
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +32,9 @@ def test_a_peer_that_never_says_anything_is_given_up(server, connect):
 def test_a_peer_that_answers_others_is_only_slow(server, connect, in_thread):
     connection = connect()
     peer = server.accept()
-    slow = in_thread(connection.call, ask(), SHORT)
+    slow = in_thread(connection.call, ask(), 5 * SHORT)
     peer.read()
-    other = in_thread(connection.call, ask(), SHORT)
+    other = in_thread(connection.call, ask(), LONG)
     peer.answer(peer.read())
     other.result()
     with pytest.raises(RequestTimeout):
@@ -45,7 +45,7 @@ def test_a_peer_that_answers_others_is_only_slow(server, connect, in_thread):
 def test_one_time_out_is_not_enough(server, connect, monkeypatch):
     connection = connect()
     server.accept()
-    monkeypatch.setattr(connection_module, "_SILENCE", 10 * SHORT)
+    monkeypatch.setattr(connection_module, "_SILENCE", LONG)
     with pytest.raises(RequestTimeout):
         connection.call(ask(), SHORT)
     assert connection.alive

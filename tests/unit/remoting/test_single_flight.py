@@ -4,7 +4,7 @@ import pytest
 
 from orderly.remoting.single_flight import SingleFlight
 
-SOON = 5.0
+SOON = 30.0
 
 
 class Work:

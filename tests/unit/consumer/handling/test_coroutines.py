@@ -77,7 +77,7 @@ def test_no_handler_begins_while_a_dead_letter_of_its_key_is_being_stored(settin
 
     def send_now(queue, command):
         storing.set()
-        assert stored.wait(5)
+        assert stored.wait(30)
 
     async def rejects(messages, context):
         setting.act = setting.passes
@@ -86,15 +86,15 @@ def test_no_handler_begins_while_a_dead_letter_of_its_key_is_being_stored(settin
     cluster.send_now = send_now
     setting.act = rejects
     held = setting.hold("aa")
-    assert storing.wait(5)
+    assert storing.wait(30)
     (task,) = setting.engine._tasks
     setting.engine._loop.call_soon_threadsafe(task.cancel)
     setting.engine._loop.call_soon_threadsafe(task.cancel)
     ticked = threading.Event()
     setting.engine._loop.call_soon_threadsafe(ticked.set)
-    assert ticked.wait(5)
+    assert ticked.wait(30)
     setting.engine.ready(held)
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0.02), setting.engine._loop).result(5)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0.02), setting.engine._loop).result(30)
     assert setting.calls == [0]
     assert not held.owned.idle
     stored.set()
@@ -108,7 +108,7 @@ def test_no_handler_begins_while_a_dead_letter_of_its_key_is_being_stored(settin
 
 def test_while_a_dead_letter_is_stored_the_other_keys_go_on(setting, cluster):
     stored = threading.Event()
-    cluster.send_now = lambda queue, command: stored.wait(5)
+    cluster.send_now = lambda queue, command: stored.wait(30)
 
     async def rejects_the_first(messages, context):
         return DeadLetter("bad") if context.key == "a" else Ack()
@@ -177,7 +177,7 @@ def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
         held.owned.send_errand("a", by_hand)
     setting.engine.ready(held)
     setting.gate.set()
-    assert by_hand.wait(5).result.value == "SUCCESS"
+    assert by_hand.wait(30).result.value == "SUCCESS"
     assert setting.calls == [0, 77]
     done(held, 1)
 

@@ -281,5 +281,5 @@ def test_an_errand_of_a_lost_queue_is_stopped(setting):
     eventually(lambda: len(setting.running) == 2)
     held.owned.drop(Drop.LOST)
     setting.engine.interrupt(held)
-    assert errand.closed.wait(5)
+    assert errand.closed.wait(30)
     eventually(lambda: held.owned.idle)

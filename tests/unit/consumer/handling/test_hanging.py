@@ -59,12 +59,12 @@ class Setting:
         batch = (message(7, key),)
         self.thread = threading.Thread(target=noted, args=(batch, context), daemon=True)
         self.thread.start()
-        assert entered.wait(5)
+        assert entered.wait(30)
         return context
 
     def end(self):
         self.go_on.set()
-        self.thread.join(5)
+        self.thread.join(30)
 
     def look(self, watch):
         with structlog.testing.capture_logs() as events:

@@ -27,12 +27,12 @@ def test_tasks_that_block_each_get_a_thread_up_to_the_maximum(make_pool):
     release, together = threading.Event(), threading.Barrier(4)
 
     def task():
-        together.wait(5)
-        release.wait(5)
+        together.wait(30)
+        release.wait(30)
 
     for _ in range(3):
         pool.submit(task)
-    together.wait(5)
+    together.wait(30)
     assert pool.threads == 3
     pool.submit(lambda: None)
     assert pool.threads == 3
@@ -45,7 +45,7 @@ def test_idle_threads_end_down_to_the_minimum(make_pool):
     pool = make_pool(1, 4, idle=0.05)
     together = threading.Barrier(4)
     for _ in range(4):
-        pool.submit(lambda: together.wait(5))
+        pool.submit(lambda: together.wait(30))
     eventually(lambda: pool.threads == 1)
 
 
@@ -55,7 +55,7 @@ def test_a_failing_task_does_not_cost_a_thread(make_pool, fail):
     names = []
     for task in (fail, done.set):
         pool.submit(lambda task=task: (names.append(threading.current_thread().name), task()))
-    assert done.wait(5)
+    assert done.wait(30)
     assert pool.threads == 1
     assert len(set(names)) == 1
 
@@ -67,7 +67,7 @@ def test_a_thread_that_breaks_down_all_the_same_is_replaced(make_pool, monkeypat
     pool.submit(sys.exit)
     eventually(lambda: pool.threads == 0)
     pool.submit(done.set)
-    assert done.wait(5)
+    assert done.wait(30)
 
 
 def test_every_task_runs_exactly_once(make_pool):
@@ -87,7 +87,7 @@ def test_close_ends_all_threads_and_takes_no_more_tasks(make_pool):
     pool = make_pool(2, 4)
     started = threading.Event()
     pool.submit(started.set)
-    assert started.wait(5)
+    assert started.wait(30)
     pool.close()
     pool.close()
     eventually(lambda: pool.threads == 0)
@@ -104,7 +104,7 @@ def test_a_system_without_further_threads_leaves_the_work_to_those_that_are_ther
 ):
     pool = make_pool(1, 3)
     release, done = threading.Event(), []
-    pool.submit(lambda: release.wait(5))
+    pool.submit(lambda: release.wait(30))
     eventually(lambda: not pool.crowded)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     pool.submit(lambda: done.append(1))
@@ -121,4 +121,4 @@ def test_a_system_without_any_thread_is_an_error_and_the_task_is_not_kept(make_p
             pool.submit(lambda: pytest.fail("it was refused"))
     done = threading.Event()
     pool.submit(done.set)
-    assert done.wait(5)
+    assert done.wait(30)

@@ -242,7 +242,7 @@ def test_the_longest_comes_first(calls, context):
     ]
     for thread in threads:
         thread.start()
-        assert entered.acquire(timeout=5)
+        assert entered.acquire(timeout=30)
         time.sleep(0.001)
     times = [call.since for call in calls.running(0)]
     go_on.set()

@@ -114,14 +114,14 @@ class Setting:
     def handle(self, messages, context):
         place = self.begin(messages)
         time.sleep(TOGETHER)
-        assert place != self.slow or self.gate.wait(5)
+        assert place != self.slow or self.gate.wait(30)
         self.end(place)
         return self.act(messages[0])
 
     async def handle_async(self, messages, context):
         place = self.begin(messages)
         await asyncio.sleep(TOGETHER)
-        assert place != self.slow or await asyncio.to_thread(self.gate.wait, 5)
+        assert place != self.slow or await asyncio.to_thread(self.gate.wait, 30)
         self.end(place)
         return self.act(messages[0])
 

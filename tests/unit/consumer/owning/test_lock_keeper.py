@@ -205,5 +205,5 @@ def test_rounds_wait_for_an_unlock_under_way(keeper, session, cluster):
         thread.start()
         session.remove(session.held()[0])
         assert cluster.calls == []
-    thread.join(5)
+    thread.join(30)
     eventually(lambda: cluster.calls == [("lock", "broker-a")])

@@ -92,10 +92,10 @@ def test_extending_while_the_queue_is_unlocked_by_force_takes_nothing_back(hold,
     with lock:
         session.locking = WaitedFor(lock)
         thread.start()
-        assert session.locking.waited_for.wait(5)
+        assert session.locking.waited_for.wait(30)
         OffsetSaver(session).hand_on(held)
         session.remove(held)
-    thread.join(5)
+    thread.join(30)
     assert len(failures) == 1
     assert QUEUE not in cluster.locks
 

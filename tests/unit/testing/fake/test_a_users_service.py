@@ -9,7 +9,7 @@ from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Ord
 from orderly.protocol.codes import RequestCode
 from orderly.testing import DropResponse, Fault
 
-SOON = 10.0
+SOON = 30.0
 
 
 class ShippingService:
@@ -64,4 +64,4 @@ def test_a_broker_a_topic_and_a_first_message_take_no_time(orderly_fake, record_
             assert service.arrived.wait(SOON)
             took = time.perf_counter() - began
     print(f"{took * 1000:.1f} ms from no topic to the first message")
-    assert took < 1.0
+    assert took < 10.0, "some 50 ms on an idle machine"

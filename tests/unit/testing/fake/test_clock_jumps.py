@@ -35,7 +35,7 @@ def clients(broker):
 
 
 def lock(client):
-    return client.brokers.lock_queues("g", "broker-a", [QUEUE], timeout=5.0) == {QUEUE}
+    return client.brokers.lock_queues("g", "broker-a", [QUEUE], timeout=30.0) == {QUEUE}
 
 
 def send(client, body, **properties):
@@ -91,7 +91,7 @@ def test_a_jump_forward_ends_a_long_poll(broker, clients):
     # again and again, since the pull may come after the first jump
     (result,) = eventually(lambda: broker.jump_clock(60) or results)
     assert not result.messages
-    assert time.monotonic() - began < 4, "15 s without the jump"
+    assert time.monotonic() - began < 12, "15 s without the jump"
 
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR])
@@ -109,11 +109,11 @@ def test_a_scripted_delay_is_as_long_as_it_says(seconds, broker, clients):
     late = Fault(RequestCode.LOCK_BATCH_MQ, Delay(0.3), when=lambda _: came.set() or True)
     broker.script(late)
     began = time.monotonic()
-    jump = threading.Thread(target=lambda: came.wait(5) and broker.jump_clock(seconds))
+    jump = threading.Thread(target=lambda: came.wait(30) and broker.jump_clock(seconds))
     jump.start()
     assert lock(clients[0])
     jump.join()
-    assert 0.3 <= time.monotonic() - began < 4
+    assert time.monotonic() - began >= 0.3
 
 
 def test_only_a_running_broker_has_a_clock():

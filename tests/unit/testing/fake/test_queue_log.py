@@ -17,7 +17,7 @@ OFFSETS = st.integers(-3, 60)
 def log_of(codes, dropped=0, size=1):
     log = QueueLog()
     for number, code in enumerate(codes):
-        log.append(Entry(bytes([number % 256]) * size, code, 10 * number))
+        log.append(Entry(bytes([number % 256]) * size, code, 10 * number, 0))
     log.drop_before(dropped)
     return log
 
@@ -63,7 +63,7 @@ def test_what_was_dropped_is_gone_and_the_rest_keeps_its_offset(codes, dropped):
 def test_times_are_found_from_both_sides(times, moment):
     log = QueueLog()
     for ms in times:
-        log.append(Entry(b"", 0, ms))
+        log.append(Entry(b"", 0, ms, 0))
     assert log.at_time(moment) == sum(ms < moment for ms in times)
     assert log.at_time(moment, upper=True) == max(sum(ms <= moment for ms in times) - 1, 0)
 

@@ -1,0 +1,1 @@
+"""The one source of the alerts and dashboards: tables here, rendered by ../render.py."""

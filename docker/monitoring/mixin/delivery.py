@@ -1,0 +1,102 @@
+"""Alerts on messages: lost, late, piling up, and on offsets and queues that look wrong."""
+
+from __future__ import annotations
+
+from mixin import thresholds as at
+from mixin.alert import GROUP, Alert, in_state
+
+DELIVERY = (
+    Alert(
+        "OrderlyMessagesLost",
+        "critical",
+        f"sum without (state) ({in_state('LOST')})"
+        " or sum without (topic) (increase(orderly_topic_lost_messages_total[15m])) > 0",
+        "0s",
+        "1h",
+        f"{GROUP} has lost messages",
+        "The broker deleted messages by age before the group consumed them: the committed offset"
+        " was below the oldest message stored.",
+    ),
+    Alert(
+        "OrderlyRetentionNear",
+        "critical",
+        f"{at.RETENTION_SHARE} * orderly_group_retention_eta_seconds"
+        " < orderly_group_head_age_seconds",
+        "5m",
+        "5m",
+        f"{GROUP} is about to lose messages",
+        "Most of the broker's retention has passed since the group's oldest unfinished message"
+        " was stored; what is left of it is a third of that message's age, or less.",
+    ),
+    Alert(
+        "OrderlyHeadTooOld",
+        "warning",
+        f"orderly_group_head_age_seconds > {at.HEAD_AGE}",
+        "5m",
+        "5m",
+        f"{GROUP}: a message waits since {{{{ $value | humanizeDuration }}}}",
+        "The oldest unfinished message was stored that long ago, by the broker's own clock.",
+    ),
+    Alert(
+        "OrderlyDrainTooSlow",
+        "warning",
+        f"orderly_group_drain_eta_seconds > {at.DRAIN_ETA}"
+        f" and orderly_group_head_age_seconds > {at.DRAIN_HEAD_AGE}",
+        "30m",
+        "10m",
+        f"{GROUP}: its slowest queue needs {{{{ $value | humanizeDuration }}}} for its backlog",
+        "Consumed less what comes in, at the present pace; +Inf: at this pace never. A group has"
+        " caught up when its slowest queue has.",
+    ),
+    Alert(
+        "OrderlyBacklogGrowing",
+        "warning",
+        in_state("GROWING"),
+        "15m",
+        "5m",
+        f"{GROUP}: the backlog of {{{{ $value }}}} queue(s) only grows",
+        "The backlog did not once get smaller in the window: more comes in than is consumed.",
+    ),
+    Alert(
+        "OrderlyBacklogStalled",
+        "critical",
+        in_state("STALL"),
+        "5m",
+        "5m",
+        f"{GROUP}: {{{{ $value }}}} queue(s) with a backlog stand still",
+        "There is a backlog, nothing was committed in the window, and no member tells why.",
+    ),
+)
+
+OFFSETS = (
+    Alert(
+        "OrderlyOffsetAhead",
+        "warning",
+        in_state("AHEAD"),
+        "5m",
+        "5m",
+        f"{GROUP}: {{{{ $value }}}} queue(s) are committed beyond their end",
+        "The committed offset is above the maximum: the topic was created again, or the log was"
+        " truncated. New messages are not consumed until the end has come up to it.",
+    ),
+    Alert(
+        "OrderlyOffsetRewound",
+        "warning",
+        in_state("REWIND"),
+        "0s",
+        "15m",
+        f"{GROUP}: the committed offset of {{{{ $value }}}} queue(s) went back",
+        "Messages are consumed again from there: after a reset, or after a broker that lost its"
+        " last offsets.",
+    ),
+    Alert(
+        "OrderlyQueueSkew",
+        "warning",
+        f"orderly_topic_skew_ratio > {at.SKEW_RATIO} and orderly_topic_in_rate > {at.SKEW_RATE}",
+        "10m",
+        "10m",
+        "Topic {{ $labels.topic }}: its busiest queue gets {{ $value | humanize }} times the mean",
+        "A few keys, or a selector that spreads badly, fill one queue; it will be the last to be"
+        " consumed by group {{ $labels.group }}.",
+    ),
+)

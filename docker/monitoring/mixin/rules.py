@@ -1,0 +1,48 @@
+"""Writes the alerts as a rules file of Prometheus (2.42 or newer: keep_firing_for)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from mixin.alert import Alert
+from mixin.consumers import CONSUMERS, SET_ASIDE
+from mixin.delivery import DELIVERY, OFFSETS
+from mixin.thresholds import RUNBOOK
+from mixin.watching import WATCHING
+
+HEADER = "# Rendered by docker/monitoring/render.py from mixin/: change it there.\n"
+GROUPS = {
+    "orderly-delivery": DELIVERY,
+    "orderly-consumers": CONSUMERS,
+    "orderly-set-aside": SET_ASIDE,
+    "orderly-offsets": OFFSETS,
+    "orderly-watching": WATCHING,
+}
+EXPLAIN = " `orderly backlog explain -g {{ $labels.group }}` names the queues and says why."
+
+
+def rules() -> str:
+    """The rules file."""
+    groups = [
+        {"name": name, "rules": [_rule(alert) for alert in alerts]}
+        for name, alerts in GROUPS.items()
+    ]
+    return HEADER + yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": alert.expr,
+        "for": alert.wait,
+        "keep_firing_for": alert.keep,
+        "labels": {"severity": alert.severity},
+        "annotations": {
+            "summary": alert.summary,
+            "description": alert.description
+            + (EXPLAIN if "$labels.group" in alert.summary else ""),
+            "runbook_url": f"{RUNBOOK}#{alert.name.lower()}",
+        },
+    }

@@ -1,0 +1,180 @@
+"""`orderly backlog check`: a verdict on groups, for machines that watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from orderly.cli.backlog.measuring import Pace, measure, pace_options
+from orderly.cli.backlog.verdict_line import verdict_line
+from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
+from orderly.cli.selection import Names, selection_options
+from orderly.cli.settings import common_options, settings_of
+from orderly.cli.text import iso_time
+from orderly.monitoring.backlog.judging import Judgement, judge
+from orderly.monitoring.backlog.snapshot import Snapshot
+from orderly.monitoring.backlog.states import Verdict, severity
+from orderly.monitoring.backlog.thresholds import MEASURES, Measure, Thresholds
+from orderly.monitoring.backlog_json import finite
+
+SCHEMA = "orderly.backlog-check/v2"
+F = TypeVar("F", bound=Callable[..., Any])
+SUFFIXES = {
+    Measure.BACKLOG: "",
+    Measure.HEAD_AGE: "-age",
+    Measure.DRAIN_ETA: "-eta",
+    Measure.RETENTION_ETA: "-retention",
+    Measure.PARKED: "-parked",
+    Measure.DEAD: "-dead",
+    Measure.LOST: "-lost",
+}
+"""What follows --warn and --crit."""
+
+
+def threshold_options(command: F) -> F:
+    """Add --warn, --crit, --warn-age and so on; their values are in `limits` by parameter name."""
+    for measured, suffix in reversed(SUFFIXES.items()):
+        about = MEASURES[measured]
+        for word, verdict in (("crit", "CRITICAL"), ("warn", "WARNING")):
+            command = click.option(
+                f"--{word}{suffix}",
+                _parameter(word, measured),
+                metavar="RANGE",
+                help=f"{verdict}: {about.help}, in {about.unit}.",
+            )(command)
+    return command
+
+
+def _parameter(word: str, measured: Measure) -> str:
+    return f"{word}_{measured}"
+
+
+def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
+    """The thresholds that the options give.
+
+    Raises:
+        ConfigError: one that is malformed.
+    """
+    warn, crit = (
+        {measured: text for measured in Measure if (text := limits[_parameter(word, measured)])}
+        for word in ("warn", "crit")
+    )
+    return Thresholds.parse(
+        {str(name): text for name, text in warn.items()},
+        {str(name): text for name, text in crit.items()},
+    )
+
+
+@click.command()
+@selection_options
+@threshold_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warning", "critical"]),
+    help="For CI: exit 1 from this on, else 0; 3 stays 3.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing; the exit code says it.")
+@pace_options
+@format_options(default="nagios")
+@common_options
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    *,
+    names: Names,
+    fail_on: str | None,
+    quiet: bool,
+    pace: Pace,
+    form: Format,
+    **limits: str | None,
+) -> int:
+    r"""Judge groups in one line, for cron, Nagios, CI or a probe.
+
+    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: never committed, could not be read, or
+    nothing could be measured. CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked
+    keys and dead letters are a warning, and lost messages are critical; `~:` switches that off.
+
+    RANGE is as in Nagios: 10 (alert above), 10: (below), ~:10, 10:20 (outside), @10:20 (inside).
+    Times are 90s, 5m, 2h, 1d.
+
+    \b
+    orderly backlog check -g shipping --warn 1000 --crit 10000 --crit-age 15m
+    orderly backlog check -g shipping --samples 3 --crit-eta 1h    # rates need 3 samples
+    orderly backlog check -g 'ship*' --fail-on critical --quiet    # in CI
+    """
+    if not names.groups:
+        raise click.UsageError("give --group; '*' for all", ctx)
+    settings, thresholds = settings_of(ctx), thresholds_of(limits)
+    snapshot = measure(settings, names, pace, thresholds=thresholds)
+    judgement = judge(list(snapshot.groups.values()), thresholds)
+    if not quiet:
+        show(_answer(snapshot, judgement), form, settings)
+    return exit_code(judgement.verdict, fail_on)
+
+
+def exit_code(verdict: Verdict, fail_on: str | None) -> int:
+    """The verdict's own code; with `fail_on` 0 or 1, but what was not measured stays 3."""
+    if fail_on is None or verdict is Verdict.UNKNOWN:
+        return int(verdict)
+    return int(severity(verdict) >= severity(Verdict[fail_on.upper()]))
+
+
+_COLUMNS = (
+    Column("group"),
+    Column("measure"),
+    Column("value", Kind.NUMBER),
+    Column("unit"),
+    Column("warn"),
+    Column("crit"),
+)
+
+
+def _answer(snapshot: Snapshot, judgement: Judgement) -> Answer:
+    from orderly.cli.backlog.ls import metrics  # noqa: PLC0415  only for prometheus
+
+    rows = [
+        (
+            each.group,
+            str(each.measure),
+            each.value,
+            MEASURES[each.measure].unit,
+            each.warn,
+            each.crit,
+        )
+        for each in judgement.figures
+    ]
+    return Answer(
+        _COLUMNS,
+        rows,
+        partial(_document, snapshot, judgement),
+        partial(metrics, snapshot),
+        partial(verdict_line, judgement, list(snapshot.groups.values())),
+    )
+
+
+def _document(snapshot: Snapshot, judgement: Judgement) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "time": iso_time(snapshot.at),
+        "verdict": judgement.verdict.name,
+        "exit_code": int(judgement.verdict),
+        "reasons": [
+            {"verdict": reason.verdict.name, "group": reason.group, "text": reason.text}
+            for reason in judgement.reasons
+        ],
+        "figures": [
+            {
+                "group": figure.group,
+                "measure": str(figure.measure),
+                "value": finite(figure.value),
+                "unit": MEASURES[figure.measure].unit,
+                "warn": figure.warn or None,
+                "crit": figure.crit or None,
+            }
+            for figure in judgement.figures
+        ],
+    }

@@ -1,0 +1,155 @@
+"""All that is known about a group, as text for a reader. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from orderly.cli.backlog.columns import fields_of
+from orderly.cli.backlog.lines import Level, Line
+from orderly.cli.formats import Answer, Column, Kind, Style
+from orderly.cli.formats.tables import state, table, wide
+from orderly.cli.formats.values import duration, shown
+from orderly.cli.text import escaped, printable
+from orderly.monitoring.backlog.judging import queues_text
+from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Sums
+
+_LABEL = 11  # characters
+
+
+def description(at: float, group: GroupStatus, style: Style, *, everything: bool) -> str:
+    """Describe a group.
+
+    Args:
+        at: time of the snapshot.
+        group: it.
+        style: of tables.
+        everything: all columns of the queues.
+    """
+    word = str(group.sums.state)
+    parts = [f"{group.group}  {state(word) if style.color else word}"]
+    parts += [f"  {label:<{_LABEL}}{text}" for label, text in _facts(at, group, style)]
+    parts += [f"  {'finding':<{_LABEL}}{printable(text)}" for text in group.findings]
+    lines = [Line(at, group, topic, row) for topic in group.topics.values() for row in topic.rows()]
+    for answer in (_queues(lines), _heads(at, lines), _parked(lines)):
+        if answer.rows:
+            parts += ["", (wide if everything else table)(answer, style)]
+    causes = [row for row in _rows(lines) if row.cause]
+    if causes:
+        parts += ["", *(f"{row.state} {row.queue}: {printable(row.cause)}" for row in causes)]
+    return "\n".join(parts)
+
+
+def _facts(at: float, group: GroupStatus, style: Style) -> Iterator[tuple[str, str]]:
+    sums = group.sums
+    yield "backlog", _backlog(sums, style)
+    if sums.in_rate is not None or sums.out_rate is not None:
+        rates = [shown(rate, Kind.RATE, style) for rate in (sums.in_rate, sums.out_rate)]
+        yield "rates", f"{rates[0]} messages/s in, {rates[1]} out"
+    yield "members", _members(group)
+    if group.order or group.model:
+        yield (
+            "kind",
+            ", ".join(filter(None, (group.order and f"order by {group.order}", group.model))),
+        )
+    if sums.parked_keys is not None:
+        yield (
+            "parked",
+            _aged(f"{sums.parked_keys} keys, {sums.parked_messages} messages", sums.parked_age),
+        )
+    if group.dead is not None:
+        oldest = group.dead.oldest_at
+        age = None if oldest is None else max(0.0, at - oldest)
+        yield "dead", _aged(f"{group.dead.messages} messages", age)
+    if sums.lost:
+        yield "lost", f"{sums.lost} messages deleted before they were consumed"
+
+
+def _backlog(sums: Sums, style: Style) -> str:
+    count = shown(sums.backlog, Kind.COUNT, style)
+    text = f"{count} messages in {queues_text(sums.queues)}"
+    if sums.unknown:
+        text += f" (not known of {sums.unknown})"
+    if sums.head_age:
+        text += f"; the oldest {duration(sums.head_age)} old"
+    if sums.drain_eta:
+        text += f"; worked off: {_in(sums.drain_eta)}"
+    if sums.backlog and sums.retention_eta is not None:
+        text += f"; deleted by the broker: {_in(sums.retention_eta)}"
+    return text
+
+
+def _in(seconds: float) -> str:
+    text = duration(seconds)
+    return text if text == "never" else f"in {text}"
+
+
+def _aged(text: str, age: float | None) -> str:
+    return text if age is None else f"{text}, the oldest {duration(age)} old"
+
+
+def _members(group: GroupStatus) -> str:
+    if group.members is None:
+        return "not known"
+    if not group.members:
+        return "nobody is online"
+    text = f"{len(group.members)} online: {', '.join(map(printable, group.members))}"
+    return text + (
+        f"; without a queue: {', '.join(map(printable, group.idle))}" if group.idle else ""
+    )
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[QueueStatus]:
+    return (line.row for line in lines if line.row is not None)
+
+
+def _queues(lines: Sequence[Line]) -> Answer:
+    """A line a queue; what is the same in all of them, or told below, is left out."""
+    told_elsewhere = ("group", "key", "attempts", "cause")
+    fields = [it for it in fields_of(Level.QUEUE) if it.column.name not in told_elsewhere]
+    rows = [[it.of(line) for it in fields] for line in lines]
+    return Answer([it.column for it in fields], rows)
+
+
+def _heads(at: float, lines: Sequence[Line]) -> Answer:
+    columns = (
+        Column("first not finished"),
+        Column("offset", Kind.NUMBER),
+        Column("key"),
+        Column("tags", wide=True),
+        Column("age", Kind.SECONDS),
+        Column("bytes", Kind.COUNT, wide=True),
+        Column("attempts", Kind.COUNT),
+        Column("reconsumed", Kind.COUNT, wide=True),
+        Column("failure"),
+    )
+    rows = [
+        (
+            str(row.queue),
+            head.offset,
+            None if head.key is None else escaped(head.key),
+            head.tags,
+            row.head_age if row.head_age is not None else max(0.0, at - head.stored_at),
+            head.size,
+            head.attempts,
+            head.reconsumed,
+            head.fingerprint,
+        )
+        for row in _rows(lines)
+        if (head := row.head) is not None
+    ]
+    return Answer(columns, rows)
+
+
+def _parked(lines: Sequence[Line]) -> Answer:
+    columns = (
+        Column("parked in"),
+        Column("key"),
+        Column("messages", Kind.COUNT),
+        Column("next offset", Kind.NUMBER),
+    )
+    rows = [
+        (str(row.queue), escaped(str(each.key)), each.messages, each.next)
+        for row in _rows(lines)
+        for each in row.parked or ()
+    ]
+    return Answer(columns, rows)

@@ -1,0 +1,143 @@
+"""Why groups are behind, in plain sentences, worst first, and what to do next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from textwrap import fill
+
+from orderly.cli.formats.values import duration
+from orderly.cli.text import escaped, printable
+from orderly.monitoring.backlog.advice import advice
+from orderly.monitoring.backlog.judging import queues_text
+from orderly.monitoring.backlog.reading import Head
+from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
+from orderly.monitoring.backlog.states import Verdict, severity
+
+_TOLD = 3  # queues of one state that are told one by one
+_WIDTH = 100
+
+
+def explanation(snapshot: Snapshot) -> list[str]:
+    """A paragraph for each group that is not in order, worst first; then the rest in one line."""
+    groups = sorted(snapshot.groups.values(), key=_rank, reverse=True)
+    bad = [group for group in groups if _in_trouble(group)]
+    told = [
+        _broker(name, broker.error) for name, broker in snapshot.brokers.items() if broker.error
+    ]
+    told += [_paragraph(group) for group in bad]
+    if fine := len(groups) - len(bad):
+        told.append(_fine([group for group in groups if group not in bad], fine))
+    return told
+
+
+def _rank(group: GroupStatus) -> tuple[int, int]:
+    return severity(group.sums.verdict), group.sums.backlog or 0
+
+
+def _in_trouble(group: GroupStatus) -> bool:
+    return group.sums.verdict is not Verdict.OK or bool(group.findings) or bool(_dead(group))
+
+
+def _broker(name: str, error: str) -> str:
+    return f"Broker {name} could not be read: {printable(error)}. Its queues are UNKNOWN."
+
+
+def _fine(groups: Sequence[GroupStatus], count: int) -> str:
+    if count > _TOLD:
+        return f"{count} groups are in order."
+    return "\n".join(f"{group.group} is in order: {_behind(group)}." for group in groups)
+
+
+def _behind(group: GroupStatus) -> str:
+    sums = group.sums
+    if sums.backlog is None:
+        return "how far it is behind is not known"
+    if not sums.backlog:
+        return "nothing waits"
+    text = f"{_messages(sums.backlog)} wait in {queues_text(sums.queues)}"
+    if sums.head_age:
+        text += f", the oldest for {duration(sums.head_age)}"
+    if sums.drain_eta is not None:
+        ends = "at this pace they are never worked off"
+        text += f"; {ends}" if sums.drain_eta == float("inf") else _worked_off(sums.drain_eta)
+    return text
+
+
+def _worked_off(eta: float) -> str:
+    return f"; at this pace worked off in {duration(eta)}"
+
+
+def _paragraph(group: GroupStatus) -> str:
+    word = group.sums.verdict.name if group.sums.verdict is not Verdict.OK else "WARNING"
+    lines = [f"{group.group}: {word}. {_sentence(_behind(group))}"]
+    rows = sorted(_troubled(group), key=lambda row: (-severity(row.verdict), row.state))
+    for _, same in groupby(rows, key=lambda row: row.state):
+        lines += _of_state(list(same))
+    lines += [_indented(f"- {printable(text)}") for text in group.findings]
+    if dead := _dead(group):
+        lines.append(
+            _indented(
+                f"- {_messages(dead)} in %DLQ%{group.group}. Next: orderly dlq list {group.group}"
+            )
+        )
+    return "\n".join(lines)
+
+
+def _troubled(group: GroupStatus) -> Iterator[QueueStatus]:
+    return (row for row in group.rows() if row.verdict is not Verdict.OK)
+
+
+def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
+    """The worst queues of one state, how many more there are, and what to do."""
+    rows.sort(key=lambda row: row.backlog or 0, reverse=True)
+    for row in rows[:_TOLD]:
+        yield _indented(f"- {row.state} {row.queue}: {_queue(row)}")
+    if len(rows) > _TOLD:
+        yield _indented(f"  and {queues_text(len(rows) - _TOLD)} more are {rows[0].state}.")
+    yield _indented(f"  Next: {advice(rows[0])}")
+
+
+def _queue(row: QueueStatus) -> str:
+    parts = [_sentence(printable(row.cause))]
+    if row.backlog:
+        waiting = f"{_messages(row.backlog)} wait here"
+        if row.head_age:
+            waiting += f", the oldest for {duration(row.head_age)}"
+        parts.append(_sentence(waiting))
+    if row.head is not None:
+        parts.append(_sentence(_first(row.head)))
+    return " ".join(filter(None, parts))
+
+
+def _first(head: Head) -> str:
+    text = f"the first is offset {head.offset}"
+    text += f", key {escaped(head.key)}" if head.key is not None else ", without a key"
+    if head.attempts:
+        text += f", tried {head.attempts} times" if head.attempts > 1 else ", tried once"
+    return text + (f", failure {printable(head.fingerprint)}" if head.fingerprint else "")
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"
+
+
+def _dead(group: GroupStatus) -> int:
+    return group.dead.messages if group.dead is not None else 0
+
+
+def _indented(text: str) -> str:
+    """Within 100 columns; names and commands are not broken."""
+    return fill(
+        text,
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

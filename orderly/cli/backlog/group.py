@@ -1,0 +1,53 @@
+"""`orderly backlog`: the table of its commands. Each is imported when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from orderly.cli.lazy import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "ls": ("orderly.cli.backlog.ls", "The backlog of groups, topics or queues."),
+    "describe": ("orderly.cli.backlog.describe", "All that is known about one group."),
+    "watch": ("orderly.cli.backlog.watch", "The backlog as it changes."),
+    "check": ("orderly.cli.backlog.check", "A verdict in one line, for cron, Nagios, CI, a probe."),
+    "explain": ("orderly.cli.backlog.explain", "Why groups are behind, and what to do next."),
+}
+
+
+class DefaultIsLs(LazyGroup):
+    """`orderly backlog -g G` means `orderly backlog ls -g G`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `ls` first unless a command or a call for help is there."""
+        first = args[0] if args else "-"
+        if first.startswith("-") and first not in ctx.help_option_names:
+            args = ["ls", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DefaultIsLs, table=COMMANDS)
+def backlog() -> None:
+    r"""How far behind consumer groups are. Without a command: ls.
+
+    Backlog is what is stored and not yet consumed, in messages. `-` means not known, which is
+    never 0. Each queue has a state, the first of these that applies:
+
+    \b
+    UNKNOWN         it could not be read
+    NOT_APPLICABLE  broadcasting: members keep their offsets themselves
+    NEW             never committed
+    LOST            messages were deleted before they were consumed
+    AHEAD           committed beyond the log
+    OFFLINE         no member is connected
+    ORPHAN          members are connected, none has the queue
+    UNLOCKED        its member has not got the broker's lock
+    BLOCKED         a handler works on the first message and does not return
+    SUSPENDED       the first message is tried again and again
+    PARKED          keys wait until somebody releases them
+    REWIND          the committed offset went back
+    STALL           nothing is committed
+    GROWING         the backlog never gets smaller
+    LAGGING         above a threshold, but getting smaller
+    OK
+    """

@@ -1,0 +1,158 @@
+"""Measuring for the commands: how often, how long, and what an unknown name means."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orderly.cli.durations import Duration
+from orderly.cli.selection import Names
+from orderly.cli.settings import Settings
+from orderly.errors import ConfigError, OrderlyError, RequestTimeout
+from orderly.monitoring.backlog.thresholds import NO_THRESHOLDS, Thresholds
+
+if TYPE_CHECKING:
+    from orderly.monitoring.backlog.snapshot import Snapshot
+    from orderly.monitoring.collecting.selection import Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often to measure, how far apart, and how long it may take; seconds."""
+
+    samples: int
+    interval: float
+    timeout: float
+
+
+def pace_options(command: F) -> F:
+    """Add --samples, --interval and --timeout as the argument `pace`."""
+    for option in (
+        click.option(
+            "--samples",
+            type=click.IntRange(1, 1000),
+            default=1,
+            show_default=True,
+            help="Measure so often. Rates and ETA need 3; STALL and GROWING 3 over two minutes.",
+        ),
+        click.option(
+            "--interval",
+            type=Duration(0.1),
+            default="5s",
+            show_default=True,
+            help="Time between two samples.",
+        ),
+        click.option(
+            "--timeout",
+            type=Duration(0.1),
+            default="10s",
+            show_default=True,
+            help="How long one sample may take; what has not answered by then is UNKNOWN.",
+        ),
+    ):
+        command = option(command)
+
+    @wraps(command)
+    def call(*args: Any, samples: int, interval: float, timeout: float, **others: Any) -> Any:
+        return command(*args, pace=Pace(samples, interval, timeout), **others)
+
+    return call  # type: ignore[return-value]
+
+
+def measure(
+    settings: Settings,
+    names: Names,
+    pace: Pace,
+    *,
+    thresholds: Thresholds = NO_THRESHOLDS,
+) -> Snapshot:
+    """Measure what the names say.
+
+    Args:
+        settings: of the command line.
+        names: the groups and topics.
+        pace: how often, and how long it may take.
+        thresholds: of the state LAGGING.
+
+    Raises:
+        OrderlyError: nothing could be measured, or a group or topic that was named is not there.
+    """
+    from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.backlog.settings import Settings as Judging  # noqa: PLC0415
+    from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
+    from orderly.monitoring.collecting.scan import ScanSettings  # noqa: PLC0415
+    from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
+
+    selection = names.selection(settings)
+
+    def ask() -> Snapshot:
+        with settings.client(pace.timeout) as client:
+            return survey(
+                client,
+                selection,
+                settings=ScanSettings(deadline=pace.timeout),
+                backlog=Backlog(Judging(thresholds=thresholds)),
+                budgets=Budgets(),
+                samples=pace.samples,
+                interval=pace.interval,
+            )
+
+    snapshot = _within(pace, ask)
+    require_measured(snapshot, selection)
+    return snapshot
+
+
+def require_measured(snapshot: Snapshot, selection: Selection) -> None:
+    """See that something was measured, and that what was named is there.
+
+    Raises:
+        OrderlyError: no broker answered, or a group or topic that was named is not known.
+    """
+    errors = [broker.error for broker in snapshot.brokers.values() if broker.error]
+    groups = snapshot.groups
+    measured = any(group.sums.backlog is not None for group in groups.values())
+    if errors and len(errors) == len(snapshot.brokers) and not measured:
+        raise OrderlyError(f"nothing could be measured: {errors[0]}")
+    unread = f" (but {errors[0]})" if errors else ""
+    for name in selection.named_groups:
+        if name not in groups:
+            raise ConfigError(
+                f"there is no group {name}: check the name (`orderly backlog` shows all groups), or"
+                f" start its consumer{unread}"
+            )
+    for name in selection.named_topics:
+        if groups and not any(name in group.topics for group in groups.values()):
+            raise ConfigError(
+                f"there is no topic {name} that such a group could read: check the name"
+                f" (`orderly topic list` shows all topics){unread}"
+            )
+
+
+def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
+    """Give up in time, whatever hangs: a checker that is late has told nothing."""
+    limit = pace.samples * (pace.timeout + pace.interval)
+    answers: SimpleQueue[Snapshot | BaseException] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put(ask())
+        except BaseException as error:  # noqa: BLE001  raised again by who waits
+            answers.put(error)
+
+    threading.Thread(target=run, name="orderly-measure", daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit)
+    except Empty:
+        text = f"not measured within {limit:g} s; --timeout gives it longer"
+        raise RequestTimeout(text) from None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

@@ -1,0 +1,21 @@
+"""The commands of `orderly`, in the order in which a newcomer meets them.
+
+A command is the attribute of its module that has its name; the module is imported when the
+command is called.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
+    "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
+    "backlog": ("orderly.cli.backlog.group", "How far behind groups are, and why; a checker."),
+    "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
+    "parked": ("orderly.cli.parked", "Keys set aside: list, look, release, replay, export."),
+    "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
+    "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
+    "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
+    "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
+    "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),
+    "completion": ("orderly.cli.completion", "Completion for bash, zsh or fish."),
+}

@@ -1,0 +1,24 @@
+"""`orderly completion bash|zsh|fish`: prints what a shell needs to complete our command lines."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, *, shell: str) -> None:
+    r"""Print the completion for SHELL.
+
+    \b
+    bash   eval "$(orderly completion bash)"      in ~/.bashrc
+    zsh    eval "$(orderly completion zsh)"       in ~/.zshrc
+    fish   orderly completion fish > ~/.config/fish/completions/orderly.fish
+
+    Commands, options, and the names of groups and topics are completed.
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(ctx.find_root().command, {}, "orderly", "_ORDERLY_COMPLETE").source())

@@ -1,0 +1,132 @@
+"""`orderly context ls|use|show`: named settings of the settings file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings_file import SETTINGS, SettingsFile, parse_settings, secret
+from orderly.config import ClientConfig
+from orderly.errors import ConfigError
+
+_FORMATS = ("table", "json", "yaml", "csv")
+_DEFAULTS: dict[str, Any] = {"color": "auto"} | {f.name: f.default for f in fields(ClientConfig)}
+_CURRENT_LINE = re.compile(r"^context\s*=.*$", re.MULTILINE)
+_FIRST_TABLE = re.compile(r"^\s*\[", re.MULTILINE)
+
+
+@click.group()
+def context() -> None:
+    r"""Named settings, as for production and staging, in a TOML file.
+
+    The file is ORDERLY_CONFIG, else orderly/config.toml in the platform's place for settings
+    (~/.config on Linux):
+
+    \b
+    context = "staging"
+    [contexts.staging]
+    namesrv = "10.1.0.1:9876"
+    [contexts.prod]
+    namesrv = "10.0.0.1:9876;10.0.0.2:9876"
+    [contexts.prod.backlog.check]
+    crit = "10000"
+    """
+
+
+@context.command("ls")
+@format_options(*_FORMATS)
+@common_options
+@click.pass_context
+def list_contexts(ctx: click.Context, *, form: Format) -> None:
+    """List the contexts; * is the one that holds."""
+    settings = settings_of(ctx)
+    file, current = settings.file(), settings.context_name()
+    columns = (Column("context"), Column("current"), Column("namesrv"), Column("namespace"))
+    rows = [
+        (name, "*" if name == current else "", table.get("namesrv"), table.get("namespace"))
+        for name, table in sorted(file.contexts.items())
+    ]
+    if not rows:
+        click.echo(f"there are no contexts; write them into {file.path}", err=True)
+    names = [column.name for column in columns]
+    show(
+        Answer(columns, rows, lambda: [dict(zip(names, row, strict=True)) for row in rows]),
+        form,
+        settings,
+    )
+
+
+@context.command("use")
+@click.argument("name")
+@common_options
+@click.pass_context
+def use(ctx: click.Context, *, name: str) -> None:
+    """Make NAME the context that holds when none is given."""
+    file = settings_of(ctx).file()
+    file.context(name)  # or there is none
+    _write(file.path, with_current(file, name))
+    click.echo(f"the context is {name} now, in {file.path}")
+
+
+def with_current(file: SettingsFile, name: str) -> str:
+    """The file's text with another current context; everything else stays as it is."""
+    text = file.path.read_text(encoding="utf-8")
+    line = f"context = {json.dumps(name)}"
+    first = _FIRST_TABLE.search(text)
+    head, rest = (text[: first.start()], text[first.start() :]) if first else (text, "")
+    head, found = _CURRENT_LINE.subn(lambda _: line, head, count=1)
+    changed = (head if found else f"{line}\n{head}") + rest
+    if SettingsFile(file.path, parse_settings(changed, file.path)).current != name:
+        raise ConfigError(
+            f"{file.path} is written in a way that is not understood here: set {line}"
+        )
+    return changed
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file as a whole, or not at all; a link stays one, rights stay as they are."""
+    real = path.resolve()
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=real.parent, encoding="utf-8", delete=False
+        ) as new:
+            new.write(text)
+        Path(new.name).chmod(real.stat().st_mode)
+        Path(new.name).replace(real)
+    except OSError as error:
+        raise ConfigError(f"the settings in {path} cannot be written: {error}") from error
+
+
+@context.command("show")
+@format_options(*_FORMATS)
+@common_options
+@click.pass_context
+def show_settings(ctx: click.Context, *, form: Format) -> None:
+    """Show the settings that hold, and where each comes from. Secrets are not shown."""
+    settings = settings_of(ctx)
+    rows = [(name, *_effective(settings, name)) for name in SETTINGS]
+    columns = (Column("setting"), Column("value", Kind.TEXT), Column("from"))
+    show(Answer(columns, rows, lambda: _document(settings, rows)), form, settings)
+
+
+def _effective(settings: Settings, name: str) -> tuple[str, str]:
+    value, origin = settings.found().get(name, (_DEFAULTS[name], "default"))
+    return ("***" if value and secret(name) else str(value)), origin
+
+
+def _document(settings: Settings, rows: list[tuple[str, str, str]]) -> Mapping[str, Any]:
+    return {
+        "context": settings.context_name() or None,
+        "file": os.fspath(settings.file().path),
+        "settings": {name: {"value": value, "from": origin} for name, value, origin in rows},
+    }

@@ -1,0 +1,165 @@
+"""`orderly exporter`: scans a cluster again and again, and serves what it knows over HTTP."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from orderly.cli.durations import Duration
+from orderly.cli.selection import Names, selection_options
+from orderly.cli.settings import common_options, settings_of
+from orderly.errors import ConfigError
+from orderly.monitoring.backlog_json import Detail
+from orderly.monitoring.exporting.server import Server, is_loopback
+
+if TYPE_CHECKING:
+    from orderly.client import Client
+    from orderly.monitoring.backlog.snapshot import Snapshot
+    from orderly.monitoring.collecting.selection import Selection
+    from orderly.monitoring.exporting.source import Exported
+
+DEFAULT_LISTEN = "127.0.0.1:9788"
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to serve; port 0: any free one.",
+)
+@click.option(
+    "--interval",
+    type=Duration(1),
+    default="15s",
+    show_default=True,
+    help="From the beginning of a scan to that of the next.",
+)
+@click.option(
+    "--granularity",
+    type=click.Choice([detail.value for detail in Detail]),
+    default=Detail.BAD_QUEUES.value,
+    show_default=True,
+    help="How far down metrics go. bad-queues: groups, topics, and the queues in trouble, the"
+    " worst first, up to 5,000 series.",
+)
+@click.option(
+    "--redact-keys",
+    type=click.Choice(["hash"]),
+    help="Show hashes instead of messages' keys, if they are personal data.",
+)
+@click.option("--once", is_flag=True, help="Print the metrics of one scan and end.")
+@click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
+@selection_options
+@common_options
+@click.pass_context
+def exporter(
+    ctx: click.Context,
+    *,
+    listen: str,
+    interval: float,
+    granularity: str,
+    redact_keys: str | None,
+    once: bool,
+    otlp: bool,
+    names: Names,
+) -> int:
+    """Serve metrics, JSON and a page about the backlog of all groups.
+
+    GET /metrics (Prometheus, OpenMetrics), / (a page), /api/v1/backlog, /api/v1/history, /healthz,
+    /readyz. What is served is the last scan: nobody who asks makes it ask the brokers. Ends
+    cleanly on SIGTERM.
+    """
+    settings, detail = settings_of(ctx), Detail(granularity)
+    host, port = address(listen)
+    selection = names.selection(settings)
+    with settings.client() as client:
+        if once:
+            return _print_once(client, selection, detail)
+        if not is_loopback(host):
+            click.echo(
+                f"warning: whoever can connect to {listen} reads the names of groups, topics and"
+                " members, and keys of messages (--redact-keys hash); there is no password",
+                err=True,
+            )
+        end = _told_to_end()
+        with ExitStack() as running:
+            exported = _watch(running, client, selection, detail, interval)
+            if otlp:
+                from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
+
+                running.enter_context(pushing(exported))
+            _serve(running, exported, (host, port), hide_keys=redact_keys is not None)
+            end.get()
+    return 0
+
+
+def address(text: str) -> tuple[str, int]:
+    """Read HOST:PORT; an IPv6 address is in brackets.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or (":" in host) != host.startswith("["):
+        raise ConfigError(f"--listen is HOST:PORT, as {DEFAULT_LISTEN}, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
+    """Print the metrics of one scan; 3 if a broker did not answer, else 0."""
+    from orderly.cli import NOT_MEASURED  # noqa: PLC0415
+    from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
+    from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
+    from orderly.monitoring.exporting.render import metrics_of  # noqa: PLC0415
+
+    snapshot = survey(client, selection, budgets=Budgets())
+    click.echo(metrics_of(snapshot, detail).text, nl=False)
+    return NOT_MEASURED if _is_partial(snapshot) else 0
+
+
+def _is_partial(snapshot: Snapshot) -> bool:
+    return any(broker.error is not None for broker in snapshot.brokers.values())
+
+
+def _watch(
+    running: ExitStack, client: Client, selection: Selection, detail: Detail, interval: float
+) -> Exported:
+    """Begin to scan."""
+    from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415 - `--help` is quick
+    from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
+    from orderly.monitoring.collecting.monitor import Monitor  # noqa: PLC0415
+    from orderly.monitoring.collecting.scan import Collector  # noqa: PLC0415
+    from orderly.monitoring.exporting.source import Exported, Totals  # noqa: PLC0415
+
+    totals, collector = Totals(), Collector(client, selection)
+    details = Details(collector.pipeline, asked=selection.named_groups)
+    monitor = Monitor(collector, Backlog(), details, interval=interval, taken=totals.take)
+    running.enter_context(monitor)
+    return Exported(monitor, totals, detail)
+
+
+def _serve(
+    running: ExitStack, exported: Exported, where: tuple[str, int], *, hide_keys: bool
+) -> None:
+    """Begin to listen."""
+    from orderly.monitoring.exporting.views import Views  # noqa: PLC0415
+    from orderly.protocol.parked_key import key_tag  # noqa: PLC0415
+
+    views = Views(exported, key_tag if hide_keys else None)
+    server = running.enter_context(Server(*where, views.answer))
+    host = f"[{where[0]}]" if ":" in where[0] else where[0]
+    click.echo(f"serving http://{host}:{server.port}/", err=True)
+
+
+def _told_to_end() -> queue.SimpleQueue[int]:
+    """Where SIGTERM and ^C leave a note, and do no more: they may interrupt a lock's holder."""
+    notes: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: notes.put(received))
+    return notes

@@ -1,0 +1,125 @@
+"""Which groups and topics a command is about: -g, -t and -r; and completion of their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orderly.cli.settings import Settings, settings_of
+from orderly.errors import OrderlyError
+from orderly.namespace import unwrap, wrap
+
+if TYPE_CHECKING:
+    from orderly.monitoring.collecting.selection import Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+_WILD = re.compile(r"[*?\[]")
+_PATIENCE = 1.0  # seconds that completion of a name may take
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What -g, -t and -r say.
+
+    Attributes:
+        groups, topics: names, globs, or with `regex` regular expressions; () means all.
+    """
+
+    groups: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    regex: bool = False
+
+    def selection(self, settings: Settings) -> Selection:
+        """The same over the names that brokers know, in the namespace of the settings.
+
+        Raises:
+            ConfigError: not a regular expression, or a name that no broker takes.
+        """
+        from orderly.monitoring.collecting.selection import Selection  # noqa: PLC0415
+
+        namespace = settings.namespace_name()
+        if self.regex:
+            groups = tuple(_regex(namespace, text) for text in self.groups)
+            topics = tuple(_regex(namespace, text) for text in self.topics)
+        else:
+            groups = tuple(_glob(namespace, text, settings.group) for text in self.groups)
+            topics = tuple(_glob(namespace, text, settings.topic) for text in self.topics)
+        if namespace and not groups:
+            groups = (_regex(namespace, ".*") if self.regex else wrap(namespace, "*"),)
+        return Selection(groups, topics, regex=self.regex)
+
+    def with_group(self, group: str | None) -> Names:
+        """The same, and a group that was named as an argument."""
+        return self if group is None else replace(self, groups=(*self.groups, group))
+
+
+def _glob(namespace: str, text: str, name: Callable[[str], str]) -> str:
+    return wrap(namespace, text) if _WILD.search(text) else name(text)
+
+
+def _regex(namespace: str, text: str) -> str:
+    return f"{re.escape(namespace)}%(?:{text})" if namespace else text
+
+
+def selection_options(command: F) -> F:
+    """Add -g, -t and -r as the argument `names`."""
+    for option in (
+        click.option(
+            "-g",
+            "--group",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_group,
+            help="Only these groups; may be given again.",
+        ),
+        click.option(
+            "-t",
+            "--topic",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_topic,
+            help="Only these topics; may be given again.",
+        ),
+        click.option(
+            "-r",
+            "--regex",
+            is_flag=True,
+            help="-g and -t are regular expressions of the whole name.",
+        ),
+    ):
+        command = option(command)
+
+    @wraps(command)
+    def call(
+        *args: Any, group: tuple[str, ...], topic: tuple[str, ...], regex: bool, **others: Any
+    ) -> Any:
+        return command(*args, names=Names(group, topic, regex), **others)
+
+    return call  # type: ignore[return-value]
+
+
+def complete_group(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Names of groups that begin so."""
+    return _complete(ctx, begun, lambda client: client.admin.groups())
+
+
+def complete_topic(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Names of topics that begin so."""
+    return _complete(ctx, begun, lambda client: client.admin.topics())
+
+
+def _complete(ctx: click.Context, begun: str, ask: Callable[[Any], tuple[str, ...]]) -> list[str]:
+    """Ask the cluster, for a moment; a shell that waits for a name is worse than none."""
+    settings = settings_of(ctx)
+    try:
+        with settings.client(_PATIENCE) as client:
+            names = settings.own(ask(client))
+    except OrderlyError:
+        return []
+    bare = (unwrap(settings.namespace_name(), name) for name in names)
+    return sorted(name for name in bare if name.startswith(begun))

@@ -1,0 +1,279 @@
+"""Many questions to a few addresses: pipelined, paced, with one deadline for all of them.
+
+One question failing is a result like any other, so that a round tells what it could not learn
+instead of ending. What may go when is decided by `gate`; here are the connections and the threads.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from orderly.client.calls import ONLY_SUCCESS
+from orderly.client.gate import Gate, Limits
+from orderly.client.replies import failure
+from orderly.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    OrderlyError,
+    ProtocolError,
+    RemotingError,
+    RequestTimeout,
+)
+from orderly.protocol.frame import RemotingCommand
+from orderly.remoting.connection import Connection
+from orderly.remoting.pool import Connections
+
+R = TypeVar("R")
+Outcome = tuple[int, RemotingCommand | RemotingError, Connection]
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[R]):
+    """One request, and what its answer means.
+
+    Attributes:
+        command: a fresh one for each question: its request id is set when it is sent.
+        read: turns the reply into the answer, or raises OrderlyError.
+        what: is asked, for the error's text, with topic and group.
+        accept: response codes that are answers, not errors.
+        relayed: the broker passes it on to a member: silence says nothing about the broker.
+    """
+
+    command: RemotingCommand
+    read: Callable[[RemotingCommand], R]
+    what: str
+    accept: Collection[int] = ONLY_SUCCESS
+    relayed: bool = False
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went to one address in a round.
+
+    Attributes:
+        requests: how many, by request code.
+        seconds: from the beginning of the round to the last answer; 0.0 without one.
+    """
+
+    requests: Counter[int] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+class Pipeline:
+    """Asks many questions at once. One round at a time; the rest is thread-safe.
+
+    Args:
+        connections: of the client.
+        limits: for each address.
+    """
+
+    def __init__(self, connections: Connections, limits: Limits | None = None) -> None:
+        self._connections = connections
+        self._limits = limits or Limits()
+        self._peers: dict[str, _Peer] = {}
+
+    def begin(self) -> None:
+        """Begin a round: count anew, and let addresses that were given up be probed once."""
+        for peer in self._peers.values():
+            peer.begin()
+
+    def traffic(self, address: str) -> Traffic:
+        """What went to `address` in this round."""
+        peer = self._peers.get(address)
+        return peer.traffic if peer else Traffic()
+
+    def counts(self) -> Counter[int]:
+        """How many requests of each code went out in this round, to all addresses."""
+        return sum((peer.traffic.requests for peer in self._peers.values()), Counter[int]())
+
+    def ask(
+        self, address: str, questions: Sequence[Question[R]], deadline: float
+    ) -> list[R | OrderlyError]:
+        """Ask one address.
+
+        Args:
+            address: "host:port".
+            questions: sent in this order.
+            deadline: on time.monotonic; nothing is sent after it.
+
+        Returns:
+            The answers, each at the place of its question; an error where there is none.
+        """
+        return self.ask_each({address: questions}, deadline)[address]
+
+    def ask_each(
+        self, questions: Mapping[str, Sequence[Question[R]]], deadline: float
+    ) -> dict[str, list[R | OrderlyError]]:
+        """Ask several addresses side by side; arguments and answers as of `ask`."""
+        rounds = [
+            _Round(self._connections, self._peer(address), asked, deadline)
+            for address, asked in questions.items()
+        ]
+        threads = [
+            threading.Thread(target=it.run, name=f"orderly-ask-{it.peer.address}", daemon=True)
+            for it in rounds[1:]
+        ]
+        for thread in threads:
+            thread.start()
+        for it in rounds[:1]:  # the first one here: most often there is no other
+            it.run()
+        for thread in threads:
+            thread.join()
+        return {it.peer.address: it.answers() for it in rounds}
+
+    def _peer(self, address: str) -> _Peer:
+        if address not in self._peers:
+            self._peers[address] = _Peer(address, self._limits)
+        return self._peers[address]
+
+
+class _Peer:
+    """One address, from round to round."""
+
+    def __init__(self, address: str, limits: Limits) -> None:
+        self.address = address
+        self.limits = limits
+        self.gate = Gate(limits)
+        self.traffic = Traffic()
+        self.failure: OrderlyError | None = None
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+        self.traffic = Traffic()
+        self.gate.begin()
+
+    def answered(self) -> None:
+        self.gate.answered()
+        self.traffic.seconds = time.monotonic() - self._began
+
+
+class _Round(Generic[R]):
+    """The questions to one address. One thread runs it; replies come in through a queue."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        peer: _Peer,
+        questions: Sequence[Question[R]],
+        deadline: float,
+    ) -> None:
+        self.peer = peer
+        self._connections = connections
+        self._questions = questions
+        self._deadline = deadline
+        self._answers: dict[int, R | OrderlyError] = {}
+        self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self._next = 0
+        self._lost: Connection | None = None
+
+    def run(self) -> None:
+        """Ask all, and return when each has its answer or its error."""
+        while len(self._answers) < len(self._questions):
+            wait = self._send_what_may_go()
+            if self._next > len(self._answers):
+                self._hear(wait)
+            elif wait > 0.0 and self._next < len(self._questions):
+                self._pause_or_refuse(wait)
+
+    def answers(self) -> list[R | OrderlyError]:
+        """The answers, in the order of the questions."""
+        return [self._answers[index] for index in range(len(self._questions))]
+
+    def _send_what_may_go(self) -> float:
+        """Send until a limit says wait; return for how many seconds (inf: for an answer)."""
+        while self._next < len(self._questions):
+            now = time.monotonic()
+            if now >= self._deadline:
+                self._refuse_rest()
+                break
+            wait = self.peer.gate.wait(now)
+            if wait > 0.0:
+                return wait
+            self._send(now)
+        return math.inf
+
+    def _send(self, now: float) -> None:
+        index = self._next
+        self._next += 1
+        command = self._questions[index].command
+        self.peer.gate.sent(now)
+        try:
+            connection = self._connections.get(self.peer.address)
+            connection.submit(
+                command,
+                min(self.peer.limits.patience, self._deadline - now),
+                lambda outcome: self._outcomes.put((index, outcome, connection)),
+            )
+        except ConnectFailed as error:
+            self.peer.gate.give_up()
+            self._fail(index, error)
+        except OrderlyError as error:
+            self._fail(index, error)
+        else:
+            self.peer.traffic.requests[command.code] += 1
+
+    def _hear(self, wait: float) -> None:
+        """Take the next outcome, or return when `wait` is over. Each request has its time-out."""
+        try:
+            index, outcome, connection = self._outcomes.get(
+                timeout=None if wait == math.inf else wait
+            )
+        except Empty:
+            return
+        if isinstance(outcome, RemotingError):
+            self._fail(index, outcome, self._failures(index, outcome, connection))
+            return
+        self.peer.answered()
+        self._answers[index] = self._meaning(self._questions[index], outcome)
+
+    def _failures(self, index: int, error: RemotingError, connection: Connection) -> int:
+        """For how many failures of the address it counts."""
+        if isinstance(error, ConnectionLost):
+            known, self._lost = connection is self._lost, connection
+            return 0 if known else 1
+        return 0 if self._questions[index].relayed else 1
+
+    def _fail(self, index: int, error: OrderlyError, failures: int = 1) -> None:
+        self.peer.gate.failed(failures)
+        self.peer.failure = error
+        self._answers[index] = error
+
+    def _meaning(self, question: Question[R], reply: RemotingCommand) -> R | OrderlyError:
+        if reply.code not in question.accept:
+            return failure(reply, self.peer.address, question.what)
+        try:
+            return question.read(reply)
+        except OrderlyError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this answer's failure
+            cause = ProtocolError(f"the reply of {self.peer.address} could not be read: {error!r}")
+            cause.__cause__ = error
+            return cause
+
+    def _pause_or_refuse(self, wait: float) -> None:
+        """Nothing flies: wait for the pace, or give the rest up."""
+        if wait == math.inf:
+            self._refuse_rest()
+        else:
+            time.sleep(max(0.0, min(wait, self._deadline - time.monotonic())))
+
+    def _refuse_rest(self) -> None:
+        for index in range(self._next, len(self._questions)):
+            self._answers[index] = self._not_asked(self._questions[index])
+        self._next = len(self._questions)
+
+    def _not_asked(self, question: Question[R]) -> RemotingError:
+        address, cause = self.peer.address, self.peer.failure
+        if not self.peer.gate.shut:
+            return RequestTimeout(f"no time was left to ask {address} for {question.what}", address)
+        error = RemotingError(f"{address} was not asked for {question.what}: {cause}", address)
+        error.__cause__ = cause
+        return error

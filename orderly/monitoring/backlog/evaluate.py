@@ -1,0 +1,250 @@
+"""From scan to snapshot: every group's queues, judged in the light of the scans before."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.pace import Marks, Rate
+from orderly.monitoring.backlog.pair import Now, Pair, Topic, backlog_of, stored_times
+from orderly.monitoring.backlog.reading import NOT_READ, GroupReading, Scan
+from orderly.monitoring.backlog.rows import rows_of
+from orderly.monitoring.backlog.rules import codes_of
+from orderly.monitoring.backlog.settings import Settings
+from orderly.monitoring.backlog.signs import GroupMemory, Signs
+from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot, Sums, TopicStatus
+from orderly.monitoring.backlog.sums import add_up, sums_of
+from orderly.monitoring.backlog.topics import PATIENCE, Topics
+from orderly.monitoring.backlog.track import Look, Track
+
+POINTS = 60
+_UNMEASURED = -1.0  # in a history
+Key = tuple[str, str]  # group and topic
+
+
+class Point(NamedTuple):
+    """A backlog at a moment, for sparklines; None: not known."""
+
+    at: float
+    backlog: int | None
+
+
+class PairMemory:
+    """What is remembered of one (group, topic). Not thread-safe."""
+
+    __slots__ = ("absent", "marks", "pair", "points", "queues", "since", "sums", "track")
+
+    def __init__(self, at: float, queues: tuple[MessageQueue, ...], committed: tuple[int, ...]):
+        self.absent = 0
+        self.since = at  # nothing of it changed since
+        self.queues = queues
+        self.track = Track(len(queues))
+        self.marks = Marks(at, committed)
+        self.points = array("d")
+        self.pair: Pair | None = None
+        self.sums: Sums | None = None
+
+    def fit(self, at: float, queues: tuple[MessageQueue, ...], committed: tuple[int, ...]) -> None:
+        """The topic got more queues, or fewer."""
+        places = {queue: place for place, queue in enumerate(self.queues)}
+        self.track = self.track.picked([places.get(queue) for queue in queues])
+        self.queues, self.marks, self.pair = queues, Marks(at, committed), None
+
+    def note(self, at: float, backlog: int | None) -> None:
+        """One more point of the history."""
+        self.points += array("d", (at, _UNMEASURED if backlog is None else backlog))
+        if len(self.points) > 2 * POINTS:
+            del self.points[:2]
+
+
+class Backlog:
+    """Judges scan after scan; remembers what the rules need of those before.
+
+    Not thread-safe: one thread takes scans and asks for the history. A Snapshot never changes, and
+    any thread may read it.
+
+    Args:
+        settings: how far back it looks.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+        self._times = array("d")
+        self._topics = Topics()
+        self._pairs: dict[Key, PairMemory] = {}
+        self._groups: dict[str, GroupMemory] = {}
+
+    def take(self, scan: Scan) -> Snapshot:
+        """Judge one more scan; it must be later than those before."""
+        now = self._now(scan.at)
+        committed = {**scan.committed, **self._out_of_reach(scan)}
+        topics = self._topics.views(scan, {topic for _, topic in committed}, self._settings.window)
+        signs = self._signs(scan, committed, topics)
+        found: dict[str, dict[str, TopicStatus]] = {name: {} for name in signs}
+        for (group, topic), offsets in committed.items():
+            if topic in topics:
+                status = self._pair(group, topics[topic], signs[group], now, offsets)
+                found[group][topic] = status
+        self._forget(committed)
+        return Snapshot(
+            at=scan.at,
+            scan_seconds=scan.seconds,
+            window=min(self._settings.window, scan.at - self._times[0]),
+            cluster=scan.cluster,
+            brokers=scan.brokers,
+            groups={name: _group(name, found[name], signs[name]) for name in sorted(found)},
+            requests=scan.requests,
+        )
+
+    def history(self, group: str, topic: str | None = None) -> tuple[Point, ...]:
+        """The backlog of a topic in a group, or of the whole group, oldest first.
+
+        The last 60 scans; of a group, those in which all that was measured could be added up.
+        """
+        keys = [key for key in self._pairs if key[0] == group and topic in (None, key[1])]
+        sums: dict[float, int | None] = {}
+        for key in keys:
+            points = self._pairs[key].points
+            for at, backlog in zip(points[::2], points[1::2], strict=True):
+                known = sums.get(at)
+                sums[at] = known if backlog == _UNMEASURED else (known or 0) + int(backlog)
+        return tuple(Point(at, sums[at]) for at in sorted(sums))
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def _now(self, at: float) -> Now:
+        settings = self._settings
+        before = self._times[-1] if self._times else at
+        self._times.append(at)
+        del self._times[: -max(POINTS, settings.min_points)]
+        enough = len(self._times) >= settings.min_points
+        long_ago = min(at - settings.min_window, self._times[-settings.min_points]) if enough else 0
+        return Now(at, before, long_ago, settings)
+
+    # --- what is not in the scan ---------------------------------------------------------------
+
+    def _out_of_reach(self, scan: Scan) -> dict[Key, tuple[int, ...]]:
+        """Pairs that only a broker knew that does not answer: they are unknown, not gone."""
+        silent = {name for name, broker in scan.brokers.items() if broker.error is not None}
+        if not silent:
+            return {}
+        return {
+            key: (NOT_READ,) * len(self._queues_now(scan, key))
+            for key in self._pairs.keys() - scan.committed.keys()
+            if silent & {queue.broker_name for queue in self._pairs[key].queues}
+        }
+
+    def _queues_now(self, scan: Scan, key: Key) -> tuple[MessageQueue, ...]:
+        reading = scan.topics.get(key[1])
+        return self._topics.queues(key[1]) if reading is None else reading.queues
+
+    def _forget(self, committed: Mapping[Key, object]) -> None:
+        for key in self._pairs.keys() - committed.keys():
+            self._pairs[key].absent += 1
+            if self._pairs[key].absent >= PATIENCE:
+                del self._pairs[key]
+
+    # --- groups --------------------------------------------------------------------------------
+
+    def _signs(
+        self, scan: Scan, committed: Iterable[Key], topics: Mapping[str, Topic]
+    ) -> dict[str, Signs]:
+        by_group: dict[str, list[str]] = {name: [] for name in scan.groups}
+        for group, topic in committed:
+            by_group.setdefault(group, []).append(topic)
+        found = {}
+        for name, consumed in by_group.items():
+            reading = scan.groups.get(name) or GroupReading(name)
+            memory = self._groups.setdefault(name, GroupMemory())
+            memory.absent = 0
+            found[name] = memory.signs(
+                scan.at,
+                reading,
+                partial(_to_read, [topics[t] for t in consumed if t in topics]),
+                self._settings.blocked_after,
+                self._settings.window,
+            )
+        self._forget_groups(by_group)
+        return found
+
+    def _forget_groups(self, present: Mapping[str, object]) -> None:
+        for name in self._groups.keys() - present.keys():
+            self._groups[name].absent += 1
+            if self._groups[name].absent >= PATIENCE:
+                del self._groups[name]
+
+    # --- one topic in one group ----------------------------------------------------------------
+
+    def _pair(
+        self, group: str, topic: Topic, signs: Signs, now: Now, committed: tuple[int, ...]
+    ) -> TopicStatus:
+        name, queues = topic.reading.topic, topic.reading.queues
+        memory = self._pairs.get((group, name))
+        if memory is None:
+            memory = self._pairs[group, name] = PairMemory(now.at, queues, committed)
+        memory.absent = 0
+        if memory.queues != queues:
+            memory.fit(now.at, queues, committed)
+        pair = _judged(group, topic, signs, now, committed, memory)
+        memory.pair, memory.track = pair, pair.track
+        sums = sums_of(pair)
+        memory.note(now.at, sums.backlog)
+        return TopicStatus(group, name, sums, topic.skew, partial(rows_of, pair))
+
+
+def _judged(
+    group: str,
+    topic: Topic,
+    signs: Signs,
+    now: Now,
+    committed: tuple[int, ...],
+    memory: PairMemory,
+) -> Pair:
+    rates: list[Rate]
+    rates, elapsed = memory.marks.rates(now.at, committed, now.settings.window)
+    backlog = backlog_of(signs, topic, committed)
+    heads = list(map(max, committed, topic.reading.minimum))
+    look = Look(now.at, now.before, committed, heads, backlog, topic.curves)
+    track = memory.track.follow(look)
+    pair = Pair(group, topic, signs, now, committed, backlog, rates, elapsed, track)
+    if signs.reading.delays:
+        pair.track = track.with_heads(_told_times(pair))
+    pair.codes = codes_of(pair)
+    return pair
+
+
+def _told_times(pair: Pair) -> dict[int, float]:
+    reading = pair.signs.reading
+    delays = {
+        place: reading.delays[queue]
+        for place, queue in enumerate(pair.topic.reading.queues)
+        if queue in reading.delays
+    }
+    return stored_times(pair, delays, reading.delays_at)
+
+
+def _to_read(topics: Iterable[Topic]) -> list[MessageQueue]:
+    return [q for topic in topics for q in topic.reading.queues if q not in topic.reading.unread]
+
+
+def _group(name: str, topics: dict[str, TopicStatus], signs: Signs) -> GroupStatus:
+    stale = [topic for topic in sorted(topics) if not signs.wants(topic)]
+    return GroupStatus(
+        group=name,
+        topics=dict(sorted(topics.items())),
+        sums=add_up(topic.sums for topic in topics.values()),
+        members=signs.members,
+        idle=signs.idle,
+        model=signs.model,
+        order=signs.order,
+        dead=signs.reading.dead,
+        dead_rate=signs.dead_rate,
+        owner_changes=signs.owner_changes,
+        findings=(
+            *signs.findings,
+            *(f"it has offsets of {topic}, and no longer subscribes to it" for topic in stale),
+        ),
+    )

@@ -1,0 +1,244 @@
+"""A snapshot as JSON: one schema for the command line, the exporter's API and its page. Pure.
+
+What is not known is null, never 0. An estimate that never ends is `"drain_eta_seconds": null` with
+`"drains": false`, because JSON has no infinity; `"drains": null` is "not known".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
+from orderly.monitoring.backlog.snapshot import (
+    GroupStatus,
+    QueueSkew,
+    QueueStatus,
+    Snapshot,
+    Sums,
+    TopicStatus,
+)
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
+from orderly.protocol.parked_key import Key
+
+SCHEMA = "orderly.backlog/v2"
+
+Fields = dict[str, Any]
+Hide = Callable[[Key], str]
+
+
+class Detail(StrEnum):
+    """How far a document, or a list of metrics, goes down."""
+
+    GROUP = "group"
+    TOPIC = "topic"
+    BAD_QUEUES = "bad-queues"
+    QUEUE = "queue"
+
+
+def document(
+    snapshot: Snapshot,
+    detail: Detail = Detail.QUEUE,
+    *,
+    groups: Iterable[GroupStatus] | None = None,
+    hide: Hide | None = None,
+) -> Fields:
+    """Return the whole document.
+
+    Args:
+        snapshot: what to tell.
+        detail: how far down; with BAD_QUEUES all groups and topics, and the queues in trouble.
+        groups: those to tell of; None: all of the snapshot.
+        hide: what to write instead of a message's key, which may be personal data.
+    """
+    chosen = snapshot.groups.values() if groups is None else groups
+    return {
+        "schema": SCHEMA,
+        "time": iso_time(snapshot.at),
+        "scan_seconds": snapshot.scan_seconds,
+        "window_seconds": snapshot.window,
+        "cluster": snapshot.cluster,
+        "brokers": [broker_fields(broker) for broker in snapshot.brokers.values()],
+        "groups": [_group(group, detail, hide) for group in chosen],
+    }
+
+
+def verdict_of(row: QueueStatus) -> Verdict:
+    """How bad a queue is: its state's verdict; a new queue that is surely empty is well."""
+    if row.state is QueueState.NEW and row.backlog == 0:
+        return Verdict.OK
+    return VERDICTS[row.state]
+
+
+def verdict_of_sums(sums: Sums) -> Verdict:
+    """How bad the worst of several queues is, as `verdict_of`."""
+    states = set(sums.states)
+    if sums.unknown == 0:  # so the new ones are empty
+        states.discard(QueueState.NEW)
+    return VERDICTS[worst(states)]
+
+
+def is_bad(row: QueueStatus) -> bool:
+    """Whether a queue is in trouble: its verdict is not OK."""
+    return verdict_of(row) is not Verdict.OK
+
+
+def _group(group: GroupStatus, detail: Detail, hide: Hide | None) -> Fields:
+    fields = group_fields(group)
+    if detail is not Detail.GROUP:
+        fields["topics"] = [_topic(topic, detail, hide) for topic in group.topics.values()]
+    return fields
+
+
+def _topic(topic: TopicStatus, detail: Detail, hide: Hide | None) -> Fields:
+    fields = topic_fields(topic)
+    if detail is Detail.QUEUE:
+        fields["queues"] = [queue_fields(row, hide) for row in topic.rows()]
+    elif detail is Detail.BAD_QUEUES:
+        fields["queues"] = [queue_fields(row, hide) for row in topic.rows() if is_bad(row)]
+    return fields
+
+
+def broker_fields(broker: BrokerReading) -> Fields:
+    """One broker in the scan."""
+    return {
+        "broker": broker.name,
+        "up": broker.error is None,
+        "error": broker.error,
+        "requests": broker.requests,
+        "scan_seconds": broker.seconds,
+        "clock_offset_seconds": broker.clock_offset,
+        "retention_seconds": broker.retention,
+    }
+
+
+def group_fields(group: GroupStatus) -> Fields:
+    """One group, without its topics."""
+    return {
+        "group": group.group,
+        "state": str(group.sums.state),
+        "verdict": verdict_of_sums(group.sums).name,
+        "model": group.model or None,
+        "order": group.order or None,
+        "members": _listed(group.members),
+        "idle_members": _listed(group.idle),
+        "owner_changes": group.owner_changes,
+        "findings": list(group.findings),
+        "dead_letters": None if group.dead is None else _dead(group.dead, group.dead_rate),
+        "totals": sums_fields(group.sums),
+    }
+
+
+def topic_fields(topic: TopicStatus) -> Fields:
+    """One topic of a group, without its queues."""
+    return {
+        "topic": topic.topic,
+        "state": str(topic.sums.state),
+        "verdict": verdict_of_sums(topic.sums).name,
+        "totals": sums_fields(topic.sums),
+        "skew": None if topic.skew is None else _skew(topic.skew),
+    }
+
+
+def sums_fields(sums: Sums) -> Fields:
+    """What several queues are together."""
+    return {
+        "queues": sums.queues,
+        "unknown": sums.unknown,
+        "states": {str(state): count for state, count in sums.states.items()},
+        "backlog": sums.backlog,
+        "lost": sums.lost,
+        "head_age_seconds": sums.head_age,
+        "in_rate": sums.in_rate,
+        "out_rate": sums.out_rate,
+        **_drain(sums.drain_eta),
+        "retention_eta_seconds": finite(sums.retention_eta),
+        "parked_keys": sums.parked_keys,
+        "parked_messages": sums.parked_messages,
+        "parked_age_seconds": sums.parked_age,
+    }
+
+
+def queue_fields(row: QueueStatus, hide: Hide | None = None) -> Fields:
+    """One queue as its group sees it; `hide` as of `document`."""
+    return {
+        "topic": row.queue.topic,
+        "broker": row.queue.broker_name,
+        "queue": row.queue.queue_id,
+        "state": str(row.state),
+        "verdict": verdict_of(row).name,
+        "cause": row.cause,
+        "min": row.minimum,
+        "committed": row.committed,
+        "max": row.maximum,
+        "span": row.span,
+        "backlog": row.backlog,
+        "lost": row.lost,
+        "head_age_seconds": row.head_age,
+        "in_rate": row.in_rate,
+        "out_rate": row.out_rate,
+        **_drain(row.drain_eta),
+        "retention_eta_seconds": finite(row.retention_eta),
+        "owner": row.owner,
+        "parked": _parked(row, hide),
+        "parked_messages": row.parked_messages,
+        "parked_age_seconds": row.parked_age,
+        "head": None if row.head is None else _head(row.head, hide),
+    }
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def finite(value: float | None) -> float | None:
+    """`value`, or None for what JSON cannot say."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _drain(eta: float | None) -> Fields:
+    drains = None if eta is None else math.isfinite(eta)
+    return {"drain_eta_seconds": finite(eta), "drains": drains}
+
+
+def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _dead(dead: DeadLetters, rate: float | None) -> Fields:
+    oldest = None if dead.oldest_at is None else iso_time(dead.oldest_at)
+    return {"messages": dead.messages, "oldest_time": oldest, "rate": rate}
+
+
+def _skew(skew: QueueSkew) -> Fields:
+    return asdict(skew) | {"busiest": str(skew.busiest)}
+
+
+def _parked(row: QueueStatus, hide: Hide | None) -> list[Fields] | None:
+    if row.parked is None:
+        return None
+    return [
+        {"key": hide(each.key) if hide else each.key, "messages": each.messages}
+        for each in row.parked
+    ]
+
+
+def _head(head: Head, hide: Hide | None) -> Fields:
+    key = hide(head.key) if hide and head.key is not None else head.key
+    return {
+        "offset": head.offset,
+        "key": key,
+        "tags": head.tags,
+        "stored_time": iso_time(head.stored_at),
+        "born_time": iso_time(head.born_at),
+        "reconsumed": head.reconsumed,
+        "size": head.size,
+        "attempts": head.attempts,
+        "fingerprint": head.fingerprint,
+    }

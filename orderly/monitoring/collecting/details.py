@@ -1,0 +1,125 @@
+"""What a scan learns beside the offsets, about the groups whose turn it is.
+
+Every question only reads. None makes a group or a subscription, takes a lock or pulls; the worst
+that can happen is that something is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from orderly.client.pipeline import Pipeline
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Head, QueueRecord, Scan
+from orderly.monitoring.backlog.snapshot import Snapshot
+from orderly.monitoring.collecting.ages import Ages
+from orderly.monitoring.collecting.asking import Asking
+from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.clocks import clock_offsets
+from orderly.monitoring.collecting.dead import DeadAges
+from orderly.monitoring.collecting.heads import Heads, with_attempts
+from orderly.monitoring.collecting.lagging import lagging_topics, worst_heads
+from orderly.monitoring.collecting.members import Roster, is_broadcasting, keeps_order_by_key
+from orderly.monitoring.collecting.records import Records, Row, rows_by_key
+from orderly.monitoring.collecting.round import Round
+
+
+class Details:
+    """Asks for details, a few in each scan, and keeps what older answers said. Not thread-safe.
+
+    Args:
+        pipeline: the collector's; each scan begins its round.
+        budgets: of each scan.
+        asked: groups that come first in every scan.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, budgets: Budgets | None = None, asked: Collection[str] = ()
+    ) -> None:
+        self._pipeline = pipeline
+        self._budgets = budgets or Budgets()
+        self._roster = Roster(self._budgets, frozenset(asked))
+        self._ages = Ages(self._budgets, frozenset(asked))
+        self._heads = Heads()
+        self._dead = DeadAges()
+        self._records = Records(frozenset(asked))
+        self._clocks: dict[str, float] = {}
+
+    def add(self, scan: Scan, last: Snapshot | None, round: Round) -> Scan:  # noqa: A002
+        """Return the scan with details; blocks, until the round's deadline at most.
+
+        Who does not answer leaves a gap, and raises nothing.
+
+        Args:
+            scan: offsets, topics, and an entry for each group.
+            last: what the scan before was judged to be: there the worst queues are known.
+            round: whom to ask, and until when.
+        """
+        asking = Asking(self._pipeline, round)
+        lagging = lagging_topics(scan)
+        self._roster.ask(asking, scan.groups, lagging)
+        self._ask_ages_and_heads(asking, scan, self._counting(lagging), last)
+        self._dead.ask(asking, scan, scan.groups, self._budgets.groups)
+        rows = list(rows_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
+        self._records.ask(asking, scan, rows, self._budgets.records)
+        return replace(
+            scan,
+            brokers=self._brokers(scan, round),
+            groups=self._groups(scan, rows),
+            requests=Counter(scan.requests) | self._pipeline.counts(),
+        )
+
+    def _counting(self, lagging: Mapping[str, Collection[str]]) -> dict[str, Collection[str]]:
+        """Without groups whose offsets at the broker mean nothing."""
+        return {
+            group: topics
+            for group, topics in lagging.items()
+            if not is_broadcasting(self._roster.of(group))
+        }
+
+    def _by_key(self, group: str) -> bool:
+        """Whether records count: a member that is online may say that it orders by queue now."""
+        return keeps_order_by_key(self._roster.of(group)) is not False
+
+    def _ask_ages_and_heads(
+        self,
+        asking: Asking,
+        scan: Scan,
+        lagging: Mapping[str, Collection[str]],
+        last: Snapshot | None,
+    ) -> None:
+        self._heads.settle(scan)
+        before = self._heads.read
+        answers = self._ages.ask(asking, scan, lagging)
+        self._clocks |= clock_offsets(answers, before)
+        places = worst_heads(scan, lagging, self._heads.knows, last, self._budgets.heads)
+        self._heads.ask(asking, places)
+
+    def _brokers(self, scan: Scan, round: Round) -> dict[str, BrokerReading]:  # noqa: A002
+        return {
+            name: replace(
+                broker,
+                clock_offset=self._clocks.get(name),
+                requests=self._pipeline.traffic(round.masters[name]).requests.total(),
+            )
+            if name in round.masters
+            else broker
+            for name, broker in scan.brokers.items()
+        }
+
+    def _groups(self, scan: Scan, rows: list[Row]) -> dict[str, GroupReading]:
+        records: dict[str, dict[MessageQueue, QueueRecord | None]] = {}
+        for row in rows:
+            records.setdefault(row.group, {})[row.queue] = self._records.of(row, scan)
+        heads: dict[str, dict[MessageQueue, Head]] = {}
+        for (group, queue), head in self._heads.read.items():
+            heads.setdefault(group, {})[queue] = head
+        told = {}
+        for group in scan.groups:
+            reading = self._ages.with_delays(self._roster.of(group))
+            reading = self._dead.with_dead(reading, scan)
+            found = with_attempts(heads.get(group, {}), reading)
+            told[group] = replace(reading, heads=found, records=records.get(group, {}))
+        return told

@@ -1,0 +1,113 @@
+"""Where a scan's groups have something to finish, and which queues are worst. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.reading import Scan, TopicReading
+from orderly.monitoring.backlog.snapshot import Snapshot
+from orderly.monitoring.backlog.states import VERDICTS, Verdict
+
+_TOPICS_A_HEAD = 4  # topics that are looked through for each head that may be read
+_BAD = (Verdict.CRITICAL, Verdict.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The first message of a queue that a group has not finished."""
+
+    group: str
+    queue: MessageQueue
+    offset: int
+
+
+def lagging_topics(scan: Scan) -> dict[str, tuple[str, ...]]:
+    """By group, the topics in which messages are behind a committed offset.
+
+    What was never committed does not count: where the group will begin is its own setting.
+    """
+    found: dict[str, list[str]] = {}
+    for (group, topic), committed in scan.committed.items():
+        reading = scan.topics.get(topic)
+        if reading is None or committed == reading.maximum:
+            continue
+        if any(0 <= at < end for at, end in zip(committed, reading.maximum, strict=True)):
+            found.setdefault(group, []).append(topic)
+    return {group: tuple(topics) for group, topics in found.items()}
+
+
+def lagging_brokers(reading: TopicReading, committed: tuple[int, ...]) -> list[str]:
+    """The brokers of a topic's queues that lag, sorted."""
+    places = zip(reading.queues, committed, reading.maximum, strict=True)
+    return sorted({queue.broker_name for queue, at, end in places if 0 <= at < end})
+
+
+def heads_of(scan: Scan, group: str, topic: str) -> Iterator[tuple[int, Place]]:
+    """The head of each lagging queue, and how many messages are behind it.
+
+    Below the minimum the oldest stored message is the first there is to finish.
+    """
+    reading = scan.topics[topic]
+    rows = zip(
+        reading.queues,
+        reading.minimum,
+        scan.committed[group, topic],
+        reading.maximum,
+        strict=True,
+    )
+    for queue, start, at, end in rows:
+        if at >= 0 and start >= 0 and max(at, start) < end:
+            yield end - max(at, start), Place(group, queue, max(at, start))
+
+
+def head_offset(scan: Scan, group: str, queue: MessageQueue) -> int | None:
+    """The offset of a queue's head; None: nothing waits there, or it is not known."""
+    if (group, queue.topic) not in scan.committed or queue.topic not in scan.topics:
+        return None
+    heads = heads_of(scan, group, queue.topic)
+    return next((place.offset for _, place in heads if place.queue == queue), None)
+
+
+def worst_heads(
+    scan: Scan,
+    lagging: Mapping[str, Collection[str]],
+    known: Callable[[Place], bool],
+    last: Snapshot | None,
+    most: int,
+) -> list[Place]:
+    """The heads to read now: of topics in trouble first, then where most messages wait.
+
+    Args:
+        scan: of now.
+        lagging: by group, its topics (see `lagging_topics`).
+        known: whether a head was read before: it does not change while it is the head.
+        last: what the scan before was judged to be; None: there was none.
+        most: how many.
+    """
+    if most <= 0:
+        return []
+    pairs = [(group, topic) for group, topics in lagging.items() for topic in topics]
+    worst = heapq.nlargest(_TOPICS_A_HEAD * most, pairs, key=lambda pair: _rank(scan, last, *pair))
+    heads: list[Place] = []
+    for group, topic in worst:
+        ranked = sorted(heads_of(scan, group, topic), key=lambda found: -found[0])
+        heads += [place for _, place in ranked if not known(place)][: most - len(heads)]
+    return heads
+
+
+def _rank(scan: Scan, last: Snapshot | None, group: str, topic: str) -> tuple[int, int]:
+    behind = max(map(int.__sub__, scan.topics[topic].maximum, scan.committed[group, topic]))
+    return _trouble(last, group, topic), behind
+
+
+def _trouble(last: Snapshot | None, group: str, topic: str) -> int:
+    """2: something critical was seen there, 1: something worth a warning, 0: neither."""
+    status = last.groups.get(group) if last else None
+    judged = status.topics.get(topic) if status else None
+    if judged is None:
+        return 0
+    verdict = VERDICTS[judged.sums.state]
+    return len(_BAD) - _BAD.index(verdict) if verdict in _BAD else 0

@@ -1,0 +1,203 @@
+"""Who is in a group, and what each member tells of itself.
+
+Every broker is asked, for each knows only the members that heartbeat to it. A member is asked
+through a broker that has its heartbeat; one that runs behind a proxy, or hangs, does not answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from orderly.client.admin import joined
+from orderly.client.calls import ONLY_SUCCESS
+from orderly.client.pipeline import Question
+from orderly.errors import OrderlyError
+from orderly.monitoring.backlog.reading import GroupReading
+from orderly.monitoring.collecting.asking import Asking
+from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.turns import longest_waiting, within
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.headers import GetConsumerConnections, GetRunningInfo, to_ext
+from orderly.protocol.running_info import RunningInfo, RunningProperty, decode_running_info
+from orderly.protocol.stats_bodies import ConsumerConnections, decode_connections
+
+_ONLINE_OR_NOT = ONLY_SUCCESS | {ResponseCode.CONSUMER_NOT_ONLINE}
+BROADCASTING = "BROADCASTING"
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """Who is in a group at one moment.
+
+    Attributes:
+        connections: merged over the brokers; None: no broker that answered knows a member.
+        errors: of brokers that did not answer, by name.
+        through: by client id, a broker that has its heartbeat.
+    """
+
+    connections: ConsumerConnections | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+    through: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask_who_is_online(asking: Asking, groups: Iterable[str]) -> dict[str, Online]:
+    """Ask every broker for the members of some groups."""
+    asked = [(group, broker) for group in groups for broker in asking.brokers]
+    answers = asking.ask([(broker, _who(group)) for group, broker in asked])
+    by_group: dict[str, dict[str, ConsumerConnections | OrderlyError | None]] = {}
+    for (group, broker), answer in zip(asked, answers, strict=True):
+        by_group.setdefault(group, {})[broker] = answer
+    return {group: _online(answered) for group, answered in by_group.items()}
+
+
+def _who(group: str) -> Question[ConsumerConnections | None]:
+    header = GetConsumerConnections(consumer_group=group)
+    what = f"the members of group {group!r}"
+    return Question(request(header.code, to_ext(header)), _read_who, what, _ONLINE_OR_NOT)
+
+
+def _read_who(reply: RemotingCommand) -> ConsumerConnections | None:
+    return decode_connections(reply.body) if reply.code == ResponseCode.SUCCESS else None
+
+
+def _online(answered: Mapping[str, ConsumerConnections | OrderlyError | None]) -> Online:
+    errors = {broker: str(a) for broker, a in answered.items() if isinstance(a, OrderlyError)}
+    found = {broker: a for broker, a in answered.items() if isinstance(a, ConsumerConnections)}
+    through = {
+        member.client_id: broker for broker, at in found.items() for member in at.connections
+    }
+    return Online(reduce(joined, found.values()) if found else None, errors, through)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group, and the broker to ask it through."""
+
+    group: str
+    client_id: str
+    broker: str
+
+
+def ask_what_they_do(
+    asking: Asking, members: Sequence[Member]
+) -> dict[str, dict[str, RunningInfo]]:
+    """Ask members what they do, without the stacks of their threads.
+
+    Returns:
+        By group and client id; who did not answer is not in it.
+    """
+    answers = asking.ask([(member.broker, _doing(member)) for member in members])
+    told: dict[str, dict[str, RunningInfo]] = {}
+    for member, answer in zip(members, answers, strict=True):
+        if isinstance(answer, RunningInfo):
+            told.setdefault(member.group, {})[member.client_id] = answer
+    return told
+
+
+def _doing(member: Member) -> Question[RunningInfo]:
+    header = GetRunningInfo(consumer_group=member.group, client_id=member.client_id)
+    return Question(
+        request(header.code, to_ext(header)),
+        lambda reply: decode_running_info(reply.body),
+        f"the running info of {member.client_id!r} in group {member.group!r}",
+        relayed=True,
+    )
+
+
+def with_online(reading: GroupReading, online: Online, now: float) -> GroupReading:
+    """A reading with who is in the group; what members told who left goes with them."""
+    connections = online.connections
+    there = {member.client_id for member in connections.connections} if connections else set()
+    return replace(
+        reading,
+        read_at=now,
+        connections=connections,
+        errors=online.errors,
+        running={name: info for name, info in reading.running.items() if name in there},
+    )
+
+
+def is_ordered(reading: GroupReading) -> bool | None:
+    """Whether a member says that it consumes in order; None: no member has said anything."""
+    said = [info.properties.get(RunningProperty.ORDERLY) for info in reading.running.values()]
+    return "true" in said if said else None
+
+
+def keeps_order_by_key(reading: GroupReading) -> bool | None:
+    """Whether members of ours order by key; None: none of ours has said anything."""
+    said = {info.properties.get("order") for info in reading.running.values()} - {None}
+    return "key" in said if said else None
+
+
+def is_broadcasting(reading: GroupReading) -> bool:
+    """Whether its members keep their offsets themselves."""
+    return reading.connections is not None and reading.connections.message_model == BROADCASTING
+
+
+class Roster:
+    """Who is in each group and what they do, as far as it was asked. One thread at a time.
+
+    Args:
+        budgets: of a scan.
+        asked: groups that come first.
+    """
+
+    def __init__(self, budgets: Budgets, asked: Collection[str]) -> None:
+        self._budgets = budgets
+        self._asked = asked
+        self._known: dict[str, GroupReading] = {}
+        self._through: dict[str, Mapping[str, str]] = {}
+
+    def of(self, group: str) -> GroupReading:
+        """What is known of a group's members; nothing else is in it."""
+        return self._known.get(group) or GroupReading(group)
+
+    def ask(self, asking: Asking, groups: Collection[str], lagging: Collection[str]) -> None:
+        """Ask for the members of those groups whose turn it is, and them; forget other groups.
+
+        Args:
+            asking: of the scan.
+            groups: all of the scan.
+            lagging: those of them that have something to finish.
+        """
+        self._known = {group: self.of(group) for group in groups}
+        urgent = {*lagging, *(group for group in groups if is_ordered(self.of(group)))}
+        due = self._due(groups, lambda group: self.of(group).read_at, urgent)
+        now = time.time()
+        for group, online in ask_who_is_online(asking, due[: self._budgets.groups]).items():
+            self._known[group] = with_online(self.of(group), online, now)
+            self._through[group] = online.through
+        self._through = {group: self._through.get(group, {}) for group in groups}
+        self._ask_members(asking, [group for group in groups if self._worth_asking(group, urgent)])
+
+    def _due(
+        self, groups: Iterable[str], asked_at: Callable[[str], float], urgent: Collection[str]
+    ) -> list[str]:
+        every, now = self._budgets.every, time.time()
+        return longest_waiting(groups, asked_at, now, every=every, first=self._asked, urgent=urgent)
+
+    def _worth_asking(self, group: str, urgent: Collection[str]) -> bool:
+        """Somebody is there, and how they do matters, or is not known to matter not."""
+        reading = self.of(group)
+        if reading.connections is None or is_broadcasting(reading):
+            return False
+        matters = group in urgent or group in self._asked
+        return matters or (is_ordered(reading) is None and reading.running_at == 0.0)
+
+    def _ask_members(self, asking: Asking, groups: Collection[str]) -> None:
+        due = self._due(groups, lambda group: self.of(group).running_at, groups)
+        wholes = [self._members(group) for group in due]
+        chosen = list(within(self._budgets.members, wholes))
+        now = time.time()
+        told = ask_what_they_do(asking, [member for whole in chosen for member in whole])
+        for group in (whole[0].group for whole in chosen):
+            self._known[group] = replace(
+                self.of(group), running=told.get(group, {}), running_at=now
+            )
+
+    def _members(self, group: str) -> list[Member]:
+        return [Member(group, name, broker) for name, broker in self._through[group].items()]

@@ -1,0 +1,133 @@
+"""The monitor: a thread that scans a cluster again and again, and holds the last snapshot."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self, final
+
+from orderly.log import get_logger
+from orderly.monitoring.backlog.snapshot import Snapshot
+from orderly.monitoring.collecting.look import AddsDetails, Observer
+from orderly.monitoring.collecting.scan import Collector
+from orderly.remoting.periodic import Periodic
+
+if TYPE_CHECKING:
+    from orderly.monitoring.backlog.evaluate import Backlog, Point
+
+_log = get_logger("orderly.monitoring")
+_INTERVAL = 15.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorStatus:
+    """How the monitor itself does.
+
+    Attributes:
+        scans: that succeeded since it was started.
+        failures: scans that failed as a whole.
+        last_success: when the last one that succeeded ended, seconds since the epoch.
+        last_error: why the last scan failed; None: it succeeded.
+        running: between `start` and `close`.
+    """
+
+    scans: int = 0
+    failures: int = 0
+    last_success: float | None = None
+    last_error: str | None = None
+    running: bool = False
+
+
+@final
+class Monitor:
+    """Scans every `interval` seconds, on a thread of its own. Thread-safe.
+
+    A scan that fails (no name server answers) leaves the last snapshot as it is: see `status`.
+
+    Args:
+        collector: used by this monitor alone from now on.
+        backlog: judges the scans; used by this monitor alone.
+        details: asks about groups; None: offsets only.
+        interval: seconds from the beginning of a scan to that of the next one.
+        taken: called once with each new snapshot, on the monitor's thread.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        backlog: Backlog,
+        details: AddsDetails | None = None,
+        *,
+        interval: float = _INTERVAL,
+        taken: Callable[[Snapshot], object] | None = None,
+    ) -> None:
+        self.interval = interval
+        self._observer = Observer(collector, details)
+        self._patience = collector.settings.deadline
+        self._backlog = backlog
+        self._taken = taken
+        self._judging = threading.Lock()
+        self._latest: Snapshot | None = None
+        self._status = MonitorStatus()
+        self._thread = Periodic("monitor", interval, self._round)
+
+    def start(self) -> Self:
+        """Begin to scan, at once.
+
+        Raises:
+            LifecycleError: started before, or closed.
+        """
+        self._thread.start()
+        self._status = replace(self._status, running=True)
+        return self
+
+    def close(self) -> None:
+        """End scanning; a scan in progress ends by its deadline. Idempotent."""
+        self._thread.stop(timeout=self._patience)
+        self._status = replace(self._status, running=False)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def latest(self) -> Snapshot | None:
+        """The last snapshot; None before the first scan has succeeded."""
+        return self._latest
+
+    def status(self) -> MonitorStatus:
+        """How the monitor itself does."""
+        return self._status
+
+    def history(self, group: str, topic: str | None = None) -> Sequence[Point]:
+        """The backlog of a group, or of a topic in it, in the last scans; the oldest first."""
+        with self._judging:
+            return self._backlog.history(group, topic)
+
+    def _round(self) -> None:
+        try:
+            snapshot = self._look()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next scan may succeed
+            self._failed(error)
+            return
+        self._latest = snapshot
+        self._status = replace(
+            self._status, scans=self._status.scans + 1, last_success=time.time(), last_error=None
+        )
+        if self._taken is not None:
+            self._taken(snapshot)
+
+    def _look(self) -> Snapshot:
+        scan = self._observer.look(self._latest)
+        with self._judging:
+            return self._backlog.take(scan)
+
+    def _failed(self, error: Exception) -> None:
+        """Warn once for each time it begins to fail, not at every scan."""
+        emit = _log.warning if self._status.last_error is None else _log.debug
+        emit("scan.failed", error=str(error), exc_info=True)
+        text = str(error) or repr(error)
+        self._status = replace(self._status, failures=self._status.failures + 1, last_error=text)

@@ -1,0 +1,93 @@
+"""Whose a topic is, told by its name: RocketMQ's own, a group's retries, its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
+from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX
+
+_NAMESPACE_END = "%"
+_OWN_PREFIXES = (STATE_PREFIX, PARK_PREFIX)
+# As Java's TopicValidator has them.
+_SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+_SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+# As Java's MixAll has them.
+_SYSTEM_GROUPS = frozenset(
+    {
+        "DEFAULT_CONSUMER",
+        "DEFAULT_PRODUCER",
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "CLIENT_INNER_PRODUCER",
+        "SELF_TEST_P_GROUP",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PULL",
+    }
+)
+_SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+# POP retry topics: "%RETRY%group_topic", since release 5.3 "%RETRY%group+topic" (KeyBuilder)
+_POP_SEPARATORS = "_+"
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether the topic is RocketMQ's own."""
+    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    """Whether the group is RocketMQ's own: predefined, or of a broker."""
+    return group in _SYSTEM_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)
+
+
+def is_book_keeping(topic: str) -> bool:
+    """Whether it is the state or park topic of a group of ours: no backlog of messages."""
+    bare = topic.rpartition(_NAMESPACE_END)[2]
+    return bare.startswith(_OWN_PREFIXES)
+
+
+def dead_letter_topic(group: str) -> str:
+    """Where the group's dead letters go."""
+    return DEAD_PREFIX + group
+
+
+def retry_topic(group: str) -> str:
+    """Where the group's failed messages come again."""
+    return RETRY_PREFIX + group
+
+
+def group_of_retry_topic(topic: str, groups: Container[str], topics: Container[str]) -> str | None:
+    """The group whose retry topic it is; None: not a retry topic, or of an unknown group.
+
+    Args:
+        topic: any topic.
+        groups: all that are known: "%RETRY%a_b" is of group "a_b" if that exists, and only then
+            of group "a" for topic "b" (POP).
+        topics: all that are known.
+    """
+    if not topic.startswith(RETRY_PREFIX):
+        return None
+    name = topic.removeprefix(RETRY_PREFIX)
+    if name in groups:
+        return name
+    splits = [at for at, mark in enumerate(name) if mark in _POP_SEPARATORS]
+    fits = (name[:at] for at in reversed(splits) if name[at + 1 :] in topics)
+    return next((group for group in fits if group in groups), None)

@@ -1,0 +1,142 @@
+"""The questions of a scan. All of them only read, and none makes a group or takes a lock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from orderly.client.pipeline import Question
+from orderly.errors import ProtocolError
+from orderly.model import MessageQueue, TopicRoute
+from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
+from orderly.protocol.backlog_bodies import decode_committed
+from orderly.protocol.bodies import decode_route
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.group_config import decode_group_configs
+from orderly.protocol.headers import (
+    GetMaxOffset,
+    GetMinOffset,
+    GetRouteInfo,
+    OffsetReply,
+    QueryConsumerOffset,
+    from_ext,
+    to_ext,
+)
+from orderly.protocol.stats_bodies import (
+    OffsetPair,
+    TopicOffset,
+    decode_consume_stats,
+    decode_topic_stats,
+)
+from orderly.protocol.topic_config import TopicConfig, decode_topic_configs
+
+_FOUND_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
+# Hours for which files are kept (Java: MessageStoreConfig)
+_RETENTION = re.compile(rb"^\s*fileReservedTime\s*=\s*([0-9]{1,6})\s*$", re.MULTILINE)
+_HOUR = 3600.0
+
+
+def all_committed() -> Question[Mapping[tuple[str, str], Mapping[int, int]]]:
+    """The offsets of all groups: one request, and a queue never committed is not in it."""
+    return Question(
+        request(RequestCode.GET_ALL_CONSUMER_OFFSET),
+        lambda reply: decode_committed(reply.body),
+        "the committed offsets of all groups",
+    )
+
+
+def all_topics() -> Question[Mapping[str, TopicConfig]]:
+    """The settings of all topics."""
+    return Question(
+        request(RequestCode.GET_ALL_TOPIC_CONFIG),
+        lambda reply: decode_topic_configs(reply.body).topics,
+        "all topics",
+    )
+
+
+def all_groups() -> Question[frozenset[str]]:
+    """The names of all groups."""
+    return Question(
+        request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+        lambda reply: frozenset(decode_group_configs(reply.body).groups),
+        "all consumer groups",
+    )
+
+
+def retention() -> Question[float]:
+    """For how many seconds the broker keeps messages."""
+    return Question(
+        request(RequestCode.GET_BROKER_CONFIG), _read_retention, "for how long it keeps messages"
+    )
+
+
+def _read_retention(reply: RemotingCommand) -> float:
+    found = _RETENTION.search(reply.body)
+    if found is None:
+        raise ProtocolError("the broker does not tell its fileReservedTime")
+    return int(found[1]) * _HOUR
+
+
+def topic_stats(topic: str) -> Question[dict[MessageQueue, TopicOffset]]:
+    """Minimum, maximum and last time of each queue; the time is read from the log."""
+    header = GetTopicStats(topic=topic)
+    return Question(
+        request(header.code, to_ext(header)),
+        lambda reply: decode_topic_stats(reply.body),
+        f"the offsets of topic {topic!r}",
+    )
+
+
+def maximum(topic: str, queue_id: int) -> Question[int]:
+    """The offset the next message gets; nothing is read from the log."""
+    header = GetMaxOffset(topic=topic, queue_id=queue_id)
+    what = f"the maximum offset of {topic}/{queue_id}"
+    return Question(request(header.code, to_ext(header)), _read_offset, what)
+
+
+def minimum(topic: str, queue_id: int) -> Question[int]:
+    """The oldest offset stored; nothing is read from the log."""
+    header = GetMinOffset(topic=topic, queue_id=queue_id)
+    what = f"the minimum offset of {topic}/{queue_id}"
+    return Question(request(header.code, to_ext(header)), _read_offset, what)
+
+
+def _read_offset(reply: RemotingCommand) -> int:
+    return from_ext(OffsetReply, reply.ext).offset
+
+
+def offsets_of_group(group: str) -> Question[dict[MessageQueue, OffsetPair]]:
+    """The offsets of one group; 0 may mean that there is none."""
+    header = GetConsumeStats(consumer_group=group)
+    return Question(
+        request(header.code, to_ext(header)),
+        lambda reply: decode_consume_stats(reply.body),
+        f"the offsets of group {group!r}",
+    )
+
+
+def one_committed(group: str, queue: MessageQueue) -> Question[int | None]:
+    """The offset of a group in one queue; None if it never committed there."""
+    header = QueryConsumerOffset(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        set_zero_if_not_found=False,
+    )
+    return Question(
+        request(header.code, to_ext(header)),
+        lambda reply: _read_offset(reply) if reply.code == ResponseCode.SUCCESS else None,
+        f"the offset of group {group!r} in {queue}",
+        accept=_FOUND_OR_NONE,
+    )
+
+
+def route(topic: str) -> Question[TopicRoute]:
+    """Where a topic's queues are, asked of a name server."""
+    header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+    return Question(
+        request(header.code, to_ext(header)),
+        lambda reply: decode_route(topic, reply.body),
+        f"the route of topic {topic!r}",
+    )

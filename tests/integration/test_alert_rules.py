@@ -1,0 +1,75 @@
+"""Alerts fire at what they promise, and at nothing else: promtool runs the rules over histories."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from tests.support.alert_cases import CASES, labels
+from tests.support.mixin import ALERTS, FOLDER
+from tests.support.promtool import promtool
+
+RULES = FOLDER / "rules" / "orderly.yaml"
+ANNOTATIONS = {
+    rule["alert"]: rule["annotations"]
+    for group in yaml.safe_load(RULES.read_text())["groups"]
+    for rule in group["rules"]
+}
+
+
+def said(text, labels, shown):
+    """What Prometheus makes of an annotation's template."""
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), text)
+    return re.sub(r"\{\{ \$value[^}]*\}\}", shown, text)
+
+
+def firing(name, case, shown):
+    """How promtool is told of the alert that fires."""
+    names = labels(name, case)
+    texts = {key: said(text, names, shown) for key, text in ANNOTATIONS[name].items()}
+    severity = {"severity": ALERTS[name].severity}
+    return {"exp_labels": names | severity, "exp_annotations": texts}
+
+
+def as_test(name, case):
+    """A case as promtool's test files have it."""
+    return {
+        "name": f"{name}: {case.kind}",
+        "interval": "1m",
+        "input_series": [{"series": s, "values": v.strip()} for s, v in case.series.items()],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{minute}m",
+                "alertname": name,
+                "exp_alerts": [] if shown is None else [firing(name, case, shown)],
+            }
+            for minute, shown in case.seen.items()
+        ],
+    }
+
+
+def test_prometheus_takes_the_rules(tmp_path):
+    assert f"{len(ALERTS)} rules found" in promtool("check", "rules", str(RULES), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_fires_when_it_should_and_only_then(name, tmp_path):
+    tests = [as_test(name, case) for case in CASES[name]]
+    file = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(file))
+    promtool("test", "rules", "test.yaml", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "dashboards").iterdir()), ids=lambda p: p.stem)
+def test_prometheus_takes_what_the_dashboards_ask(path, tmp_path):
+    panels = json.loads(path.read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    rules = [{"record": f"asked:{n}", "expr": expr} for n, expr in enumerate(asked)]
+    file = {"groups": [{"name": "asked", "rules": rules}]}
+    (tmp_path / "asked.yaml").write_text(yaml.safe_dump(file))
+    assert f"{len(asked)} rules found" in promtool("check", "rules", "asked.yaml", cwd=tmp_path)
+
+
+def test_prometheus_takes_the_configuration(tmp_path):
+    promtool("check", "config", str(FOLDER / "prometheus.yaml"), cwd=tmp_path)

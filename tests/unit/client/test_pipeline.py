@@ -1,0 +1,186 @@
+"""Many questions at once: answers in order, a cap, one deadline, and what a silent server costs."""
+
+import threading
+import time
+
+import pytest
+
+from orderly.client.gate import Limits
+from orderly.client.pipeline import Pipeline, Question
+from orderly.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    ProtocolError,
+    RemotingError,
+    RequestTimeout,
+)
+from orderly.protocol.frame import reply_to, request
+from tests.support.waiting import eventually
+
+CODE = 43
+
+
+def questions(count, code=CODE, read=lambda reply: int(reply.ext["n"])):
+    return [Question(request(code, {"n": str(n)}), read, f"number {n}") for n in range(count)]
+
+
+def echo(command):
+    return reply_to(command, ext={"n": command.ext["n"]})
+
+
+def soon(seconds=5.0):
+    return time.monotonic() + seconds
+
+
+@pytest.fixture
+def pipeline(client):
+    def new(**limits):
+        return Pipeline(client.connections, Limits(**limits))
+
+    return new
+
+
+def test_answers_stand_at_the_place_of_their_questions(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, echo)
+    assert pipeline(in_flight=4).ask(server.address, questions(50), soon()) == list(range(50))
+
+
+def test_no_more_than_the_cap_waits_for_an_answer(new_server, pipeline):
+    server, held = new_server(), []
+    server.on(CODE, held.append)  # never answers
+    asking = pipeline(in_flight=3, patience=0.3)
+    answers = asking.ask(server.address, questions(10), soon())
+    assert len(held) == 3
+    assert all(isinstance(answer, RemotingError) for answer in answers)
+
+
+def test_a_silent_server_costs_one_time_out_not_one_a_question(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda _: None)
+    started = time.monotonic()
+    answers = pipeline(in_flight=8, patience=0.3).ask(server.address, questions(100), soon())
+    assert time.monotonic() - started < 1.0
+    assert isinstance(answers[0], RequestTimeout)
+    assert "not asked" in str(answers[-1])
+    assert answers[-1].__cause__ is not None
+
+
+def test_a_server_given_up_is_probed_once_a_round_until_it_answers(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda _: None)
+    asking = pipeline(in_flight=8, patience=0.2)
+    asking.ask(server.address, questions(8), soon())
+    asking.begin()
+    asking.ask(server.address, questions(8), soon())
+    assert asking.counts() == {CODE: 1}
+    server.on(CODE, echo)
+    asking.begin()
+    assert asking.ask(server.address, questions(8), soon()) == list(range(8))
+
+
+def test_the_deadline_holds_for_all_questions_together(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda _: None)
+    started = time.monotonic()
+    answers = pipeline(patience=60.0).ask(server.address, questions(3), soon(0.3))
+    assert 0.2 < time.monotonic() - started < 2.0
+    assert all(isinstance(answer, RequestTimeout) for answer in answers)
+
+
+def test_nothing_is_sent_after_the_deadline(new_server, pipeline):
+    server = new_server()
+    (answer,) = pipeline().ask(server.address, questions(1), time.monotonic() - 1.0)
+    assert isinstance(answer, RequestTimeout)
+    assert server.received == []
+
+
+def test_a_pace_spreads_the_questions(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, echo)
+    started = time.monotonic()
+    assert pipeline(per_second=50.0).ask(server.address, questions(11), soon()) == list(range(11))
+    assert time.monotonic() - started >= 0.2
+
+
+def test_a_no_is_the_answer_of_its_question_alone(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda c: echo(c) if c.ext["n"] != "1" else reply_to(c, 16, remark="refused"))
+    first, second, third = pipeline().ask(server.address, questions(3), soon())
+    assert (first, third) == (0, 2)
+    assert isinstance(second, BrokerError)
+    assert "number 1" in str(second)
+
+
+def test_refusals_do_not_make_a_server_silent(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, code=16, remark="refused")
+    pipeline(in_flight=1).ask(server.address, questions(10), soon())
+    assert len(server.requests(CODE)) == 10
+
+
+def test_a_reply_that_cannot_be_read_is_an_error_of_its_question(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, echo)
+    (answer,) = pipeline().ask(server.address, questions(1, read=lambda _: 1 // 0), soon())
+    assert isinstance(answer, ProtocolError)
+
+
+def test_a_server_that_cannot_be_reached_is_tried_once(new_server, pipeline):
+    server = new_server()
+    server.close()
+    answers = pipeline().ask(server.address, questions(5), soon())
+    assert isinstance(answers[0], ConnectFailed)
+    assert all("not asked" in str(answer) for answer in answers[1:])
+
+
+def test_one_lost_connection_is_one_failure_whatever_it_took_along(new_server, pipeline):
+    server, held = new_server(), []
+    server.on(CODE, lambda c: held.append(c) if len(held) < 4 else echo(c))
+    threading.Thread(
+        target=lambda: (eventually(lambda: len(held) == 4), server.cut()), daemon=True
+    ).start()
+    answers = pipeline(in_flight=4).ask(server.address, questions(8), soon())
+    assert all(isinstance(answer, ConnectionLost) for answer in answers[:4])
+    assert answers[4:] == [4, 5, 6, 7]
+
+
+def test_a_hanging_server_does_not_hold_up_the_others(new_server, pipeline):
+    slow, quick, answered = new_server(), new_server(), []
+    slow.on(CODE, lambda _: None)
+    quick.on(CODE, echo)
+    asked = {
+        slow.address: questions(3),
+        quick.address: questions(3, read=lambda _: answered.append(time.monotonic())),
+    }
+    started = time.monotonic()
+    answers = pipeline(patience=0.5).ask_each(asked, soon())
+    assert len(answered) == 3
+    assert max(answered) - started < 0.4
+    assert all(isinstance(answer, RequestTimeout) for answer in answers[slow.address])
+
+
+def test_requests_are_counted_by_code_and_address(new_server, pipeline):
+    one, other = new_server(), new_server()
+    for server in (one, other):
+        server.on(CODE, echo)
+        server.on(21, echo)
+    asking = pipeline()
+    asking.begin()
+    asking.ask_each({one.address: questions(2), other.address: questions(1, code=21)}, soon())
+    assert asking.counts() == {CODE: 2, 21: 1}
+    assert asking.traffic(one.address).requests == {CODE: 2}
+    assert 0.0 < asking.traffic(one.address).seconds < 5.0
+
+
+def test_the_silence_of_a_member_is_not_taken_for_the_brokers(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda _: None)
+    server.on(21, echo)
+    asked = [Question(q.command, q.read, q.what, relayed=True) for q in questions(8)] + questions(
+        4, code=21
+    )
+    answers = pipeline(in_flight=4, patience=0.2).ask(server.address, asked, soon())
+    assert all(isinstance(answer, RequestTimeout) for answer in answers[:8])
+    assert answers[8:] == [0, 1, 2, 3]

@@ -1,0 +1,45 @@
+"""Whose a topic is."""
+
+import pytest
+
+from orderly.monitoring.collecting.names import (
+    group_of_retry_topic,
+    is_book_keeping,
+    is_system_group,
+    is_system_topic,
+)
+from orderly.ordering.state.topic import park_topic, state_topic
+
+
+@pytest.mark.parametrize(
+    ("topic", "group"),
+    [
+        ("%RETRY%pay", "pay"),
+        ("%RETRY%pay_orders", "pay"),  # POP, before release 5.3
+        ("%RETRY%pay+orders", "pay"),
+        ("%RETRY%pay_eu", "pay_eu"),
+        ("%RETRY%pay_eu_orders", "pay_eu"),
+        ("%RETRY%pay_unknown", None),
+        ("%RETRY%nobody", None),
+        ("orders", None),
+        ("%DLQ%pay", None),
+    ],
+)
+def test_a_retry_topic_belongs_to_the_longest_group_that_fits(topic, group):
+    assert group_of_retry_topic(topic, {"pay", "pay_eu"}, {"orders"}) == group
+
+
+@pytest.mark.parametrize("namespace", ["", "shop%"])
+def test_states_and_parked_messages_are_book_keeping(namespace):
+    group, topic = namespace + "g", namespace + "orders"
+    assert is_book_keeping(state_topic(group, topic))
+    assert is_book_keeping(park_topic(group, topic))
+    assert not is_book_keeping(topic)
+
+
+def test_rocketmqs_own_names_are_known():
+    assert is_system_topic("TBW102")
+    assert is_system_topic("rmq_sys_REVIVE_LOG_DefaultCluster")
+    assert is_system_group("CID_RMQ_SYS_TRANS")
+    assert not is_system_topic("orders")
+    assert not is_system_group("pay")
