@@ -13,7 +13,18 @@ settings.register_profile("orderly", deadline=None)
 settings.load_profile("orderly")
 
 
-NEEDS_SERVER = {"test_once_redis.py": "redis-server", "test_once_ledger.py": "postgresql"}
+NEEDS_PROGRAM = {
+    "test_once_redis.py": "redis-server",
+    "test_once_ledger.py": "postgresql",
+    "test_alert_rules.py": "promtool",
+    "test_exporter_page.py": "chromium",
+}
+OPTIONAL = {
+    "postgresql": "orderly.once on PostgreSQL",
+    "redis-server": "orderly.once on Redis",
+    "promtool": "the alerts (promtool)",
+    "chromium": "the exporter's page (chromium)",
+}
 
 
 def pytest_addoption(parser):
@@ -29,10 +40,10 @@ def pytest_ignore_collect(collection_path, config):
     of_container = collection_path.name == "test_container.py" and "integration" in str(
         collection_path
     )
-    server = NEEDS_SERVER.get(collection_path.name)
-    without_server = server is not None and not is_wanted(server)
+    program = NEEDS_PROGRAM.get(collection_path.name)
+    without_program = program is not None and not is_wanted(program)
     without_container = of_container and config.getoption("--broker") != "container"
-    return True if without_server or without_container else None
+    return True if without_program or without_container else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,7 +56,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_report_header(config):
     where = config.getoption("--broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
-    missing += [f"orderly.once on {s}" for s in ("postgresql", "redis-server") if not is_wanted(s)]
+    missing += [what for program, what in OPTIONAL.items() if not is_wanted(program)]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
     return f"not collected here: tests of {', '.join(missing)}" if missing else None
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+EXAMPLES = """\b
+How to install it:
+  bash  eval "$(orderly completion bash)"     in ~/.bashrc
+  zsh   eval "$(orderly completion zsh)"      in ~/.zshrc
+  fish  orderly completion fish > ~/.config/fish/completions/orderly.fish
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, *, shell: str) -> None:
-    r"""Print the completion for SHELL.
-
-    \b
-    bash   eval "$(orderly completion bash)"      in ~/.bashrc
-    zsh    eval "$(orderly completion zsh)"       in ~/.zshrc
-    fish   orderly completion fish > ~/.config/fish/completions/orderly.fish
+    """Print the completion for SHELL.
 
     Commands, options, and the names of groups and topics are completed.
     """

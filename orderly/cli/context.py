@@ -24,22 +24,24 @@ _DEFAULTS: dict[str, Any] = {"color": "auto"} | {f.name: f.default for f in fiel
 _CURRENT_LINE = re.compile(r"^context\s*=.*$", re.MULTILINE)
 _FIRST_TABLE = re.compile(r"^\s*\[", re.MULTILINE)
 
+EXAMPLE = """\b
+The file, as an example:
+  context = "staging"
+  [contexts.staging]
+  namesrv = "10.1.0.1:9876"
+  [contexts.prod]
+  namesrv = "10.0.0.1:9876;10.0.0.2:9876"
+  [contexts.prod.backlog.check]
+  crit = "10000"
+"""
 
-@click.group()
+
+@click.group(epilog=EXAMPLE)
 def context() -> None:
-    r"""Named settings, as for production and staging, in a TOML file.
+    """Named settings, as for production and staging, in a TOML file.
 
     The file is ORDERLY_CONFIG, else orderly/config.toml in the platform's place for settings
-    (~/.config on Linux):
-
-    \b
-    context = "staging"
-    [contexts.staging]
-    namesrv = "10.1.0.1:9876"
-    [contexts.prod]
-    namesrv = "10.0.0.1:9876;10.0.0.2:9876"
-    [contexts.prod.backlog.check]
-    crit = "10000"
+    (~/.config on Linux). `orderly context show` names it.
     """
 
 

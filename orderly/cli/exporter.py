@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import queue
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
+from orderly.cli import NOT_MEASURED
+from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.durations import Duration
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog_json import Detail
+from orderly.monitoring.exporting.render import metrics_of
 from orderly.monitoring.exporting.server import Server, is_loopback
+from orderly.monitoring.exporting.source import Exported, Totals
+from orderly.monitoring.exporting.views import Views
 
 if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.monitoring.backlog.snapshot import Snapshot
+    from orderly.monitoring.collecting.monitor import Monitor
     from orderly.monitoring.collecting.selection import Selection
-    from orderly.monitoring.exporting.source import Exported
 
 DEFAULT_LISTEN = "127.0.0.1:9788"
 
@@ -48,11 +54,7 @@ DEFAULT_LISTEN = "127.0.0.1:9788"
     help="How far down metrics go. bad-queues: groups, topics, and the queues in trouble, the"
     " worst first, up to 5,000 series.",
 )
-@click.option(
-    "--redact-keys",
-    type=click.Choice(["hash"]),
-    help="Show hashes instead of messages' keys, if they are personal data.",
-)
+@redact_option
 @click.option("--once", is_flag=True, help="Print the metrics of one scan and end.")
 @click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
 @selection_options
@@ -81,21 +83,14 @@ def exporter(
     with settings.client() as client:
         if once:
             return _print_once(client, selection, detail)
-        if not is_loopback(host):
-            click.echo(
-                f"warning: whoever can connect to {listen} reads the names of groups, topics and"
-                " members, and keys of messages (--redact-keys hash); there is no password",
-                err=True,
-            )
-        end = _told_to_end()
-        with ExitStack() as running:
-            exported = _watch(running, client, selection, detail, interval)
-            if otlp:
-                from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
-
-                running.enter_context(pushing(exported))
-            _serve(running, exported, (host, port), hide_keys=redact_keys is not None)
-            end.get()
+        totals = Totals()
+        monitor = _monitor(
+            client,
+            selection,
+            interval,
+            lambda snapshot: totals.take(redacted(snapshot, redact_keys)),
+        )
+        _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
     return 0
 
 
@@ -113,10 +108,8 @@ def address(text: str) -> tuple[str, int]:
 
 def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
     """Print the metrics of one scan; 3 if a broker did not answer, else 0."""
-    from orderly.cli import NOT_MEASURED  # noqa: PLC0415
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
     from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
-    from orderly.monitoring.exporting.render import metrics_of  # noqa: PLC0415
 
     snapshot = survey(client, selection, budgets=Budgets())
     click.echo(metrics_of(snapshot, detail).text, nl=False)
@@ -127,34 +120,39 @@ def _is_partial(snapshot: Snapshot) -> bool:
     return any(broker.error is not None for broker in snapshot.brokers.values())
 
 
-def _watch(
-    running: ExitStack, client: Client, selection: Selection, detail: Detail, interval: float
-) -> Exported:
-    """Begin to scan."""
+def _monitor(
+    client: Client, selection: Selection, interval: float, taken: Callable[[Snapshot], None]
+) -> Monitor:
     from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415 - `--help` is quick
     from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
     from orderly.monitoring.collecting.monitor import Monitor  # noqa: PLC0415
     from orderly.monitoring.collecting.scan import Collector  # noqa: PLC0415
-    from orderly.monitoring.exporting.source import Exported, Totals  # noqa: PLC0415
 
-    totals, collector = Totals(), Collector(client, selection)
+    collector = Collector(client, selection)
     details = Details(collector.pipeline, asked=selection.named_groups)
-    monitor = Monitor(collector, Backlog(), details, interval=interval, taken=totals.take)
-    running.enter_context(monitor)
-    return Exported(monitor, totals, detail)
+    return Monitor(collector, Backlog(), details, interval=interval, taken=taken)
 
 
-def _serve(
-    running: ExitStack, exported: Exported, where: tuple[str, int], *, hide_keys: bool
-) -> None:
-    """Begin to listen."""
-    from orderly.monitoring.exporting.views import Views  # noqa: PLC0415
-    from orderly.protocol.parked_key import key_tag  # noqa: PLC0415
+def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp: bool) -> None:
+    """Scan and serve until SIGTERM or ^C."""
+    host, port = where
+    shown = f"[{host}]" if ":" in host else host
+    if not is_loopback(host):
+        click.echo(
+            f"warning: whoever can connect to {shown} reads the names of groups, topics and"
+            " members, and keys of messages (--redact-keys hash); there is no password",
+            err=True,
+        )
+    end = _told_to_end()
+    with ExitStack() as running:
+        if otlp:
+            from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
 
-    views = Views(exported, key_tag if hide_keys else None)
-    server = running.enter_context(Server(*where, views.answer))
-    host = f"[{where[0]}]" if ":" in where[0] else where[0]
-    click.echo(f"serving http://{host}:{server.port}/", err=True)
+            running.enter_context(pushing(exported))
+        server = running.enter_context(Server(host, port, Views(exported).answer))
+        running.enter_context(monitor)
+        click.echo(f"serving http://{shown}:{server.port}/", err=True)
+        end.get()
 
 
 def _told_to_end() -> queue.SimpleQueue[int]:

@@ -1,4 +1,4 @@
-"""What several commands show of a consumer group."""
+"""What several commands ask and show of a consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,27 @@ from orderly.errors import OrderlyError
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog.verdict import QueueBacklog
+    from orderly.monitoring.backlog.snapshot import QueueStatus
+
+
+def queue_rows(client: Client, group: str, topic: str | None = None) -> list[QueueStatus]:
+    """A group's queues, sorted, with their offsets; none if no broker knows the group.
+
+    Raises:
+        OrderlyError: there is no such topic, or a broker does not answer and nothing is known.
+    """
+    from orderly.monitoring.collecting.selection import Selection  # noqa: PLC0415  quick --help
+    from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
+
+    if topic is not None:
+        client.routes.get(topic)  # or there is none
+    snapshot = survey(client, Selection((group,), () if topic is None else (topic,)))
+    if group in snapshot.groups:
+        return list(snapshot.groups[group].rows())
+    for broker in snapshot.brokers.values():
+        if broker.error is not None:
+            raise OrderlyError(f"the offsets of group {group} could not be read: {broker.error}")
+    return []
 
 
 def members_online(client: Client, group: str) -> list[str] | None:
@@ -20,7 +40,7 @@ def members_online(client: Client, group: str) -> list[str] | None:
     return [member.client_id for member in members.connections] if members else []
 
 
-def queue_fields(row: QueueBacklog) -> dict[str, str | int | None]:
+def queue_fields(row: QueueStatus) -> dict[str, str | int | None]:
     """A queue and its offsets, as every JSON output names them."""
     return {
         "topic": row.queue.topic,

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orderly.cli.groups import queue_rows
 from orderly.config import check_offset
-from orderly.errors import ConfigError, RouteError
+from orderly.errors import ConfigError, GroupNotFound, RouteError
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.states import QueueState
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog.verdict import QueueBacklog
+    from orderly.monitoring.backlog.snapshot import QueueStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class QueueReset:
 class Earliest:
     """To the oldest message of each queue."""
 
-    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  one question, four answers
+    def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  one question, four answers
         """The queue's minimum."""
         assert row.minimum is not None
         return row.minimum
@@ -44,7 +46,7 @@ class Earliest:
 class Latest:
     """To the end of each queue: what is there is skipped."""
 
-    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  see Earliest
+    def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  see Earliest
         """The queue's maximum."""
         assert row.maximum is not None
         return row.maximum
@@ -56,7 +58,7 @@ class Moment:
 
     time: float
 
-    def offset(self, client: Client, row: QueueBacklog) -> int:
+    def offset(self, client: Client, row: QueueStatus) -> int:
         """As the broker searches; a queue without such a message: its maximum."""
         assert row.minimum is not None
         assert row.maximum is not None
@@ -72,7 +74,7 @@ class Exact:
     queue_id: int
     value: int
 
-    def offset(self, client: Client, row: QueueBacklog) -> int:  # noqa: ARG002  see Earliest
+    def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  see Earliest
         """The offset asked for."""
         assert row.minimum is not None
         assert row.maximum is not None
@@ -90,15 +92,15 @@ def plan(client: Client, group: str, topic: str, target: Target) -> list[QueueRe
         ConfigError: the queue does not exist, or does not have the offset.
         RouteError: a queue's offsets could not be read.
     """
-    from orderly.monitoring.collect import collect  # noqa: PLC0415  `--help` needs no sockets
-
-    rows = collect(client, group, topic)
+    rows = queue_rows(client, group, topic)
+    if not rows:
+        raise GroupNotFound(f"group {group} is unknown to the brokers: start its consumer first")
     if isinstance(target, Exact):
         rows = [_row_of(target, topic, rows)]
     return [_reset(client, target, row) for row in rows]
 
 
-def _row_of(target: Exact, topic: str, rows: Sequence[QueueBacklog]) -> QueueBacklog:
+def _row_of(target: Exact, topic: str, rows: Sequence[QueueStatus]) -> QueueStatus:
     wanted = MessageQueue(topic, target.broker, target.queue_id)
     for row in rows:
         if row.queue == wanted:
@@ -109,8 +111,8 @@ def _row_of(target: Exact, topic: str, rows: Sequence[QueueBacklog]) -> QueueBac
     )
 
 
-def _reset(client: Client, target: Target, row: QueueBacklog) -> QueueReset:
-    if not row.readable or row.minimum is None or row.maximum is None:
+def _reset(client: Client, target: Target, row: QueueStatus) -> QueueReset:
+    if row.state is QueueState.UNKNOWN or row.minimum is None or row.maximum is None:
         raise RouteError(
             f"the offsets of {row.queue} could not be read, so nothing was reset; try again when"
             " its broker answers"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
-from orderly.cli.groups import members_online, queue_fields
+from orderly.cli.groups import members_online, queue_fields, queue_rows
 from orderly.cli.offset_reset import (
     Earliest,
     Exact,
@@ -28,10 +28,11 @@ from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time
 from orderly.errors import ConfigError, OrderlyError
+from orderly.monitoring.backlog.states import QueueState
 
 if TYPE_CHECKING:
     from orderly.client import Client
-    from orderly.monitoring.backlog.verdict import QueueBacklog
+    from orderly.monitoring.backlog.snapshot import QueueStatus
 
 SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"
@@ -74,13 +75,11 @@ def show(ctx: click.Context, *, group: str, topic: str | None, output: str) -> i
     else:
         headings = ("topic", "broker", "queue", "min", "committed", "max")
         print_table(Table(headings, [tuple(queue_fields(row).values()) for row in rows]))
-    return 0 if all(row.readable and row.maximum is not None for row in rows) else NOT_MEASURED
+    return 0 if all(row.state is not QueueState.UNKNOWN for row in rows) else NOT_MEASURED
 
 
-def _rows(client: Client, group: str, topic: str | None) -> list[QueueBacklog]:
-    from orderly.monitoring.collect import collect  # noqa: PLC0415  `--help` needs no sockets
-
-    rows = collect(client, group, topic)
+def _rows(client: Client, group: str, topic: str | None) -> list[QueueStatus]:
+    rows = queue_rows(client, group, topic)
     if not rows:
         raise ConfigError(
             f"group {group} has no committed offset on any topic: check the name, or give --topic"

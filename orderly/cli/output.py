@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import click
 
+from orderly.cli.settings import settings_of
 from orderly.cli.text import printable
 
 STYLES = {
@@ -93,7 +94,12 @@ def _draw(table: Table) -> None:
         drawn.add_column(Text(heading), justify=justify, overflow="fold")  # nothing is cut off
     for row in table.rows:
         drawn.add_row(*(Text(_grouped(cell), style=STYLES.get(str(cell), "")) for cell in row))
-    Console().print(drawn)
+    Console(no_color=not _colored()).print(drawn)
+
+
+def _colored() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is None or settings_of(context).use_color()
 
 
 def _grouped(cell: str | int | None) -> str:

@@ -28,7 +28,7 @@ from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import iso_time, preview
 from orderly.errors import ConfigError, OrderlyError
-from orderly.monitoring.backlog.verdict import queues_text
+from orderly.monitoring.backlog.judging import queues_text
 
 if TYPE_CHECKING:
     from orderly.monitoring.parking.queues import Unknown

@@ -66,43 +66,6 @@ def _regex(namespace: str, text: str) -> str:
     return f"{re.escape(namespace)}%(?:{text})" if namespace else text
 
 
-def selection_options(command: F) -> F:
-    """Add -g, -t and -r as the argument `names`."""
-    for option in (
-        click.option(
-            "-g",
-            "--group",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=complete_group,
-            help="Only these groups; may be given again.",
-        ),
-        click.option(
-            "-t",
-            "--topic",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=complete_topic,
-            help="Only these topics; may be given again.",
-        ),
-        click.option(
-            "-r",
-            "--regex",
-            is_flag=True,
-            help="-g and -t are regular expressions of the whole name.",
-        ),
-    ):
-        command = option(command)
-
-    @wraps(command)
-    def call(
-        *args: Any, group: tuple[str, ...], topic: tuple[str, ...], regex: bool, **others: Any
-    ) -> Any:
-        return command(*args, names=Names(group, topic, regex), **others)
-
-    return call  # type: ignore[return-value]
-
-
 def complete_group(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Names of groups that begin so."""
     return _complete(ctx, begun, lambda client: client.admin.groups())
@@ -123,3 +86,43 @@ def _complete(ctx: click.Context, begun: str, ask: Callable[[Any], tuple[str, ..
         return []
     bare = (unwrap(settings.namespace_name(), name) for name in names)
     return sorted(name for name in bare if name.startswith(begun))
+
+
+_NAMES = (
+    click.option(
+        "-g",
+        "--group",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=complete_group,
+        help="Only these groups; may be given again.",
+    ),
+    click.option(
+        "-t",
+        "--topic",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=complete_topic,
+        help="Only these topics; may be given again.",
+    ),
+    click.option(
+        "-r",
+        "--regex",
+        is_flag=True,
+        help="-g and -t are regular expressions of the whole name.",
+    ),
+)
+
+
+def selection_options(command: F) -> F:
+    """Add -g, -t and -r as the argument `names`."""
+    for option in reversed(_NAMES):
+        command = option(command)
+
+    @wraps(command)
+    def call(
+        *args: Any, group: tuple[str, ...], topic: tuple[str, ...], regex: bool, **others: Any
+    ) -> Any:
+        return command(*args, names=Names(group, topic, regex), **others)
+
+    return call  # type: ignore[return-value]

@@ -222,61 +222,64 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         configure(value)
 
 
+_COMMON = (
+    click.option(
+        "--context",
+        metavar="NAME",
+        help="Settings by this name; see `orderly context`. Default: ORDERLY_CONTEXT, else"
+        " the settings file's.",
+        is_eager=True,
+        allow_from_autoenv=False,
+        expose_value=False,
+        callback=_choose_context,
+    ),
+    click.option(
+        "--namesrv",
+        metavar="HOST:PORT[;…]",
+        help="Name servers; default: ORDERLY_NAMESRV, else the settings file's, else"
+        " NAMESRV_ADDR, else the local broker's.",
+        allow_from_autoenv=False,
+        expose_value=False,
+        callback=_remember,
+    ),
+    click.option(
+        "--namespace",
+        metavar="NAME",
+        help="Prefix of names: the topic `orders` is NAME%orders at the broker, and where"
+        " it is shown. Default: ORDERLY_NAMESPACE, else the settings file's, else none.",
+        allow_from_autoenv=False,
+        expose_value=False,
+        callback=_remember,
+    ),
+    click.option(
+        "--color",
+        type=click.Choice(colors.CHOICES),
+        help="Default: auto, which is never if NO_COLOR is set.",
+        allow_from_autoenv=False,
+        expose_value=False,
+        callback=_remember,
+    ),
+    click.option(
+        "-v",
+        "verbose",
+        count=True,
+        help="Show what happens on stderr; -vv in detail.",
+        expose_value=False,
+        callback=_remember,
+    ),
+    click.option(
+        "--debug",
+        is_flag=True,
+        help="Show the traceback of an error.",
+        expose_value=False,
+        callback=_remember,
+    ),
+)
+
+
 def common_options(command: F) -> F:
     """Add what every command takes; the values are found in `Settings`."""
-    for option in (
-        click.option(
-            "--context",
-            metavar="NAME",
-            help="Settings by this name; see `orderly context`. Default: ORDERLY_CONTEXT, else the"
-            " settings file's.",
-            is_eager=True,
-            allow_from_autoenv=False,
-            expose_value=False,
-            callback=_choose_context,
-        ),
-        click.option(
-            "--namesrv",
-            metavar="HOST:PORT[;…]",
-            help="Name servers; default: ORDERLY_NAMESRV, else the settings file's, else"
-            " NAMESRV_ADDR, else the local broker's.",
-            allow_from_autoenv=False,
-            expose_value=False,
-            callback=_remember,
-        ),
-        click.option(
-            "--namespace",
-            metavar="NAME",
-            help="Prefix of names: the topic `orders` is NAME%orders at the broker, and where it is"
-            " shown. Default: ORDERLY_NAMESPACE, else the settings file's, else none.",
-            allow_from_autoenv=False,
-            expose_value=False,
-            callback=_remember,
-        ),
-        click.option(
-            "--color",
-            type=click.Choice(colors.CHOICES),
-            help="Default: auto, which is never if NO_COLOR is set.",
-            allow_from_autoenv=False,
-            expose_value=False,
-            callback=_remember,
-        ),
-        click.option(
-            "-v",
-            "verbose",
-            count=True,
-            help="Show what happens on stderr; -vv in detail.",
-            expose_value=False,
-            callback=_remember,
-        ),
-        click.option(
-            "--debug",
-            is_flag=True,
-            help="Show the traceback of an error.",
-            expose_value=False,
-            callback=_remember,
-        ),
-    ):
+    for option in reversed(_COMMON):
         command = option(command)
     return command
 

@@ -7,12 +7,13 @@ What is not known is null, never 0. An estimate that never ends is `"drain_eta_s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.snapshot import (
     GroupStatus,
@@ -23,12 +24,10 @@ from orderly.monitoring.backlog.snapshot import (
     TopicStatus,
 )
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
-from orderly.protocol.parked_key import Key
 
 SCHEMA = "orderly.backlog/v2"
 
 Fields = dict[str, Any]
-Hide = Callable[[Key], str]
 
 
 class Detail(StrEnum):
@@ -45,7 +44,6 @@ def document(
     detail: Detail = Detail.QUEUE,
     *,
     groups: Iterable[GroupStatus] | None = None,
-    hide: Hide | None = None,
 ) -> Fields:
     """Return the whole document.
 
@@ -53,7 +51,6 @@ def document(
         snapshot: what to tell.
         detail: how far down; with BAD_QUEUES all groups and topics, and the queues in trouble.
         groups: those to tell of; None: all of the snapshot.
-        hide: what to write instead of a message's key, which may be personal data.
     """
     chosen = snapshot.groups.values() if groups is None else groups
     return {
@@ -63,7 +60,7 @@ def document(
         "window_seconds": snapshot.window,
         "cluster": snapshot.cluster,
         "brokers": [broker_fields(broker) for broker in snapshot.brokers.values()],
-        "groups": [_group(group, detail, hide) for group in chosen],
+        "groups": [_group(group, detail) for group in chosen],
     }
 
 
@@ -87,19 +84,19 @@ def is_bad(row: QueueStatus) -> bool:
     return verdict_of(row) is not Verdict.OK
 
 
-def _group(group: GroupStatus, detail: Detail, hide: Hide | None) -> Fields:
+def _group(group: GroupStatus, detail: Detail) -> Fields:
     fields = group_fields(group)
     if detail is not Detail.GROUP:
-        fields["topics"] = [_topic(topic, detail, hide) for topic in group.topics.values()]
+        fields["topics"] = [_topic(topic, detail) for topic in group.topics.values()]
     return fields
 
 
-def _topic(topic: TopicStatus, detail: Detail, hide: Hide | None) -> Fields:
+def _topic(topic: TopicStatus, detail: Detail) -> Fields:
     fields = topic_fields(topic)
     if detail is Detail.QUEUE:
-        fields["queues"] = [queue_fields(row, hide) for row in topic.rows()]
+        fields["queues"] = [queue_fields(row) for row in topic.rows()]
     elif detail is Detail.BAD_QUEUES:
-        fields["queues"] = [queue_fields(row, hide) for row in topic.rows() if is_bad(row)]
+        fields["queues"] = [queue_fields(row) for row in topic.rows() if is_bad(row)]
     return fields
 
 
@@ -163,8 +160,8 @@ def sums_fields(sums: Sums) -> Fields:
     }
 
 
-def queue_fields(row: QueueStatus, hide: Hide | None = None) -> Fields:
-    """One queue as its group sees it; `hide` as of `document`."""
+def queue_fields(row: QueueStatus) -> Fields:
+    """One queue as its group sees it."""
     return {
         "topic": row.queue.topic,
         "broker": row.queue.broker_name,
@@ -172,6 +169,7 @@ def queue_fields(row: QueueStatus, hide: Hide | None = None) -> Fields:
         "state": str(row.state),
         "verdict": verdict_of(row).name,
         "cause": row.cause,
+        "advice": advice(row) if is_bad(row) else "",
         "min": row.minimum,
         "committed": row.committed,
         "max": row.maximum,
@@ -184,10 +182,10 @@ def queue_fields(row: QueueStatus, hide: Hide | None = None) -> Fields:
         **_drain(row.drain_eta),
         "retention_eta_seconds": finite(row.retention_eta),
         "owner": row.owner,
-        "parked": _parked(row, hide),
+        "parked": _parked(row),
         "parked_messages": row.parked_messages,
         "parked_age_seconds": row.parked_age,
-        "head": None if row.head is None else _head(row.head, hide),
+        "head": None if row.head is None else _head(row.head),
     }
 
 
@@ -220,20 +218,16 @@ def _skew(skew: QueueSkew) -> Fields:
     return asdict(skew) | {"busiest": str(skew.busiest)}
 
 
-def _parked(row: QueueStatus, hide: Hide | None) -> list[Fields] | None:
+def _parked(row: QueueStatus) -> list[Fields] | None:
     if row.parked is None:
         return None
-    return [
-        {"key": hide(each.key) if hide else each.key, "messages": each.messages}
-        for each in row.parked
-    ]
+    return [{"key": each.key, "messages": each.messages} for each in row.parked]
 
 
-def _head(head: Head, hide: Hide | None) -> Fields:
-    key = hide(head.key) if hide and head.key is not None else head.key
+def _head(head: Head) -> Fields:
     return {
         "offset": head.offset,
-        "key": key,
+        "key": head.key,
         "tags": head.tags,
         "stored_time": iso_time(head.stored_at),
         "born_time": iso_time(head.born_at),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import (
     Call,
@@ -20,12 +21,16 @@ from orderly.ordering.calls import (
 )
 from orderly.ordering.start import Start, start_of
 
+_SAVES = 3
+
 
 def find_start(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[int]:
     """Return the offset to pull from; call only while the queue's lock is held.
 
     A start computed for want of a committed offset is committed before it is returned, so that a
-    second computation can never skip what was sent in the meantime.
+    second computation can never skip what was sent in the meantime. And it is read back: of the
+    first commits of a group to a topic that arrive together, a broker may acknowledge one and
+    lose it (ConsumerOffsetManager.commitOffset makes the group's table without a lock).
 
     Raises:
         OrderlyError: any failure but "none stored"; the caller must not pull then.
@@ -34,8 +39,15 @@ def find_start(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[in
     if stored is not None:
         return int(stored)
     computed = yield _start_call(queue, consume_from)
-    yield SaveOffset(queue, computed)
-    return int(computed)
+    for _ in range(_SAVES):
+        yield SaveOffset(queue, computed)
+        kept = yield QueryOffset(queue)
+        if kept is not None:
+            return int(kept)
+    raise OrderlyError(
+        f"the broker acknowledged the offset {computed} of {queue} {_SAVES} times and has none;"
+        " look at its log. The queue is tried again"
+    )
 
 
 def _start_call(queue: MessageQueue, consume_from: str | datetime) -> Call:

@@ -48,7 +48,7 @@ def test_the_others_go_on_and_it_follows_in_order(how, repaired, producer, topic
     eventually(lambda: state().cached <= WINDOW / 2)  # most bodies are not kept
     assert set(group.seen.numbers(HOT)) <= {0}
     repaired.set()
-    eventually(lambda: group.seen.numbers(HOT)[-1:] == [MANY - 1], within=30)
+    eventually(lambda: group.seen.numbers(HOT)[-1:] == [MANY - 1], within=60)
     verdict = judged_by_key(OTHERS, before + after, Only(group.seen, OTHERS))
     assert verdict.ok, verdict
     assert verdict.duplicates == 0

@@ -33,7 +33,7 @@ def test_the_queue_stays_locked_until_the_handler_ends_and_its_result_counts(
     producer, topic, group, other, lock, start_member
 ):
     with structlog.testing.capture_logs() as events, Blocking(at=1) as handler:
-        member, seen = start_member(handler, close_timeout=0.2, commit_interval=NEVER)
+        member, seen = start_member(handler, close_timeout=1.0, commit_interval=NEVER)
         queue = send_numbers(producer, topic, ["a"], 3)[0].queue
         eventually(lambda: handler.running == {queue}, within=20)
         idle = set(member.assignment) - {queue}
@@ -44,7 +44,7 @@ def test_the_queue_stays_locked_until_the_handler_ends_and_its_result_counts(
     (event,) = [e for e in events if e["event"] == "queue.left_locked"]
     assert (event["topic"], event["queue_id"]) == (topic, queue.queue_id)
     assert (event["offset"], event["key"]) == (1, "a")
-    assert event["handler_running_seconds"] >= 0.2
+    assert event["handler_running_seconds"] >= 1.0
     eventually(lambda: lock(queue))
     assert other.brokers.query_offset(group, queue) == 2, "its success counts"
     assert seen.numbers("a") == [0, 1], "nothing new is begun"
@@ -57,7 +57,7 @@ def test_idle_queues_are_free_at_once(group, lock, start_member):
     queues = member.assignment
     member.close()
     assert lock(*queues) == frozenset(queues)
-    assert not [t for t in threading.enumerate() if group in t.name]
+    eventually(lambda: not [t for t in threading.enumerate() if group in t.name])
 
 
 def test_the_others_take_over_when_they_are_told(members, start_member):

@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,6 +30,15 @@ FLAGS = (
     "--hide-scrollbars",
 )
 
+# Becomes Chromium, with two given files as its files 3 and 4.
+EXEC = """
+import fcntl, os, sys
+one, other = (fcntl.fcntl(int(n), fcntl.F_DUPFD_CLOEXEC, 10) for n in sys.argv[1:3])
+os.dup2(one, 3)
+os.dup2(other, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
 
 def program():
     """The path of Chromium; None: not installed."""
@@ -44,13 +54,22 @@ def is_wanted():
 def browser():
     """A browser with one empty page; yields a `Page`. It ends with the context manager."""
     assert program(), "install it: apt-get install chromium"
-    commands_out, commands_in = os.pipe()  # Chromium reads file 3 and writes file 4
+    commands_out, commands_in = os.pipe()  # Chromium reads file 3, and writes file 4
     answers_out, answers_in = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        line = f'exec "$@" 3<&{commands_out} 4>&{answers_in}'
+        ours = (commands_out, answers_in)
         process = subprocess.Popen(
-            ["sh", "-c", line, "sh", program(), *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-            pass_fds=(commands_out, answers_in),
+            [
+                sys.executable,
+                "-c",
+                EXEC,
+                *map(str, ours),
+                program(),
+                *FLAGS,
+                f"--user-data-dir={folder}",
+                "about:blank",
+            ],
+            pass_fds=ours,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -15,7 +15,7 @@ def promtool(*args, cwd):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

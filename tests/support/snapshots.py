@@ -124,11 +124,11 @@ def sums(rows):
         states=dict(Counter(found.state for found in rows)),
         backlog=sum(measured) if measured else None,
         lost=sum(found.lost for found in rows),
-        head_age=_of(max, rows, "head_age"),
+        head_age=_worst(max, rows, "head_age", 0.0),
         in_rate=_of(sum, rows, "in_rate"),
         out_rate=_of(sum, rows, "out_rate"),
-        drain_eta=_of(max, rows, "drain_eta"),
-        retention_eta=_of(min, rows, "retention_eta"),
+        drain_eta=_worst(max, rows, "drain_eta", 0.0),
+        retention_eta=_worst(min, rows, "retention_eta", float("inf")),
         parked_keys=_of(sum, [len(r.parked) for r in rows if r.parked is not None]),
         parked_messages=_of(sum, rows, "parked_messages"),
         parked_age=_of(max, rows, "parked_age"),
@@ -139,6 +139,13 @@ def _of(together, rows, name=None):
     values = [found if name is None else getattr(found, name) for found in rows]
     known = [value for value in values if value is not None]
     return together(known) if known else None
+
+
+def _worst(together, rows, name, idle):
+    """The worst that is known; that there is nothing is only certain if all is known."""
+    value = _of(together, rows, name)
+    vague = any(getattr(found, name) is None for found in rows)
+    return None if vague and value == idle else value
 
 
 def topic_status(rows, skew=None):

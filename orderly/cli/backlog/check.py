@@ -41,7 +41,6 @@ def threshold_options(command: F) -> F:
         for word, verdict in (("crit", "CRITICAL"), ("warn", "WARNING")):
             command = click.option(
                 f"--{word}{suffix}",
-                _parameter(word, measured),
                 metavar="RANGE",
                 help=f"{verdict}: {about.help}, in {about.unit}.",
             )(command)
@@ -49,7 +48,7 @@ def threshold_options(command: F) -> F:
 
 
 def _parameter(word: str, measured: Measure) -> str:
-    return f"{word}_{measured}"
+    return f"{word}{SUFFIXES[measured]}".replace("-", "_")
 
 
 def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
@@ -68,7 +67,15 @@ def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
     )
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  orderly backlog check -g shipping --warn 1000 --crit 10000 --crit-age 15m
+  orderly backlog check -g shipping --samples 3 --crit-eta 1h    # rates need 3 samples
+  orderly backlog check -g 'ship*' --fail-on critical --quiet    # in CI
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @selection_options
 @threshold_options
 @click.option(
@@ -92,7 +99,7 @@ def check(
     form: Format,
     **limits: str | None,
 ) -> int:
-    r"""Judge groups in one line, for cron, Nagios, CI or a probe.
+    """Judge groups in one line, for cron, Nagios, CI or a probe.
 
     Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: never committed, could not be read, or
     nothing could be measured. CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked
@@ -100,11 +107,6 @@ def check(
 
     RANGE is as in Nagios: 10 (alert above), 10: (below), ~:10, 10:20 (outside), @10:20 (inside).
     Times are 90s, 5m, 2h, 1d.
-
-    \b
-    orderly backlog check -g shipping --warn 1000 --crit 10000 --crit-age 15m
-    orderly backlog check -g shipping --samples 3 --crit-eta 1h    # rates need 3 samples
-    orderly backlog check -g 'ship*' --fail-on critical --quiet    # in CI
     """
     if not names.groups:
         raise click.UsageError("give --group; '*' for all", ctx)

@@ -17,8 +17,15 @@ from orderly.cli.selection import Names, complete_group, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.monitoring.backlog.states import Verdict
 
+EXAMPLES = """\b
+Examples:
+  orderly backlog describe shipping
+  orderly backlog describe shipping --samples 3 -o wide     # with rates
+  orderly backlog describe shipping -o json
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -31,27 +38,22 @@ def describe(
     *,
     group_name: str | None,
     names: Names,
-    redact: str | None,
+    redact_keys: str | None,
     pace: Pace,
     form: Format,
 ) -> int:
-    r"""Tell all that is known about GROUP (or -g GROUP).
+    """Tell all that is known about GROUP (or -g GROUP).
 
     Topics and queues with their offsets and owners, members, first messages that are not finished,
     parked keys, dead letters, and what is odd about the group as a whole.
 
     Exits 3 if a queue or a broker could not be read; what could be read is shown all the same.
-
-    \b
-    orderly backlog describe shipping
-    orderly backlog describe shipping --samples 3 -o wide     # with rates
-    orderly backlog describe shipping -o json
     """
     names = names.with_group(group_name)
     if not names.groups:
         raise click.UsageError("say which GROUP", ctx)
     settings = settings_of(ctx)
-    snapshot = redacted(measure(settings, names, pace), redact)
+    snapshot = redacted(measure(settings, names, pace), redact_keys)
     if form.for_reader:
         color = settings.use_color()
         style = Style(form.headers, form.raw, color, sys.stdout.isatty())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orderly.cli.backlog.columns import fields_of
-from orderly.cli.backlog.lines import Level, Line
+from orderly.cli.backlog.lines import Cut, Level, Line, lines_of_group
 from orderly.cli.formats import Answer, Column, Kind, Style
 from orderly.cli.formats.tables import state, table, wide
 from orderly.cli.formats.values import duration, shown
@@ -29,7 +29,7 @@ def description(at: float, group: GroupStatus, style: Style, *, everything: bool
     parts = [f"{group.group}  {state(word) if style.color else word}"]
     parts += [f"  {label:<{_LABEL}}{text}" for label, text in _facts(at, group, style)]
     parts += [f"  {'finding':<{_LABEL}}{printable(text)}" for text in group.findings]
-    lines = [Line(at, group, topic, row) for topic in group.topics.values() for row in topic.rows()]
+    lines = list(lines_of_group(at, group, Cut(Level.QUEUE)))
     for answer in (_queues(lines), _heads(at, lines), _parked(lines)):
         if answer.rows:
             parts += ["", (wide if everything else table)(answer, style)]

@@ -14,8 +14,14 @@ from orderly.cli.selection import Names, complete_group, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.monitoring.backlog.states import Verdict
 
+EXAMPLES = """\b
+Examples:
+  orderly backlog explain
+  orderly backlog explain shipping --samples 3 --interval 60s
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -28,24 +34,20 @@ def explain(
     *,
     group_name: str | None,
     names: Names,
-    redact: str | None,
+    redact_keys: str | None,
     pace: Pace,
     form: Format,
 ) -> int:
-    r"""Say in plain sentences why GROUP (or all groups) is behind, and what to do next.
+    """Say in plain sentences why GROUP (or all groups) is behind, and what to do next.
 
     The worst comes first. Members of ours tell what fails, how often and how; of Java's members is
     told what they tell the broker. With --samples 3 --interval 60s it also sees what stands still
     without a visible cause.
 
     Exits 3 if a queue or a broker could not be read; what could be read is told all the same.
-
-    \b
-    orderly backlog explain
-    orderly backlog explain shipping --samples 3 --interval 60s
     """
     settings = settings_of(ctx)
-    snapshot = redacted(measure(settings, names.with_group(group_name), pace), redact)
+    snapshot = redacted(measure(settings, names.with_group(group_name), pace), redact_keys)
     if form.for_rows:
         click.echo("\n\n".join(explanation(snapshot)) or "no group has committed an offset")
     else:

@@ -99,23 +99,27 @@ def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
 
 
 def _queue(row: QueueStatus) -> str:
-    parts = [_sentence(printable(row.cause))]
-    if row.backlog:
-        waiting = f"{_messages(row.backlog)} wait here"
-        if row.head_age:
-            waiting += f", the oldest for {duration(row.head_age)}"
-        parts.append(_sentence(waiting))
+    parts = [printable(row.cause), _waiting(row)]
     if row.head is not None:
-        parts.append(_sentence(_first(row.head)))
-    return " ".join(filter(None, parts))
+        parts.append(_first(row.head, row.cause))
+    return " ".join(_sentence(part) for part in parts if part)
 
 
-def _first(head: Head) -> str:
+def _waiting(row: QueueStatus) -> str:
+    """How much and how long, without what the cause says already."""
+    age = f"the oldest {duration(row.head_age)} old" if row.head_age else ""
+    told = row.backlog is None or str(row.backlog) in row.cause
+    return ", ".join(filter(None, ("" if told else f"backlog {row.backlog:,}", age)))
+
+
+def _first(head: Head, cause: str) -> str:
     text = f"the first is offset {head.offset}"
     text += f", key {escaped(head.key)}" if head.key is not None else ", without a key"
     if head.attempts:
-        text += f", tried {head.attempts} times" if head.attempts > 1 else ", tried once"
-    return text + (f", failure {printable(head.fingerprint)}" if head.fingerprint else "")
+        text += ", tried once" if head.attempts == 1 else f", tried {head.attempts} times"
+    if head.fingerprint and head.fingerprint not in cause:
+        text += f", failure {printable(head.fingerprint)}"
+    return text
 
 
 def _sentence(text: str) -> str:

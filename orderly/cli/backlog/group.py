@@ -19,35 +19,38 @@ class DefaultIsLs(LazyGroup):
     """`orderly backlog -g G` means `orderly backlog ls -g G`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `ls` first unless a command or a call for help is there."""
-        first = args[0] if args else "-"
-        if first.startswith("-") and first not in ctx.help_option_names:
+        """Put `ls` first unless a command or a call for help is there, or may be completed."""
+        begun = args[0] if args else "" if ctx.resilient_parsing else "-"
+        if begun.startswith("-") and begun not in ctx.help_option_names:
             args = ["ls", *args]
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=DefaultIsLs, table=COMMANDS)
+STATES = """\b
+States of a queue; the first that applies counts:
+  UNKNOWN         it could not be read
+  NOT_APPLICABLE  broadcasting: members keep their offsets themselves
+  NEW             never committed
+  LOST            messages were deleted before they were consumed
+  AHEAD           committed beyond the log
+  OFFLINE         no member is connected
+  ORPHAN          members are connected, none has the queue
+  UNLOCKED        its member has not got the broker's lock
+  BLOCKED         a handler works on the first message and does not return
+  SUSPENDED       the first message is tried again and again
+  PARKED          keys wait until somebody releases them
+  REWIND          the committed offset went back
+  STALL           nothing is committed
+  GROWING         the backlog never gets smaller
+  LAGGING         above a threshold, but getting smaller
+  OK
+"""
+
+
+@click.group(cls=DefaultIsLs, table=COMMANDS, epilog=STATES)
 def backlog() -> None:
-    r"""How far behind consumer groups are. Without a command: ls.
+    """How far behind consumer groups are. Without a command: ls.
 
     Backlog is what is stored and not yet consumed, in messages. `-` means not known, which is
-    never 0. Each queue has a state, the first of these that applies:
-
-    \b
-    UNKNOWN         it could not be read
-    NOT_APPLICABLE  broadcasting: members keep their offsets themselves
-    NEW             never committed
-    LOST            messages were deleted before they were consumed
-    AHEAD           committed beyond the log
-    OFFLINE         no member is connected
-    ORPHAN          members are connected, none has the queue
-    UNLOCKED        its member has not got the broker's lock
-    BLOCKED         a handler works on the first message and does not return
-    SUSPENDED       the first message is tried again and again
-    PARKED          keys wait until somebody releases them
-    REWIND          the committed offset went back
-    STALL           nothing is committed
-    GROWING         the backlog never gets smaller
-    LAGGING         above a threshold, but getting smaller
-    OK
+    never 0.
     """

@@ -65,18 +65,23 @@ class Cut:
     """Which lines, and in which order.
 
     Attributes:
-        level: what a line is about.
+        level: what a line is about; None: what suits the format.
         only_bad: only those in trouble.
         sort_by: one of ORDERS; "": as they come.
         top: only the first so many; None: all.
         retry: also retry topics that have nothing to tell.
     """
 
-    level: Level = Level.TOPIC
+    level: Level | None = None
     only_bad: bool = False
     sort_by: str = ""
     top: int | None = None
     retry: bool = False
+
+    def fit(self, *, told_by_line: bool) -> Cut:
+        """With a level: a document tells all."""
+        default = Level.TOPIC if told_by_line else Level.QUEUE
+        return replace(self, level=self.level or default)
 
 
 _PLACE = {state: -place for place, state in enumerate(QueueState)}
@@ -104,24 +109,30 @@ ORDERS: dict[str, tuple[Measure, bool]] = {
 
 def lines_of(snapshot: Snapshot, cut: Cut) -> list[Line]:
     """The lines of a listing."""
-    found = [line for line in _all(snapshot, cut.level) if cut.retry or not _idle_retry(line)]
-    if cut.only_bad:
-        found = [line for line in found if line.bad]
+    found = [
+        line
+        for group in snapshot.groups.values()
+        for line in lines_of_group(snapshot.at, group, cut)
+        if line.bad or not cut.only_bad
+    ]
     if order := cut.sort_by or (cut.top is not None and "backlog"):
         found = _sorted(found, order)
     return found[: cut.top]
 
 
-def _all(snapshot: Snapshot, level: Level) -> Iterator[Line]:
-    for group in snapshot.groups.values():
-        if level is Level.GROUP:
-            yield Line(snapshot.at, group)
+def lines_of_group(at: float, group: GroupStatus, cut: Cut) -> Iterator[Line]:
+    """The lines of one group, as they come."""
+    if cut.level is Level.GROUP:
+        yield Line(at, group)
+        return
+    for topic in group.topics.values():
+        line = Line(at, group, topic)
+        if _idle_retry(line) and not cut.retry:
             continue
-        for topic in group.topics.values():
-            if level is Level.TOPIC:
-                yield Line(snapshot.at, group, topic)
-            else:
-                yield from (Line(snapshot.at, group, topic, row) for row in topic.rows())
+        if cut.level is Level.TOPIC:
+            yield line
+        else:
+            yield from (replace(line, row=row) for row in topic.rows())
 
 
 def _idle_retry(line: Line) -> bool:

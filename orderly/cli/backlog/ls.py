@@ -25,27 +25,30 @@ from orderly.monitoring.backlog_json import Detail, document
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_CUT = (
+    click.option(
+        "--by",
+        type=click.Choice([str(level) for level in Level]),
+        help="What a line is. Default: topic; json and yaml tell all, down to queues.",
+    ),
+    click.option("--only-bad", is_flag=True, help="Only those that are not in order."),
+    click.option(
+        "--sort-by",
+        type=click.Choice(list(ORDERS)),
+        help="Worst first. Default: by name; with --top by backlog.",
+    ),
+    click.option("--top", type=click.IntRange(1), metavar="N", help="Only the first N lines."),
+    click.option(
+        "--all",
+        is_flag=True,
+        help="Also %RETRY% topics with nothing to tell.",
+    ),
+)
+
+
 def cut_options(command: F) -> F:
     """Add --by, --only-bad, --sort-by, --top and --all as the argument `cut`."""
-    for option in (
-        click.option(
-            "--by",
-            type=click.Choice([str(level) for level in Level]),
-            help="What a line is. Default: topic; in json and yaml all is told, down to queues.",
-        ),
-        click.option("--only-bad", is_flag=True, help="Only those that are not in order."),
-        click.option(
-            "--sort-by",
-            type=click.Choice(list(ORDERS)),
-            default="",
-            show_default=False,
-            help="Worst first. Default: by name; with --top by backlog.",
-        ),
-        click.option("--top", type=click.IntRange(1), metavar="N", help="Only the first N lines."),
-        click.option(
-            "--all", "everything", is_flag=True, help="Also %RETRY% topics with nothing to tell."
-        ),
-    ):
+    for option in reversed(_CUT):
         command = option(command)
 
     @wraps(command)
@@ -53,20 +56,26 @@ def cut_options(command: F) -> F:
         *args: Any,
         by: str | None,
         only_bad: bool,
-        sort_by: str,
+        sort_by: str | None,
         top: int | None,
-        everything: bool,
-        form: Format,
         **others: Any,
     ) -> Any:
-        level = Level(by) if by else Level.TOPIC if form.for_rows else Level.QUEUE
-        cut = Cut(level, only_bad, sort_by, top, everything)
-        return command(*args, cut=cut, form=form, **others)
+        retry = others.pop("all")  # a name that Python has
+        cut = Cut(Level(by) if by else None, only_bad, sort_by or "", top, retry)
+        return command(*args, cut=cut, **others)
 
     return call  # type: ignore[return-value]
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  orderly backlog                               all groups
+  orderly backlog -g 'ship*' --by queue -o wide queue by queue, with offsets and owners
+  orderly backlog --only-bad --sort-by age --top 10
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -88,29 +97,24 @@ def ls(
     names: Names,
     cut: Cut,
     watch: float | None,
-    redact: str | None,
+    redact_keys: str | None,
     pace: Pace,
     form: Format,
 ) -> int:
-    r"""List how far behind groups are.
+    """List how far behind groups are.
 
     A line is a group's topic: its worst queue's state, the backlog in messages, the AGE of the
     oldest, the time until it is worked off (ETA; it needs --samples 3), parked messages. DEAD
     letters and MEMBERS are of the group. `-` means not known, which is never 0.
 
     Exits 3 if a queue or a broker could not be read; what could be read is shown all the same.
-
-    \b
-    orderly backlog                               all groups
-    orderly backlog -g 'ship*' --by queue -o wide queue by queue, with offsets and owners
-    orderly backlog --only-bad --sort-by age --top 10
     """
-    settings = settings_of(ctx)
+    settings, cut = settings_of(ctx), cut.fit(told_by_line=form.for_rows)
     if watch is not None:
         from orderly.cli.backlog.watching import Watch, follow  # noqa: PLC0415  only here
 
-        return follow(settings, Watch(names, cut, form, watch, pace.timeout, redact=redact))
-    snapshot = redacted(measure(settings, names, pace), redact)
+        return follow(settings, Watch(names, cut, form, watch, pace.timeout, redact=redact_keys))
+    snapshot = redacted(measure(settings, names, pace), redact_keys)
     lines = lines_of(snapshot, cut)
     show(listing(snapshot, lines, cut), form, settings)
     if not lines:
@@ -120,6 +124,7 @@ def ls(
 
 def listing(snapshot: Snapshot, lines: Sequence[Line], cut: Cut) -> Answer:
     """The lines in all formats."""
+    assert cut.level is not None
     fields = fields_of(cut.level)
     told = narrowed(snapshot, lines)
     detail = Detail.BAD_QUEUES if cut.only_bad and cut.level is Level.TOPIC else Detail(cut.level)

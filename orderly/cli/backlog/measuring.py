@@ -33,31 +33,34 @@ class Pace:
     timeout: float
 
 
+_PACE = (
+    click.option(
+        "--samples",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        help="Measure so often. Rates need 3, STALL and GROWING 3 over two minutes.",
+    ),
+    click.option(
+        "--interval",
+        type=Duration(0.1),
+        default="5s",
+        show_default=True,
+        help="Time between two samples.",
+    ),
+    click.option(
+        "--timeout",
+        type=Duration(0.1),
+        default="10s",
+        show_default=True,
+        help="For one sample; what has not answered by then is UNKNOWN.",
+    ),
+)
+
+
 def pace_options(command: F) -> F:
     """Add --samples, --interval and --timeout as the argument `pace`."""
-    for option in (
-        click.option(
-            "--samples",
-            type=click.IntRange(1, 1000),
-            default=1,
-            show_default=True,
-            help="Measure so often. Rates and ETA need 3; STALL and GROWING 3 over two minutes.",
-        ),
-        click.option(
-            "--interval",
-            type=Duration(0.1),
-            default="5s",
-            show_default=True,
-            help="Time between two samples.",
-        ),
-        click.option(
-            "--timeout",
-            type=Duration(0.1),
-            default="10s",
-            show_default=True,
-            help="How long one sample may take; what has not answered by then is UNKNOWN.",
-        ),
-    ):
+    for option in reversed(_PACE):
         command = option(command)
 
     @wraps(command)

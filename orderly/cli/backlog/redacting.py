@@ -15,10 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def redact_option(command: F) -> F:
-    """Add --redact-keys as the argument `redact`."""
+    """Add --redact-keys as the argument `redact_keys`."""
     return click.option(
         "--redact-keys",
-        "redact",
         type=click.Choice(["hash"]),
         help="Show hashes instead of keys.",
     )(command)

@@ -37,11 +37,9 @@ class Trends:
             drawn: with characters that not every terminal has.
         """
         points = self._points[_name(line)]
-        return (
-            f"{sparkline(points):<{_POINTS}} {arrow(points, ('▲', '▼', '='))}"
-            if drawn
-            else arrow(points)
-        )
+        if not drawn:
+            return arrow(points)
+        return f"{arrow(points, ('▲', '▼', '=')) or ' '} {sparkline(points)}"
 
 
 def _name(line: Line) -> tuple[str, str, str]:
@@ -61,7 +59,7 @@ def sparkline(points: Points) -> str:
     )
 
 
-def arrow(points: Points, marks: Sequence[str] = ("+", "-", "=")) -> str:
+def arrow(points: Points, marks: Sequence[str] = ("up", "down", "same")) -> str:
     """More, less or the same as some rounds ago; "" if that is not known."""
     recent = [point for point in list(points)[-_LOOK_BACK:] if point is not None]
     if len(recent) < 2:

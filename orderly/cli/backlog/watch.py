@@ -13,8 +13,15 @@ from orderly.cli.formats import Format, format_options
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 
+EXAMPLES = """\b
+Examples:
+  orderly backlog watch -g shipping --by queue
+  orderly backlog watch --only-bad --interval 10s
+  orderly backlog watch -g shipping -o csv --samples 60 > backlog.csv
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -36,18 +43,14 @@ def watch(
     interval: float,
     samples: int | None,
     timeout: float,
-    redact: str | None,
+    redact_keys: str | None,
     form: Format,
 ) -> int:
-    r"""Show the backlog again and again, with its trend, until Ctrl-C.
+    """Show the backlog again and again, with its trend, until Ctrl-C.
 
     A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
     with their time. A round that fails is told, and the next one tried.
-
-    \b
-    orderly backlog watch -g shipping --by queue
-    orderly backlog watch --only-bad --interval 10s
-    orderly backlog watch -g shipping -o csv --samples 60 > backlog.csv
     """
-    watched = Watch(names, cut, form, interval, timeout, samples, trend=True, redact=redact)
+    cut = cut.fit(told_by_line=form.for_rows)
+    watched = Watch(names, cut, form, interval, timeout, samples, trend=True, redact=redact_keys)
     return follow(settings_of(ctx), watched)

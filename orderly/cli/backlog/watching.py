@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -34,6 +35,7 @@ from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 
 _HOME, _CLEAR, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
+_COLORED = re.compile(r"(\x1b\[[\d;]*m)")
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -181,10 +183,14 @@ class _Screen:
 
 
 def cut_to(line: str, width: int) -> str:
-    """`line` on one row of a terminal; colour sequences take no room."""
+    """`line` on one row of a terminal; colour sequences take no room, and end as they began."""
     if len(click.unstyle(line)) <= width:
         return line
-    return click.unstyle(line)[: width - 1] + "…"
+    kept, room = list[str](), width - 1
+    for part in _COLORED.split(line):
+        kept.append(part if _COLORED.fullmatch(part) else part[:room])
+        room -= 0 if _COLORED.fullmatch(part) else len(kept[-1])
+    return "".join(kept) + "…"
 
 
 def _answer(

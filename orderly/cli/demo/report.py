@@ -12,7 +12,7 @@ from orderly.cli.demo.consuming import ConsumeLog
 from orderly.cli.demo.sending import SendLog
 from orderly.cli.demo.stream import Stream
 from orderly.cli.demo.trouble import FAILURES, FailingMessage
-from orderly.monitoring.backlog.verdict import Totals
+from orderly.monitoring.backlog.snapshot import Sums
 from orderly.testing.oracle import Delivered, Sent, Verdict, judge
 
 SCHEMA = "orderly.demo/v1"
@@ -27,7 +27,7 @@ class Report:
     consumed: ConsumeLog
     failing: FailingMessage
     parking: Parking
-    backlog: Totals
+    backlog: Sums
     verdict: Verdict
     seconds: float
 
@@ -178,7 +178,7 @@ def judge_run(
     consumed: ConsumeLog,
     parking: Parking,
     *,
-    backlog: Totals,
+    backlog: Sums,
     seconds: float,
 ) -> Report:
     """Hand the records to the oracle, and put everything together.

@@ -21,8 +21,8 @@ from orderly.client import Client
 from orderly.config import ClientConfig, ProducerConfig
 from orderly.errors import SendFailed
 from orderly.model import MessageQueue, TopicRoute
-from orderly.monitoring.backlog.verdict import totals
-from orderly.monitoring.collect import collect
+from orderly.monitoring.collecting.selection import Selection
+from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.parked import ParkedMessages
 from orderly.producer import OrderlyProducer
 from orderly.selectors.layout import layout_of
@@ -67,7 +67,8 @@ def tell(plan: Plan, screen: Screen) -> Report:
         _consume(client, members, sent, screen)
         parking = _park(client, members, producer, sent, screen)
         members.close()
-        backlog = totals(collect(client, route.topic, route.topic))
+        left = survey(client, Selection((route.topic,), (route.topic,)))
+        backlog = left.groups[route.topic].sums
         seconds = time.monotonic() - started
         report = judge_run(stream, sent, members.log, parking, backlog=backlog, seconds=seconds)
     _conclude(report, screen, route.topic if plan.namesrv else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv as comma
 import io
 import json as java_script
 from typing import Any
@@ -33,6 +32,8 @@ def yaml(answer: Answer, _: Style) -> str:
 
 def csv(answer: Answer, style: Style) -> str:
     """All columns, numbers as they are; a text that a spreadsheet would run is quoted with '."""
+    import csv as comma  # noqa: PLC0415  only here, and costs time
+
     text = io.StringIO()
     writer = comma.writer(text, lineterminator="\n")
     if style.headers:

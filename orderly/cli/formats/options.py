@@ -49,17 +49,19 @@ def format_options(*names: str, default: str = "table") -> Callable[[F], F]:
     """Add -o with the formats `names` (all if none), --no-headers and --raw, as `form`."""
 
     def add(command: F) -> F:
-        for option in (
-            click.option(
-                "-o",
-                "--output",
-                type=click.Choice(names or tuple(WRITERS)),
-                default=default,
-                show_default=True,
-                help="How to print it.",
-            ),
-            click.option("--no-headers", is_flag=True, help="No headings in table and csv."),
-            click.option("--raw", is_flag=True, help="Seconds and plain digits in tables."),
+        for option in reversed(
+            (
+                click.option(
+                    "-o",
+                    "--output",
+                    type=click.Choice(names or tuple(WRITERS)),
+                    default=default,
+                    show_default=True,
+                    help="How to print it.",
+                ),
+                click.option("--no-headers", is_flag=True, help="No headings in table and csv."),
+                click.option("--raw", is_flag=True, help="Seconds and plain digits in tables."),
+            )
         ):
             command = option(command)
         return _gathered(command)

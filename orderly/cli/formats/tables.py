@@ -43,15 +43,15 @@ def _table(answer: Answer, style: Style, places: list[int]) -> str:
         ]
         for row in answer.rows
     ]
-    if style.headers:
-        lines.insert(0, [column.heading.upper() for column in columns])
+    lines.insert(0, [column.heading.upper() for column in columns])
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    first = 0 if style.headers else 1
     return "\n".join(
         "  ".join(
-            _cell(text, column, width, style, heading=style.headers and number == 0)
+            _cell(text, column, width, style, heading=number == 0)
             for text, column, width in zip(cells, columns, widths, strict=True)
         ).rstrip()
-        for number, cells in enumerate(lines)
+        for number, cells in enumerate(lines[first:], first)
     )
 
 

@@ -8,15 +8,15 @@ from functools import partial
 from typing import NamedTuple
 
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.pace import Marks, Rate
+from orderly.monitoring.backlog.pace import Marks
 from orderly.monitoring.backlog.pair import Now, Pair, Topic, backlog_of, stored_times
 from orderly.monitoring.backlog.reading import NOT_READ, GroupReading, Scan
 from orderly.monitoring.backlog.rows import rows_of
-from orderly.monitoring.backlog.rules import codes_of
+from orderly.monitoring.backlog.rules.table import codes_of, settled
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import GroupMemory, Signs
-from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot, Sums, TopicStatus
-from orderly.monitoring.backlog.sums import add_up, sums_of
+from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot, TopicStatus
+from orderly.monitoring.backlog.sums import add_up, sums_of, totals_of
 from orderly.monitoring.backlog.topics import PATIENCE, Topics
 from orderly.monitoring.backlog.track import Look, Track
 
@@ -35,17 +35,17 @@ class Point(NamedTuple):
 class PairMemory:
     """What is remembered of one (group, topic). Not thread-safe."""
 
-    __slots__ = ("absent", "marks", "pair", "points", "queues", "since", "sums", "track")
+    __slots__ = ("absent", "marks", "pair", "points", "queues", "track")
 
-    def __init__(self, at: float, queues: tuple[MessageQueue, ...], committed: tuple[int, ...]):
+    def __init__(
+        self, at: float, queues: tuple[MessageQueue, ...], committed: tuple[int, ...]
+    ) -> None:
         self.absent = 0
-        self.since = at  # nothing of it changed since
         self.queues = queues
         self.track = Track(len(queues))
         self.marks = Marks(at, committed)
         self.points = array("d")
         self.pair: Pair | None = None
-        self.sums: Sums | None = None
 
     def fit(self, at: float, queues: tuple[MessageQueue, ...], committed: tuple[int, ...]) -> None:
         """The topic got more queues, or fewer."""
@@ -122,7 +122,8 @@ class Backlog:
         del self._times[: -max(POINTS, settings.min_points)]
         enough = len(self._times) >= settings.min_points
         long_ago = min(at - settings.min_window, self._times[-settings.min_points]) if enough else 0
-        return Now(at, before, long_ago, settings)
+        lately = min(before, at - settings.min_window / 2)
+        return Now(at, before, long_ago, lately, settings)
 
     # --- what is not in the scan ---------------------------------------------------------------
 
@@ -188,32 +189,42 @@ class Backlog:
         memory.absent = 0
         if memory.queues != queues:
             memory.fit(now.at, queues, committed)
-        pair = _judged(group, topic, signs, now, committed, memory)
+        rates, elapsed = memory.marks.rates(now.at, committed, now.settings.window)
+        pair = Pair(group, topic, signs, now, committed, rates, elapsed, memory.track)
+        _judge(pair, memory)
         memory.pair, memory.track = pair, pair.track
         sums = sums_of(pair)
         memory.note(now.at, sums.backlog)
         return TopicStatus(group, name, sums, topic.skew, partial(rows_of, pair))
 
 
-def _judged(
-    group: str,
-    topic: Topic,
-    signs: Signs,
-    now: Now,
-    committed: tuple[int, ...],
-    memory: PairMemory,
-) -> Pair:
-    rates: list[Rate]
-    rates, elapsed = memory.marks.rates(now.at, committed, now.settings.window)
-    backlog = backlog_of(signs, topic, committed)
-    heads = list(map(max, committed, topic.reading.minimum))
-    look = Look(now.at, now.before, committed, heads, backlog, topic.curves)
-    track = memory.track.follow(look)
-    pair = Pair(group, topic, signs, now, committed, backlog, rates, elapsed, track)
-    if signs.reading.delays:
-        pair.track = track.with_heads(_told_times(pair))
+def _judge(pair: Pair, memory: PairMemory) -> None:
+    """Fill in what follows from the offsets, or take it over if nothing is different."""
+    old = memory.pair
+    if old is not None and pair.committed == old.committed and _same_around(pair, old):
+        pair.backlog, pair.track, pair.codes = old.backlog, old.track, old.codes
+        if settled(pair):
+            pair.totals = old.totals
+            return
+    else:
+        _look(pair, memory)
     pair.codes = codes_of(pair)
-    return pair
+    pair.totals = totals_of(pair)
+
+
+def _same_around(pair: Pair, old: Pair) -> bool:
+    """Whether topic and group are as before, and nobody knows more than offsets."""
+    return pair.topic.same and pair.signs.offsets_only and pair.signs.alike(old.signs)
+
+
+def _look(pair: Pair, memory: PairMemory) -> None:
+    pair.backlog = backlog_of(pair.signs, pair.topic, pair.committed)
+    heads = list(map(max, pair.committed, pair.topic.reading.minimum))
+    now = pair.now
+    look = Look(now.at, now.before, pair.committed, heads, pair.backlog, pair.topic.curves)
+    pair.track = memory.track.follow(look)
+    if pair.signs.reading.delays:
+        pair.track = pair.track.with_heads(_told_times(pair))
 
 
 def _told_times(pair: Pair) -> dict[int, float]:

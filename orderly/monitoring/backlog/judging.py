@@ -53,6 +53,9 @@ VALUES: dict[Measure, Callable[[GroupStatus], float | None]] = {
     Measure.LOST: lambda group: group.sums.lost,
 }
 
+# None of most groups, as they park nothing, or have no dead letter topic.
+_MAY_BE_MISSING = {Measure.PARKED, Measure.DEAD}
+
 # Thresholds judge what these states tell of, so that a limit can be raised or switched off.
 _BY_THRESHOLD = {QueueState.LOST, QueueState.PARKED, QueueState.LAGGING}
 
@@ -94,9 +97,9 @@ def _reasons(group: GroupStatus, thresholds: Thresholds) -> Iterator[Reason]:
 def _over(group: GroupStatus, measure: Measure, limits: Limits) -> Reason | None:
     value = VALUES[measure](group)
     if value is None:
-        unknown = limits.asked and group.sums.queues and measure is not Measure.DEAD
-        text = f"{measure} is not known"
-        return Reason(Verdict.UNKNOWN, group.group, text) if unknown else None
+        if measure in _MAY_BE_MISSING or not group.sums.queues:
+            return None
+        return Reason(Verdict.UNKNOWN, group.group, f"{measure} is not known")
     for verdict, limit in ((Verdict.CRITICAL, limits.crit), (Verdict.WARNING, limits.warn)):
         if limit is not None and limit.alerts(value):
             shown = f"{measure} {_shown(value)} {MEASURES[measure].unit}"

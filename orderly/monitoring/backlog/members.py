@@ -28,14 +28,12 @@ class Claim:
         client: its id.
         info: of the queue.
         now: the member's clock when it was asked.
-        failing: messages a second of the topic that failed there.
         news: what a member of ours adds.
     """
 
     client: str
     info: QueueInfo
     now: float
-    failing: float
     news: QueueNews | None
 
 
@@ -46,7 +44,8 @@ class Trouble:
     Attributes:
         offset: of the message; once the group has committed beyond it, this is over.
         text: what is the matter.
-        at_rest: only if the committed offset did not move in this scan either.
+        at_rest: only while the group's committed offset stays at it: so looks a moment between
+            two messages, too.
     """
 
     offset: int
@@ -62,9 +61,7 @@ def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
         news = queue_news(running)
         for queue, info in running.queues.items():
             if not info.dropped:
-                status = running.topics.get(queue.topic)
-                failing = status.consume_failed_tps if status else 0.0
-                claim = Claim(client, info, now, failing, news.get(queue))
+                claim = Claim(client, info, now, news.get(queue))
                 found.setdefault(queue, []).append(claim)
     return found
 
@@ -157,7 +154,7 @@ def suspended(claim: Claim) -> Trouble | None:
     """A first message that is tried again and again.
 
     Ours count the tries; of Java's, nothing is in a listener's hands, the first message is cached,
-    and the listener was called just now, and fails.
+    and the listener was called just now. (Its rate of failures stays 0 for a minute.)
     """
     info, news = claim.info, claim.news
     if news is not None:
@@ -168,7 +165,7 @@ def suspended(claim: Claim) -> Trouble | None:
         return Trouble(_offset(claim), what)
     waiting = info.cached_count > 0 and info.cached_min == info.commit_offset
     fresh = claim.now - info.last_consume_time <= FRESH
-    if waiting and not info.in_hand_count and fresh and claim.failing > 0:
+    if waiting and not info.in_hand_count and fresh:
         what = f"{claim.client}: the first message fails again and again"
         return Trouble(_offset(claim), what, at_rest=True)
     return None

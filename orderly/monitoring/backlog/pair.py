@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orderly.monitoring.backlog.curve import Curve
-from orderly.monitoring.backlog.pace import Rate, drain_eta, retention_eta
+from orderly.monitoring.backlog.pace import LEAST_FOR_ETA, Rate, drain_eta, retention_eta
 from orderly.monitoring.backlog.reading import NEVER, QueueRecord, TopicReading
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import Signs
 from orderly.monitoring.backlog.snapshot import QueueSkew
+from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog.track import NOT_KNOWN, Track
 
 Backlog = Sequence[int | None]
@@ -50,18 +51,38 @@ class Now:
         before: when the scan before it began; the same if there was none.
         long_ago: what has been so since then, or longer, was so in the whole window of STALL
             and GROWING.
+        lately: what has happened since then may be going on.
         settings: of the evaluator.
     """
 
     at: float
     before: float
     long_ago: float
+    lately: float
     settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the sums of a pair are made of, and time alone does not change.
+
+    Attributes:
+        backlog, unknown, states, lost: as in Sums.
+        head_at: when the oldest known head of a backlog was stored.
+        eaten_at: when retention reaches the first of them.
+    """
+
+    backlog: int | None
+    unknown: int
+    states: Mapping[QueueState, int]
+    lost: int
+    head_at: float | None
+    eaten_at: float | None
 
 
 @dataclass(slots=True)
 class Pair:
-    """One topic in one group. Not changed once made, so old snapshots stay as they are.
+    """One topic in one group. Not changed once judged, so old snapshots stay as they are.
 
     Attributes:
         group: its name.
@@ -69,11 +90,12 @@ class Pair:
         signs: of the group.
         now: when.
         committed: offset of each queue, NEVER or NOT_READ.
-        backlog: of each queue.
         out_rates: messages a second committed.
         elapsed: seconds over which that was taken.
         track: what is remembered.
+        backlog: of each queue.
         codes: the number of each queue's rule.
+        totals: for its sums.
     """
 
     group: str
@@ -81,11 +103,12 @@ class Pair:
     signs: Signs
     now: Now
     committed: tuple[int, ...]
-    backlog: Backlog
     out_rates: list[Rate]
     elapsed: float
     track: Track
+    backlog: Backlog = ()
     codes: bytes = b""
+    totals: Totals | None = None
 
     def record(self, place: int) -> QueueRecord | None:
         """What the state record says of a queue."""
@@ -99,6 +122,12 @@ class Pair:
             return None if backlog is None else 0.0
         stored_at = self.track.head_at[place]
         return None if stored_at == NOT_KNOWN else max(0.0, self.now.at - stored_at)
+
+    @property
+    def rates_known(self) -> bool:
+        """Whether all rates are known, and taken over long enough."""
+        known = None not in self.out_rates and None not in self.topic.in_rates
+        return known and min(self.elapsed, self.topic.elapsed) >= LEAST_FOR_ETA
 
     def drain_eta(self, place: int) -> float | None:
         """Seconds until a queue's backlog is worked off."""

@@ -78,6 +78,11 @@ class Range:
         """Whether a value is a reason for an alert."""
         return (self.low <= value <= self.high) == self.inside
 
+    @property
+    def never(self) -> bool:
+        """Whether no value at all is a reason for an alert."""
+        return not self.inside and (self.low, self.high) == (-math.inf, math.inf)
+
     def hides(self, other: Range) -> bool:
         """Whether all that `other` alerts of, this does too, and more."""
         if self.inside or other.inside:

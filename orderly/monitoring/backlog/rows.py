@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from orderly.monitoring.backlog.pair import Pair, span
 from orderly.monitoring.backlog.reading import Head
-from orderly.monitoring.backlog.rules import state_and_cause
+from orderly.monitoring.backlog.rules.table import state_and_cause
 from orderly.monitoring.backlog.snapshot import QueueStatus
 from orderly.monitoring.backlog.sums import lost_messages
 

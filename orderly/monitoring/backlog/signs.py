@@ -72,6 +72,21 @@ class Signs:
         return self.order == "key" and not is_retry_topic(topic)
 
     @property
+    def offsets_only(self) -> bool:
+        """Whether nothing is known of single queues but their offsets."""
+        reading = self.reading
+        return not (reading.running or reading.heads or reading.records or reading.delays)
+
+    def alike(self, other: Signs) -> bool:
+        """Whether the same holds for the group as a whole; for two with `offsets_only`."""
+        return (
+            other.offsets_only
+            and self.offline == other.offline
+            and self.topics == other.topics
+            and (self.model, self.order) == (other.model, other.order)
+        )
+
+    @property
     def broadcasting(self) -> bool:
         """Whether members keep their offsets themselves."""
         return self.model == MessageModel.BROADCASTING

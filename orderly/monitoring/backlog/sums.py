@@ -12,8 +12,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
 
-from orderly.monitoring.backlog.pair import Pair
-from orderly.monitoring.backlog.rules import RULES
+from orderly.monitoring.backlog.pair import Pair, Totals
+from orderly.monitoring.backlog.rules.table import RULES
 from orderly.monitoring.backlog.snapshot import GroupStatus, Sums
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog.track import NOT_KNOWN
@@ -21,50 +21,63 @@ from orderly.monitoring.backlog.track import NOT_KNOWN
 N = TypeVar("N", int, float)
 
 
+def totals_of(pair: Pair) -> Totals:
+    """What does not change with time alone."""
+    backlog = [messages for messages in pair.backlog if messages is not None]
+    heads = zip(pair.backlog, pair.track.head_at, pair.topic.retention, strict=True)
+    known = [(at, kept) for messages, at, kept in heads if messages and at != NOT_KNOWN]
+    return Totals(
+        backlog=sum(backlog) if backlog else None,
+        unknown=len(pair.backlog) - len(backlog),
+        states={RULES[code].state: pair.codes.count(code) for code in sorted(set(pair.codes))},
+        lost=_lost(pair),
+        head_at=min((at for at, _ in known), default=None),
+        eaten_at=min((at + kept for at, kept in known if kept is not None), default=None),
+    )
+
+
 def sums_of(pair: Pair) -> Sums:
     """The sums of one topic in one group."""
-    backlog = [messages for messages in pair.backlog if messages is not None]
-    unknown = len(pair.backlog) - len(backlog)
-    idle = not any(backlog)
+    totals = pair.totals or totals_of(pair)
+    idle = not totals.backlog
+    certain = totals.backlog is not None and not totals.unknown
+    at = pair.now.at
     keys, messages, age = _parked(pair)
     return Sums(
         queues=len(pair.backlog),
-        unknown=unknown,
-        states={RULES[code].state: pair.codes.count(code) for code in sorted(set(pair.codes))},
-        backlog=sum(backlog) if backlog else None,
-        lost=_lost(pair),
-        head_age=_certain(0.0, backlog, unknown) if idle else _oldest(pair),
+        unknown=totals.unknown,
+        states=totals.states,
+        backlog=totals.backlog,
+        lost=totals.lost,
+        head_age=_within(0.0, certain) if idle else _since(at, totals.head_at),
         in_rate=total(pair.topic.in_rates),
         out_rate=total(pair.out_rates),
-        drain_eta=_certain(0.0, backlog, unknown) if idle else _slowest(pair),
-        retention_eta=_certain(math.inf, backlog, unknown) if idle else _first_eaten(pair),
+        drain_eta=_within(0.0, certain) if idle else _slowest(pair),
+        retention_eta=_within(math.inf, certain) if idle else _until(at, totals.eaten_at),
         parked_keys=keys,
         parked_messages=messages,
         parked_age=age,
     )
 
 
-def _certain(value: float, backlog: Sequence[int], unknown: int) -> float | None:
+def _within(value: float, certain: bool) -> float | None:
     """What holds of queues without a backlog, if there are no others."""
-    return value if backlog and not unknown else None
+    return value if certain else None
 
 
-def _busy(pair: Pair) -> list[int]:
-    return [place for place, messages in enumerate(pair.backlog) if messages]
+def _since(at: float, then: float | None) -> float | None:
+    return None if then is None else max(0.0, at - then)
 
 
-def _oldest(pair: Pair) -> float | None:
-    head_at = pair.track.head_at
-    stored_at = [t for place in _busy(pair) if (t := head_at[place]) != NOT_KNOWN]
-    return max(0.0, pair.now.at - min(stored_at)) if stored_at else None
+def _until(at: float, then: float | None) -> float | None:
+    return None if then is None else max(0.0, then - at)
 
 
 def _slowest(pair: Pair) -> float | None:
-    return largest(map(pair.drain_eta, _busy(pair)))
-
-
-def _first_eaten(pair: Pair) -> float | None:
-    return smallest(map(pair.retention_eta, _busy(pair)))
+    """The largest Pair.drain_eta."""
+    if pair.rates_known and not any(pair.out_rates):
+        return math.inf  # the usual thing of groups that are offline
+    return largest(pair.drain_eta(place) for place, messages in enumerate(pair.backlog) if messages)
 
 
 def lost_messages(pair: Pair, place: int) -> int:
@@ -90,8 +103,7 @@ def _parked(pair: Pair) -> tuple[int | None, int | None, float | None]:
         return None, None, None
     keys = [key for record in records for key in record.parked]
     since = smallest(record.parked_since for record in records)
-    age = None if since is None else max(0.0, pair.now.at - since)
-    return len(keys), sum(key.messages for key in keys), age
+    return len(keys), sum(key.messages for key in keys), _since(pair.now.at, since)
 
 
 # --- together ------------------------------------------------------------------------------------

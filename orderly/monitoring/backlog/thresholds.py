@@ -51,15 +51,10 @@ DEFAULT_CRIT = {Measure.LOST: "0"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a value is a warning, and when it is critical; None: never.
-
-    `asked` tells limits that somebody set from those that are there by default: an asked one that
-    cannot be judged is UNKNOWN.
-    """
+    """When a value is a warning, and when it is critical; None: never."""
 
     warn: Range | None = None
     crit: Range | None = None
-    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,6 @@ def _limits(measure: Measure, warn: Mapping[str, str], crit: Mapping[str, str]) 
     limits = Limits(
         _range(measure, warn.get(measure, DEFAULT_WARN.get(measure))),
         _range(measure, crit.get(measure, DEFAULT_CRIT.get(measure))),
-        asked=measure in warn or measure in crit,
     )
     if measure in warn and limits.warn and limits.crit and limits.crit.hides(limits.warn):
         raise ConfigError(
@@ -109,9 +103,10 @@ def _range(measure: Measure, text: str | None) -> Range | None:
         return None
     bare = measure is Measure.RETENTION_ETA and not {":", "@"} & set(text)
     try:
-        return Range.parse(text + ":" if bare else text, duration=MEASURES[measure].duration)
+        found = Range.parse(text + ":" if bare else text, duration=MEASURES[measure].duration)
     except ConfigError as error:
         raise ConfigError(f"{measure}: {error}") from error
+    return None if found.never else found
 
 
 NO_THRESHOLDS = Thresholds({})

@@ -1,7 +1,7 @@
 """What is remembered of each queue of a (group, topic) from scan to scan, in columns.
 
 Not the window itself but what the rules ask of it: when the committed offset last moved, when the
-backlog last got smaller, when its first message was stored. So a queue costs 56 bytes however
+backlog last got smaller, when its first message was stored. So a queue costs 64 bytes however
 long the window is, and nothing if it does not change.
 """
 
@@ -44,6 +44,7 @@ _START: dict[str, array[int] | array[float]] = {
     "moved_at": array("d", (0.0,)),
     "eased_at": array("d", (0.0,)),
     "eased_to": array("q", (0,)),
+    "grew_at": array("d", (0.0,)),
     "head": array("q", (NOT_MEASURED,)),
     "head_at": array("d", (NOT_KNOWN,)),
 }
@@ -58,6 +59,7 @@ class Track:
         moved_at: when the committed offset was last seen to change, or was first read.
         eased_at: when the backlog last got smaller or was 0, or was first read.
         eased_to: the backlog then.
+        grew_at: when the backlog last got larger.
         head: offset of the first message of the backlog.
         head_at: when that message was stored, by our clock, or NOT_KNOWN.
         rewinds: by place, for offsets that went back: where they were, and when it was seen.
@@ -70,6 +72,7 @@ class Track:
     moved_at: array[float]
     eased_at: array[float]
     eased_to: array[int]
+    grew_at: array[float]
     head: array[int]
     head_at: array[float]
     rewinds: dict[int, tuple[int, float]]
@@ -84,6 +87,7 @@ class Track:
         twin.offset, twin.backlog = self.offset[:], self.backlog[:]
         twin.moved_at = self.moved_at[:]
         twin.eased_at, twin.eased_to = self.eased_at[:], self.eased_to[:]
+        twin.grew_at = self.grew_at[:]
         twin.head, twin.head_at = self.head[:], self.head_at[:]
         twin.rewinds = self.rewinds.copy()
         return twin
@@ -130,7 +134,8 @@ class Track:
         committed, offset = look.committed[place], self.offset[place]
         if committed != offset:
             self.moved_at[place], self.offset[place] = look.at, committed
-            self._note_rewind(place, look.at, committed, offset)
+            if committed < offset or place in self.rewinds:
+                self._note_rewind(place, look.at, committed, offset)
 
     def _note_head(self, place: int, head: int, backlog: int, curve: Curve) -> None:
         """Find when the head was stored. That of a head that stays never changes."""
@@ -148,8 +153,10 @@ class Track:
             self.eased_to[place] = backlog
         elif backlog < then:
             self.eased_at[place], self.eased_to[place] = at, backlog
-        elif then == 0:  # nothing was noted while it stayed 0
-            self.eased_at[place], self.eased_to[place] = before, 0
+        elif backlog > then:
+            self.grew_at[place] = at
+            if then == 0:  # nothing was noted while it stayed 0
+                self.eased_at[place], self.eased_to[place] = before, 0
         self.backlog[place] = backlog
 
     def _note_rewind(self, place: int, at: float, committed: int, offset: int) -> None:

@@ -102,7 +102,7 @@ class Ages:
             every=self._budgets.every,
             first=self._asked,
         )
-        wholes = [_questions(scan, group, lagging[group]) for group in due]
+        wholes = (_questions(scan, group, lagging[group]) for group in due)
         chosen = list(within(self._budgets.delays, wholes))
         now = time.time()
         answers = ask_ages(asking, [one for whole in chosen for one in whole])

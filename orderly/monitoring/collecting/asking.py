@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from orderly.client.pipeline import Pipeline, Question
@@ -17,17 +17,12 @@ class Asking:
 
     Args:
         pipeline: of the collector, with its limits.
-        round: addresses and end of the scan.
+        round_: addresses and end of the scan.
     """
 
-    def __init__(self, pipeline: Pipeline, round: Round) -> None:  # noqa: A002
+    def __init__(self, pipeline: Pipeline, round_: Round) -> None:
         self._pipeline = pipeline
-        self._round = round
-
-    @property
-    def brokers(self) -> Iterable[str]:
-        """The brokers that can be asked, sorted."""
-        return sorted(self._round.masters)
+        self._round = round_
 
     def ask(self, questions: Sequence[tuple[str, Question[R]]]) -> list[R | OrderlyError]:
         """Ask each broker its questions, all side by side; blocks.

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from orderly.model import MessageQueue, Permission
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ, TopicReading
 from orderly.monitoring.collecting.parts import Catalogue, Pair, Part
-from orderly.monitoring.collecting.spans import Queues, Spans, Table
+from orderly.monitoring.collecting.tables import Queues, Spans, Table
 from orderly.protocol.topic_config import TopicConfig
 
 _UNTOUCHED = Table()
@@ -53,12 +53,12 @@ def _listed(part: Part, topic: str) -> int | None:
 def _removed(part: Part, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
     """Queues a topic has no more, in which a group has an offset; brokers store any."""
     found: dict[str, set[int]] = {}
+    listed = {topic: _listed(part, topic) or 0 for topic in catalogue.topics if _has(part, topic)}
     for group, topic in chain(catalogue.pairs, catalogue.retries):
+        count = listed.get(topic)
         offsets = part.offsets(group, topic)
-        if offsets and _has(part, topic):
-            listed = _listed(part, topic) or 0
-            if max(offsets) >= listed:
-                found.setdefault(topic, set()).update(i for i in offsets if i >= listed)
+        if offsets and count is not None and max(offsets) >= count:
+            found.setdefault(topic, set()).update(i for i in offsets if i >= count)
     return {topic: tuple(sorted(ids)) for topic, ids in found.items()}
 
 

@@ -47,7 +47,7 @@ class Details:
         self._records = Records(frozenset(asked))
         self._clocks: dict[str, float] = {}
 
-    def add(self, scan: Scan, last: Snapshot | None, round: Round) -> Scan:  # noqa: A002
+    def add(self, scan: Scan, last: Snapshot | None, round_: Round) -> Scan:
         """Return the scan with details; blocks, until the round's deadline at most.
 
         Who does not answer leaves a gap, and raises nothing.
@@ -55,18 +55,18 @@ class Details:
         Args:
             scan: offsets, topics, and an entry for each group.
             last: what the scan before was judged to be: there the worst queues are known.
-            round: whom to ask, and until when.
+            round_: whom to ask, and until when.
         """
-        asking = Asking(self._pipeline, round)
+        asking = Asking(self._pipeline, round_)
         lagging = lagging_topics(scan)
-        self._roster.ask(asking, scan.groups, lagging)
+        self._roster.ask(asking, scan, lagging)
         self._ask_ages_and_heads(asking, scan, self._counting(lagging), last)
         self._dead.ask(asking, scan, scan.groups, self._budgets.groups)
         rows = list(rows_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
         self._records.ask(asking, scan, rows, self._budgets.records)
         return replace(
             scan,
-            brokers=self._brokers(scan, round),
+            brokers=self._brokers(scan, round_),
             groups=self._groups(scan, rows),
             requests=Counter(scan.requests) | self._pipeline.counts(),
         )
@@ -97,14 +97,14 @@ class Details:
         places = worst_heads(scan, lagging, self._heads.knows, last, self._budgets.heads)
         self._heads.ask(asking, places)
 
-    def _brokers(self, scan: Scan, round: Round) -> dict[str, BrokerReading]:  # noqa: A002
+    def _brokers(self, scan: Scan, round_: Round) -> dict[str, BrokerReading]:
         return {
             name: replace(
                 broker,
                 clock_offset=self._clocks.get(name),
-                requests=self._pipeline.traffic(round.masters[name]).requests.total(),
+                requests=self._pipeline.traffic(round_.masters[name]).requests.total(),
             )
-            if name in round.masters
+            if name in round_.masters
             else broker
             for name, broker in scan.brokers.items()
         }

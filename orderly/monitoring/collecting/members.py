@@ -15,7 +15,7 @@ from orderly.client.admin import joined
 from orderly.client.calls import ONLY_SUCCESS
 from orderly.client.pipeline import Question
 from orderly.errors import OrderlyError
-from orderly.monitoring.backlog.reading import GroupReading
+from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.turns import longest_waiting, within
@@ -44,9 +44,11 @@ class Online:
     through: Mapping[str, str] = field(default_factory=dict)
 
 
-def ask_who_is_online(asking: Asking, groups: Iterable[str]) -> dict[str, Online]:
-    """Ask every broker for the members of some groups."""
-    asked = [(group, broker) for group in groups for broker in asking.brokers]
+def ask_who_is_online(
+    asking: Asking, brokers: Collection[str], groups: Iterable[str]
+) -> dict[str, Online]:
+    """Ask every broker, also those that are away, for the members of some groups."""
+    asked = [(group, broker) for group in groups for broker in brokers]
     answers = asking.ask([(broker, _who(group)) for group, broker in asked])
     by_group: dict[str, dict[str, ConsumerConnections | OrderlyError | None]] = {}
     for (group, broker), answer in zip(asked, answers, strict=True):
@@ -156,19 +158,21 @@ class Roster:
         """What is known of a group's members; nothing else is in it."""
         return self._known.get(group) or GroupReading(group)
 
-    def ask(self, asking: Asking, groups: Collection[str], lagging: Collection[str]) -> None:
+    def ask(self, asking: Asking, scan: Scan, lagging: Collection[str]) -> None:
         """Ask for the members of those groups whose turn it is, and them; forget other groups.
 
         Args:
             asking: of the scan.
-            groups: all of the scan.
-            lagging: those of them that have something to finish.
+            scan: its groups and brokers.
+            lagging: those of the groups that have something to finish.
         """
+        groups = scan.groups
         self._known = {group: self.of(group) for group in groups}
         urgent = {*lagging, *(group for group in groups if is_ordered(self.of(group)))}
         due = self._due(groups, lambda group: self.of(group).read_at, urgent)
         now = time.time()
-        for group, online in ask_who_is_online(asking, due[: self._budgets.groups]).items():
+        chosen = due[: self._budgets.groups]
+        for group, online in ask_who_is_online(asking, scan.brokers, chosen).items():
             self._known[group] = with_online(self.of(group), online, now)
             self._through[group] = online.through
         self._through = {group: self._through.get(group, {}) for group in groups}

@@ -52,7 +52,7 @@ def open_scan(
         now: of the memory's clock.
     """
     asked = {
-        address: _first_questions(memory.retention_due(broker, now))
+        address: _first_questions(selection, memory.retention_due(broker, now))
         for broker, address in round_.masters.items()
     }
     answers = pipeline.ask_each(asked, round_.deadline)
@@ -74,9 +74,9 @@ def open_scan(
     return openings
 
 
-def _first_questions(with_retention: bool) -> Sequence[Question[Any]]:
+def _first_questions(selection: Selection, with_retention: bool) -> Sequence[Question[Any]]:
     asked: list[Question[Any]] = [
-        questions.all_committed(),
+        questions.all_committed(selection.named_groups if selection.only_named else None),
         questions.all_topics(),
         questions.all_groups(),
     ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from orderly.client.pipeline import Question
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, TopicRoute
 from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
-from orderly.protocol.backlog_bodies import decode_committed
 from orderly.protocol.bodies import decode_route
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.committed_text import read_committed
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.group_config import decode_group_configs
 from orderly.protocol.headers import (
@@ -37,11 +37,17 @@ _RETENTION = re.compile(rb"^\s*fileReservedTime\s*=\s*([0-9]{1,6})\s*$", re.MULT
 _HOUR = 3600.0
 
 
-def all_committed() -> Question[Mapping[tuple[str, str], Mapping[int, int]]]:
-    """The offsets of all groups: one request, and a queue never committed is not in it."""
+def all_committed(
+    groups: Collection[str] | None,
+) -> Question[dict[tuple[str, str], dict[int, int]]]:
+    """The offsets of all groups: one request, and a queue never committed is not in it.
+
+    Args:
+        groups: of which the answer is read; None: all.
+    """
     return Question(
         request(RequestCode.GET_ALL_CONSUMER_OFFSET),
-        lambda reply: decode_committed(reply.body),
+        lambda reply: read_committed(reply.body, groups),
         "the committed offsets of all groups",
     )
 

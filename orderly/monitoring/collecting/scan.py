@@ -17,7 +17,6 @@ from orderly.client import Client
 from orderly.client.gate import Limits
 from orderly.client.pipeline import Pipeline
 from orderly.errors import OrderlyError, RemotingError
-from orderly.log import get_logger
 from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Scan
 from orderly.monitoring.collecting.assembly import assemble, queues_wanted
 from orderly.monitoring.collecting.memory import Memory
@@ -26,12 +25,12 @@ from orderly.monitoring.collecting.parts import Catalogue, Part, catalogue, is_c
 from orderly.monitoring.collecting.questions import route
 from orderly.monitoring.collecting.round import Round
 from orderly.monitoring.collecting.selection import EVERYTHING, Selection
-from orderly.monitoring.collecting.spans import Spans, ask_spans
+from orderly.monitoring.collecting.spans import ask_spans
+from orderly.monitoring.collecting.tables import Queues, Spans
 from orderly.protocol.bodies import ClusterInfo
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.topic_config import TopicConfig
 
-_log = get_logger("orderly.monitoring")
 _NOBODY: Mapping[str, Collection[str]] = {}
 
 
@@ -40,7 +39,8 @@ class ScanSettings:
     """How a cluster is scanned.
 
     Attributes:
-        deadline: seconds for a whole scan; what is not known by then is not read.
+        deadline: seconds for a whole scan; what is not known by then is not read. A broker that
+            hangs uses up half of it at most before the others are asked on.
         limits: for each broker.
         cold_safe: never let a broker read its log: one request a queue instead of one a topic,
             and no times of last messages.
@@ -95,14 +95,14 @@ class Collector:
         cluster = self._client.admin.cluster()
         masters = {name: data.master for name, data in cluster.brokers.items() if data.master}
         self.round = Round(masters, began + self.settings.deadline)
-        openings = open_scan(self.pipeline, self.round, self.selection, self._memory, began)
+        half = replace(self.round, deadline=began + self.settings.deadline / 2)
+        openings = open_scan(self.pipeline, half, self.selection, self._memory, began)
         openings |= self._absent(cluster, began)
         parts, chosen = self._placed([it.part for it in openings.values()], subscribed)
-        wanted = queues_wanted([part for part in parts if part.broker in masters], chosen)
-        memory = self._memory if self.settings.cold_safe else None
-        spans = ask_spans(self.pipeline, self.round, wanted, memory, began)
+        wanted = queues_wanted(parts, chosen)
+        spans = self._spans({name: wanted[name] for name in masters}, began)
         self._memory.forget_topics(chosen.topics)
-        topics, committed = assemble(parts, chosen, queues_wanted(parts, chosen), spans)
+        topics, committed = assemble(parts, chosen, wanted, spans)
         return Scan(
             at=at,
             seconds=time.monotonic() - began,
@@ -165,6 +165,10 @@ class Collector:
             if not all(isinstance(answer, RemotingError) for answer in answers):
                 break
         return found
+
+    def _spans(self, wanted: Mapping[str, list[Queues]], now: float) -> Spans:
+        memory = self._memory if self.settings.cold_safe else None
+        return ask_spans(self.pipeline, self.round, wanted, memory, now)
 
     def _broker(self, name: str, opening: Opening, spans: Spans) -> BrokerReading:
         error = opening.error or spans.silent.get(name)

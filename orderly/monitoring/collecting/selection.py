@@ -50,6 +50,11 @@ class Selection:
         return self._named(self.groups)
 
     @property
+    def only_named(self) -> bool:
+        """Whether no group can be chosen but by its name."""
+        return bool(self.groups) and len(self.named_groups) == len(self.groups)
+
+    @property
     def named_topics(self) -> tuple[str, ...]:
         """The topics that are given by their name."""
         return self._named(self.topics)

@@ -7,9 +7,7 @@ instead, and now and then for its minimum (31): both are in the broker's memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,54 +17,10 @@ from orderly.model import MessageQueue
 from orderly.monitoring.collecting.memory import Memory
 from orderly.monitoring.collecting.questions import maximum, minimum, topic_stats
 from orderly.monitoring.collecting.round import Round
+from orderly.monitoring.collecting.tables import Place, Queues, Spans
 from orderly.protocol.stats_bodies import TopicOffset
 
-Place = tuple[str, str]  # topic and broker
 Ask = tuple[Question[Any], Callable[[Any], None]]  # and what notes the answer
-
-
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """A topic's queues on one broker.
-
-    Attributes:
-        topic: its name.
-        listed: how many there are by the topic's settings; None: not known.
-        removed: further queues in which a group has an offset.
-    """
-
-    topic: str
-    listed: int | None
-    removed: tuple[int, ...] = ()
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """All of them."""
-        return (*range(self.listed or 0), *self.removed)
-
-
-@dataclass(slots=True)
-class Table:
-    """What was read of a topic on one broker, by queue id; what could not be read is missing."""
-
-    minimum: dict[int, int] = field(default_factory=dict)
-    maximum: dict[int, int] = field(default_factory=dict)
-    stored_at: dict[int, float] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Spans:
-    """What was read of all topics.
-
-    Attributes:
-        tables: by topic and broker.
-        gone: topics that a broker says it does not have (any more).
-        silent: the first failure of each broker that did not answer, by name.
-    """
-
-    tables: dict[Place, Table] = field(default_factory=lambda: defaultdict(Table))
-    gone: set[Place] = field(default_factory=set)
-    silent: dict[str, RemotingError] = field(default_factory=dict)
 
 
 def ask_spans(

@@ -8,8 +8,7 @@ from orderly.client import Client
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.collecting.budgets import Budgets
-from orderly.monitoring.collecting.details import Details
-from orderly.monitoring.collecting.look import Observer
+from orderly.monitoring.collecting.look import AddsDetails, Observer
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 
@@ -43,8 +42,12 @@ def survey(
         NameServerUnavailable: no name server answered: nothing is known.
     """
     collector = Collector(client, selection, settings)
-    details = None
+    details: AddsDetails | None = None
     if budgets is not None:
+        from orderly.monitoring.collecting.details import (  # noqa: PLC0415  a quarter of all imports
+            Details,
+        )
+
         details = Details(collector.pipeline, budgets, asked=selection.named_groups)
     observer = Observer(collector, details)
     judge = backlog or Backlog()

@@ -1,6 +1,7 @@
 """The same metrics through OpenTelemetry, for who has a collector and no Prometheus.
 
-Names and labels are those of the table; needs the packages that `pushing` names.
+Names and labels are those of the table; what would be +Inf is left out. Needs the packages that
+`pushing` names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from orderly.errors import ConfigError
-from orderly.monitoring.backlog_json import Detail
+from orderly.monitoring.backlog_json import Detail, finite
 from orderly.monitoring.exporting.metrics import LEVELS, Kind, Labelled, Metric
 from orderly.monitoring.exporting.render import chosen
 from orderly.monitoring.exporting.source import Exported, Newest
@@ -76,7 +77,7 @@ def _observations(
         if isinstance(metric, Labelled):
             for value, number in metric.read(subject):
                 yield Observation(number, {**attributes, metric.label: value})
-        elif (known := metric.read(subject)) is not None:
+        elif (known := finite(metric.read(subject))) is not None:  # it takes no others
             yield Observation(known, attributes)
 
 

@@ -47,8 +47,9 @@ class Blocks:
         """
         gauges = {metric.name for metric in level if metric.kind is Kind.GAUGE}
         before = self.series
+        places = [f"{{{own}}}" if own else "" for own in labels]
         for metric in level:
-            lines = list(_lines(metric, labels, subjects))
+            lines = list(_lines(metric, places, subjects))
             if lines:
                 self._blocks += (self._header(metric, gauges), *lines)
                 self.series += len(lines)
@@ -90,22 +91,22 @@ def _shown(character: str) -> str:
 
 
 def _lines(
-    metric: Metric[Subject] | Labelled[Subject], labels: Iterable[str], subjects: Iterable[Subject]
+    metric: Metric[Subject] | Labelled[Subject], places: Iterable[str], subjects: Iterable[Subject]
 ) -> Iterator[str]:
+    """The series of a metric; a place is all labels of a subject, in braces."""
     name = metric.name
     if isinstance(metric, Labelled):
-        for own, subject in zip(labels, subjects, strict=True):
+        for place, subject in zip(places, subjects, strict=True):
+            begun = f"{name}{place[:-1]}," if place else f"{name}{{"
             for value, number in metric.read(subject):
-                further = label(metric.label, value)
-                both = f"{own},{further}" if own else further
-                yield f"{name}{{{both}}} {_number(number)}\n"
-        return
-    for own, reading in zip(labels, map(metric.read, subjects), strict=True):
-        if reading is not None:
-            yield f"{name}{{{own}}} {_number(reading)}\n"
+                yield f"{begun}{label(metric.label, value)}}} {_number(number)}\n"
+    else:
+        for place, reading in zip(places, map(metric.read, subjects), strict=True):
+            if reading is not None:
+                yield f"{name}{place} {_number(reading)}\n"
 
 
 def _number(value: Number) -> str:
     if isinstance(value, int):
         return str(value)
-    return "+Inf" if value == float("inf") else f"{value:.9g}"
+    return "+Inf" if value == float("inf") else f"{value:.13g}"

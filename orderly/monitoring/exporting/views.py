@@ -11,7 +11,7 @@ from typing import Any
 
 from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
-from orderly.monitoring.backlog_json import Detail, Hide, document
+from orderly.monitoring.backlog_json import Detail, document
 from orderly.monitoring.exporting.server import Answer, Question
 from orderly.monitoring.exporting.source import Exported
 from orderly.monitoring.exporting.text import CONTENT_TYPE
@@ -31,12 +31,10 @@ class Views:
 
     Args:
         exported: what is known.
-        hide: what to write instead of a message's key; None: the key.
     """
 
-    def __init__(self, exported: Exported, hide: Hide | None = None) -> None:
+    def __init__(self, exported: Exported) -> None:
         self._exported = exported
-        self._hide = hide
         self._paths: Mapping[str, Callable[[Question], Answer]] = {
             **dict.fromkeys(_PAGE, _asset),
             "/metrics": self._metrics,
@@ -80,7 +78,7 @@ class Views:
         if _queues(groups, detail) > MOST_QUEUES:
             text = f"more than {MOST_QUEUES} queues: name a group, or ask for detail=topic"
             return _error(HTTPStatus.BAD_REQUEST, text)
-        return _json(document(snapshot, detail, groups=groups, hide=self._hide))
+        return _json(document(snapshot, detail, groups=groups))
 
     def _history(self, question: Question) -> Answer:
         """?group=NAME and ?topic=NAME; without a group that of each."""

@@ -12,8 +12,11 @@ from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.errors import GroupNotFound, RequestTimeout
 from orderly.model import MessageQueue
-from orderly.monitoring import collect as collect_module
-from orderly.monitoring.backlog.verdict import QueueBacklog
+from orderly.monitoring.backlog.snapshot import QueueStatus
+from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.collecting import survey as survey_module
+from tests.support.snapshots import group as group_of
+from tests.support.snapshots import snapshot
 
 RESET = ["offsets", "reset", "--group", "shipping", "--topic", "orders"]
 
@@ -22,8 +25,8 @@ def queue(number):
     return MessageQueue("orders", "broker-a", number)
 
 
-def row(minimum, committed, maximum, queue_id=0, **more):
-    return QueueBacklog("shipping", queue(queue_id), minimum, committed, maximum, **more)
+def row(minimum, committed, maximum, queue_id=0, state=QueueState.OK):
+    return QueueStatus("shipping", queue(queue_id), state, "", minimum, committed, maximum)
 
 
 class Brokers:
@@ -36,8 +39,8 @@ class Brokers:
         self.failure = None
         self.found_by_time = 4
 
-    def collect(self, _client, _group, _topic):
-        return self.rows
+    def survey(self, _client, _selection):
+        return snapshot(group_of("shipping", self.rows)) if self.rows else snapshot()
 
     def consumer_connections(self, _group):
         if self.members is None:
@@ -59,6 +62,7 @@ class Brokers:
             admin=SimpleNamespace(consumer_connections=self.consumer_connections),
             groups=SimpleNamespace(reset_queues=self.reset_queues),
             brokers=SimpleNamespace(search_offset=self.search_offset),
+            routes=SimpleNamespace(get=lambda topic: topic),
         )
 
 
@@ -71,7 +75,7 @@ def brokers(monkeypatch):
         yield brokers.client()
 
     monkeypatch.setattr(Settings, "client", client)
-    monkeypatch.setattr(collect_module, "collect", brokers.collect)
+    monkeypatch.setattr(survey_module, "survey", brokers.survey)
     return brokers
 
 
@@ -112,7 +116,9 @@ def test_show_as_json(brokers, capsys):
 
 
 @pytest.mark.parametrize(
-    "unread", [row(2, None, 9, readable=False), row(None, 5, None)], ids=["committed", "span"]
+    "unread",
+    [row(2, None, 9, state=QueueState.UNKNOWN), row(None, 5, None, state=QueueState.UNKNOWN)],
+    ids=["committed", "span"],
 )
 def test_what_could_not_be_read_is_shown_as_such_and_exits_3(brokers, capsys, unread):
     brokers.rows = [unread, row(2, 5, 9, 1)]
@@ -198,7 +204,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(brokers, capsys
 
 
 def test_a_queue_that_could_not_be_read_stops_all(brokers, capsys):
-    brokers.rows = [row(2, 5, 9), row(None, None, None, 1, readable=False)]
+    brokers.rows = [row(2, 5, 9), row(None, None, None, 1, QueueState.UNKNOWN)]
     assert run([*RESET, "--to-earliest", "--yes"]) == 3
     assert "orders/broker-a/1" in capsys.readouterr().err
     assert brokers.sent == []

@@ -1,8 +1,10 @@
 """Tables in a pipe: plain, aligned, digits only, `-` for what is not known."""
 
+import click
 import pytest
 
 from orderly.cli.output import Table, plain_lines, print_table
+from orderly.cli.settings import Settings
 
 TABLE = Table(
     ("queue", "backlog", "state"),
@@ -36,3 +38,12 @@ def test_on_a_terminal_the_table_is_drawn_and_markup_in_cells_stays_text(capsys,
     shown = capsys.readouterr().out
     assert "[red]x[/red]" in shown
     assert "1,234,567" in shown
+
+
+def test_a_table_is_drawn_without_colours_where_they_are_not_wanted(capsys, monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for color, colored in (("always", True), ("never", False)):
+        with click.Context(click.Command("x"), obj=Settings(color=color)):
+            print_table(Table(("state",), [("LOST",)]))
+        assert ("\x1b[1;31m" in capsys.readouterr().out) is colored

@@ -13,15 +13,16 @@ from orderly.cli.demo.sending import SendLog
 from orderly.cli.demo.stream import Stream
 from orderly.cli.demo.trouble import FailingMessage, TakeOver
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.verdict import Totals
+from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.parking.commands import Outcome
+from tests.support.snapshots import row, sums
 
 QUEUES = [MessageQueue("t", "b", i) for i in range(2)]
 EVENTS = [
     FlightEvent(n, n, "departure" if n % 4 < 2 else "arrival", f"N{n % 2}", "UA1", "EWR", "IAH")
     for n in range(8)
 ]
-CLEAN = Totals(queues=2, unknown=0, backlog=0, lost=0, worst=None)
+CLEAN = sums([row(queue_id=n) for n in range(2)])
 BAD = BadRecord(5, "N1", "N1's departure", "24:00")
 RELEASED = (Outcome(QUEUES[1], "N1", settled=2),)
 
@@ -117,7 +118,7 @@ def test_failures_made_on_purpose_are_no_redeliveries_even_if_it_is_never_handle
         ({"deliveries": all_but(6)}, "1 lost"),
         ({"deliveries": []}, "8 lost"),
         ({"sent": range(7), "failed": {7: "disk full"}, "deliveries": all_but(7)}, "1 not sent"),
-        ({"backlog": Totals(2, 0, 5, 0, None)}, "5 left at the broker"),
+        ({"backlog": sums([row(backlog=5)])}, "5 left at the broker"),
         ({"outcomes": (Outcome(QUEUES[1], "N1", 1, 3, "ValueError"),)}, "stopped: ValueError"),
         ({"outcomes": (Outcome(QUEUES[1], "N1", settled=3),)}, "3 events set aside"),
         ({"outcomes": ()}, "0 events set aside"),
@@ -131,12 +132,14 @@ def test_anything_wrong_is_a_bad_verdict(change, text):
 
 
 def test_a_backlog_that_could_not_be_read_is_not_measured():
-    report = run(with_planned_failures(), backlog=Totals(2, 1, 0, 0, None))
+    report = run(
+        with_planned_failures(), backlog=sums([row(), row(QueueState.UNKNOWN, queue_id=1)])
+    )
     assert report.exit_code == 3
     assert report.as_json()["backlog"] is None
     assert dict(report.rows())["backlog left"] == "not known"
 
 
 def test_a_bad_verdict_wins_over_one_that_is_not_known():
-    report = run([], backlog=Totals(2, 1, 0, 0, None), attempts=0)
+    report = run([], backlog=sums([row(), row(QueueState.UNKNOWN, queue_id=1)]), attempts=0)
     assert report.exit_code == 1

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orderly.errors import RequestTimeout
+from orderly.errors import OrderlyError, RequestTimeout
 from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
@@ -36,10 +36,16 @@ def test_table(consume_from, topic, start):
 
 
 class Broker:
-    """Answers calls from a dict; an exception in it is raised. Records what was asked."""
+    """Answers calls from a dict; an exception in it is raised. Records what was asked.
 
-    def __init__(self, answers):
+    Args:
+        answers: by type of call.
+        forgets: how many saved offsets it acknowledges and loses.
+    """
+
+    def __init__(self, answers, forgets=0):
         self.answers = answers
+        self.forgets = forgets
         self.asked = []
 
     def __call__(self, call):
@@ -47,6 +53,10 @@ class Broker:
         answer = self.answers.get(type(call))
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(call, SaveOffset):
+            self.forgets -= 1
+            if self.forgets < 0:
+                self.answers[QueryOffset] = call.offset
         return answer
 
 
@@ -67,7 +77,20 @@ def test_a_committed_offset_wins_and_zero_is_one():
 def test_without_one_the_start_is_computed_once_and_committed_first(consume_from, call):
     broker = Broker({QueryOffset: None, type(call): 7})
     assert converse(find_start(QUEUE, consume_from), broker) == 7
-    assert broker.asked == [QueryOffset(QUEUE), call, SaveOffset(QUEUE, 7)]
+    assert broker.asked == [QueryOffset(QUEUE), call, SaveOffset(QUEUE, 7), QueryOffset(QUEUE)]
+
+
+@pytest.mark.parametrize("forgets", [1, 2])
+def test_a_start_that_the_broker_lost_is_committed_again(forgets):
+    broker = Broker({QueryOffset: None, MaxOffset: 7}, forgets)
+    assert converse(find_start(QUEUE, "last"), broker) == 7
+    assert broker.asked.count(SaveOffset(QUEUE, 7)) == forgets + 1
+    assert broker.asked.count(MaxOffset(QUEUE)) == 1  # a second look would skip messages
+
+
+def test_nothing_is_pulled_from_a_start_that_is_not_kept():
+    with pytest.raises(OrderlyError, match="acknowledged the offset 7"):
+        converse(find_start(QUEUE, "last"), Broker({QueryOffset: None, MaxOffset: 7}, forgets=99))
 
 
 @pytest.mark.parametrize("failing", [QueryOffset, MaxOffset, SaveOffset])

@@ -55,6 +55,7 @@ infos = st.builds(
     st.dictionaries(queues, queue_infos, max_size=3),
     st.dictionaries(texts, statuses, max_size=2),
     texts,
+    st.dictionaries(texts, texts, max_size=2),
 )
 
 

@@ -205,18 +205,23 @@ function* topicRows(group, topic) {
   });
   if (!open.has(key)) return;
   const shown = topic.queues.filter((queue) => !at("bad").checked || queue.verdict !== "OK");
-  for (const queue of shown.slice(0, MOST)) yield* queueRow(queue);
+  const advised = new Set(); // what to do is said once, not for each of a hundred queues
+  for (const queue of shown.slice(0, MOST)) yield* queueRow(queue, advised);
   if (shown.length > MOST) yield note(`and ${count(shown.length - MOST)} more queues`);
   else if (shown.length === 0) yield note("no queue is in trouble");
 }
 
-function* queueRow(queue) {
+function* queueRow(queue, advised) {
   const { head } = queue;
   const remarks = queue.cause ? [queue.cause] : [];
   if (head) {
     const key = head.key == null ? "without a key" : `key ${head.key}`;
     const tries = head.attempts == null ? "" : `, attempt ${head.attempts}`;
-    remarks.push(`first: offset ${head.offset}, ${key}${tries}`);
+    remarks.push(`First message: offset ${head.offset}, ${key}${tries}.`);
+  }
+  if (queue.advice && !advised.has(queue.advice)) {
+    advised.add(queue.advice);
+    remarks.push(`Next: ${queue.advice}`);
   }
   yield* row("queue", queue, {
     name: `${queue.broker} / ${queue.queue}`, sums: queue, remarks, dead: "",

@@ -35,6 +35,13 @@ def test_only_names_without_a_wildcard_are_named():
     assert Selection(groups=("pay",), regex=True).named_groups == ()
 
 
+def test_only_named_is_said_of_groups_without_any_pattern():
+    assert Selection(groups=("pay", "ship")).only_named
+    assert not Selection(groups=("pay", "s*")).only_named
+    assert not Selection(groups=("pay",), regex=True).only_named
+    assert not EVERYTHING.only_named
+
+
 def test_a_malformed_expression_is_refused_with_its_text():
     with pytest.raises(ConfigError, match=r"'\(' is not a regular expression"):
         Selection(groups=("(",), regex=True)

@@ -4,13 +4,14 @@ import time
 
 import pytest
 
-from orderly import OrderlyConsumer
+from orderly import Client
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.scan import ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
 from orderly.protocol.codes import RequestCode as Code
+from orderly.protocol.heartbeat import Subscription
 
 ONE = Selection(groups=("pay",))
 
@@ -64,9 +65,14 @@ def test_several_samples_are_so_far_apart_and_give_rates(orders, client):
 
 def test_a_topic_consumed_and_never_committed_is_found_in_one_survey(orders, world, fakes, client):
     world.topic("refunds")
-    consumer = OrderlyConsumer(
-        "refund", "refunds", lambda messages, context: None, namesrv=fakes.namesrv
-    )
-    with consumer:
+    with Client(namesrv=fakes.namesrv) as member:
+        for topic in ("orders", "refunds"):
+            member.routes.get(topic)
+        member.heartbeat.register_consumer(
+            "refund",
+            subscriptions=lambda: (Subscription("refunds"), Subscription("%RETRY%refund")),
+            on_members_changed=list,
+        )
+        member.heartbeat.heartbeat_now()
         snapshot = survey(client, Selection(groups=("refund",)), budgets=Budgets())
-    assert "refunds" in snapshot.groups["refund"].topics
+    assert {(row.queue.topic, row.committed) for row in snapshot.rows()} == {("refunds", None)}

@@ -1,0 +1,175 @@
+"""`orderly locks`: who holds which queue of a group, as the members report it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from orderly.cli.durations import Duration
+from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
+from orderly.cli.selection import complete_group
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.text import iso_time, printable
+from orderly.errors import ConfigError, OrderlyError
+from orderly.monitoring.backlog.reading import Scan
+from orderly.monitoring.lock_report import JudgedLock, LockReport, lock_report
+
+SCHEMA = "orderly.locks/v1"
+_COLUMNS = (
+    Column("topic"),
+    Column("broker"),
+    Column("queue", Kind.NUMBER),
+    Column("owner"),
+    Column("locked"),
+    Column("lock age", Kind.SECONDS),
+    Column("claimants", Kind.COUNT),
+    Column("failed unlocks", Kind.COUNT),
+    Column("verdict", Kind.STATE),
+    Column("why"),
+)
+_YES_NO = {True: "yes", False: "no", None: None}
+_EVERYBODY = 1_000_000  # members to ask; there is but one group
+EXAMPLES = """\b
+Examples:
+  orderly locks -g shipping
+  orderly locks -g shipping -o json
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "-g", "--group", required=True, metavar="GROUP", shell_complete=complete_group, help="Of whom."
+)
+@click.option(
+    "--timeout",
+    type=Duration(0.1),
+    default="10s",
+    show_default=True,
+    help="For all answers; what has not come by then is not known.",
+)
+@format_options("table", "json", "csv", "yaml")
+@common_options
+@click.pass_context
+def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
+    """Tell who holds which queue of GROUP, as its members report it.
+
+    A broker tells nobody its locks, and asking for one would take it: so each member is asked. Of
+    members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
+    a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s.
+
+    Exit codes: 0 all right; 1 a queue is not locked, or claimed by several; 3 something is not
+    known.
+    """
+    settings = settings_of(ctx)
+    report = _ask(settings, settings.group(group), timeout)
+    show(_answer(report), form, settings)
+    for line in _notes(report):
+        click.echo(line, err=not form.for_reader)
+    for name, error in report.errors.items():
+        click.echo(f"broker {name} could not be read: {printable(error)}", err=True)
+    return int(report.verdict)
+
+
+def _ask(settings: Settings, group: str, timeout: float) -> LockReport:
+    from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
+    from orderly.monitoring.collecting.look import Observer  # noqa: PLC0415
+    from orderly.monitoring.collecting.scan import Collector, ScanSettings  # noqa: PLC0415
+    from orderly.monitoring.collecting.selection import Selection  # noqa: PLC0415
+
+    budgets = Budgets(members=_EVERYBODY, delays=0, heads=0, records=0)
+    with settings.client(timeout) as client:
+        collector = Collector(client, Selection((group,)), ScanSettings(deadline=timeout))
+        observer = Observer(collector, Details(collector.pipeline, budgets))
+        scan = observer.look(None)
+        if observer.overlooked(scan):
+            scan = observer.look(None)
+    report = lock_report(scan, group)
+    _require(scan, report)
+    return report
+
+
+def _require(scan: Scan, report: LockReport) -> None:
+    if report.group in scan.groups:
+        return
+    for error in report.errors.values():
+        raise OrderlyError(f"nothing could be measured: {error}")
+    raise ConfigError(
+        f"there is no group {report.group}: check the name (`orderly backlog` shows all groups), or"
+        " start its consumer"
+    )
+
+
+def _answer(report: LockReport) -> Answer:
+    rows = [
+        (
+            it.lock.queue.topic,
+            it.lock.queue.broker_name,
+            it.lock.queue.queue_id,
+            it.lock.owner,
+            _YES_NO[it.lock.locked],
+            it.lock.lock_age,
+            len(it.lock.claimants),
+            it.lock.failed_unlocks,
+            it.verdict.name,
+            it.why,
+        )
+        for it in report.locks
+    ]
+    return Answer(_COLUMNS, rows, partial(_document, report))
+
+
+def _document(report: LockReport) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "time": iso_time(report.at),
+        "group": report.group,
+        "verdict": report.verdict.name,
+        "takes_locks": report.takes_locks,
+        "members": None if report.members is None else list(report.members),
+        "idle_members": list(report.idle),
+        "silent_members": list(report.silent),
+        "queues": [_fields(it) for it in report.locks],
+        "errors": dict(report.errors),
+    }
+
+
+def _fields(judged: JudgedLock) -> dict[str, Any]:
+    lock = judged.lock
+    return {
+        "topic": lock.queue.topic,
+        "broker": lock.queue.broker_name,
+        "queue": lock.queue.queue_id,
+        "owner": lock.owner,
+        "locked": lock.locked,
+        "lock_age_seconds": lock.lock_age,
+        "claimants": list(lock.claimants),
+        "failed_unlocks": lock.failed_unlocks,
+        "dropped": lock.dropped,
+        "verdict": judged.verdict.name,
+        "why": judged.why or None,
+    }
+
+
+def _notes(report: LockReport) -> list[str]:
+    """What is to be said of members, for a reader."""
+    notes = []
+    if not report.locks:
+        notes.append(f"no queue is known of {report.group}: it never committed, nobody has any")
+    if report.takes_locks is False:
+        notes.append(f"{report.group} does not consume in order, so it takes no locks")
+    if report.members is None:
+        notes.append("members: not known")
+    else:
+        notes.append(f"members: {len(report.members)} online")
+    if report.idle:
+        notes.append(f"without a queue: {_names(report.idle)}")
+    if report.silent:
+        notes.append(f"UNKNOWN, did not answer: {_names(report.silent)}")
+    return notes
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(printable, names))

@@ -1,0 +1,24 @@
+"""What each state of a queue means, in a few words."""
+
+from __future__ import annotations
+
+from orderly.monitoring.backlog.states import QueueState
+
+MEANINGS = {
+    QueueState.UNKNOWN: "it could not be read",
+    QueueState.NOT_APPLICABLE: "broadcasting: members keep their offsets themselves",
+    QueueState.NEW: "never committed",
+    QueueState.LOST: "messages were deleted before they were consumed",
+    QueueState.AHEAD: "committed beyond the log",
+    QueueState.OFFLINE: "no member is connected",
+    QueueState.ORPHAN: "members are connected, none has the queue",
+    QueueState.UNLOCKED: "its member has not got the broker's lock",
+    QueueState.BLOCKED: "a handler works on the first message and does not return",
+    QueueState.SUSPENDED: "the first message is tried again and again",
+    QueueState.PARKED: "keys wait until somebody releases them",
+    QueueState.REWIND: "the committed offset went back",
+    QueueState.STALL: "nothing is committed",
+    QueueState.GROWING: "the backlog never gets smaller",
+    QueueState.LAGGING: "above a threshold, but getting smaller",
+    QueueState.OK: "",
+}

@@ -1,0 +1,118 @@
+"""Rules 6 to 11: what members and state records say. Each: whether it applies, and the cause."""
+
+from __future__ import annotations
+
+from orderly.monitoring.backlog.members import Trouble
+from orderly.monitoring.backlog.pace import COMMIT_PERIOD
+from orderly.monitoring.backlog.pair import Pair
+
+
+def offline(pair: Pair, place: int) -> bool:
+    """6. OFFLINE: a backlog, and every broker says that nobody is connected."""
+    return pair.signs.offline and bool(pair.backlog[place])
+
+
+def why_offline(pair: Pair, place: int) -> str:
+    """How many wait."""
+    return f"{pair.backlog[place]} messages wait, and no member of the group is connected"
+
+
+def orphan(pair: Pair, place: int) -> bool:
+    """7. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
+    queue = pair.topic.reading.queues[place]
+    unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
+    return unread or queue in pair.signs.orphans
+
+
+def any_orphan(pair: Pair) -> bool:
+    """Whether any queue can be one."""
+    return bool(pair.signs.orphans or pair.topic.reading.unread)
+
+
+def why_orphan(pair: Pair, place: int) -> str:
+    """Not to be read, or nobody has it."""
+    queue = pair.topic.reading.queues[place]
+    if queue in pair.topic.reading.unread:
+        return "messages in a queue that nobody reads: the topic has fewer queues to read"
+    seen = pair.signs.reading.running_at - pair.signs.orphans[queue]
+    return f"no member has it for {seen:.0f} s: not assigned, or its lock is refused to all"
+
+
+def unlocked(pair: Pair, place: int) -> bool:
+    """8. UNLOCKED: its owner in an ordered group has had no lock for longer than 40 s."""
+    return pair.topic.reading.queues[place] in pair.signs.unlocked
+
+
+def any_unlocked(pair: Pair) -> bool:
+    """Whether any queue of the group is."""
+    return bool(pair.signs.unlocked)
+
+
+def why_unlocked(pair: Pair, place: int) -> str:
+    """Who, and how long."""
+    return pair.signs.unlocked[pair.topic.reading.queues[place]]
+
+
+def blocked(pair: Pair, place: int) -> bool:
+    """9. BLOCKED: a handler works on its first message and does not return."""
+    return _holds(pair, place, pair.signs.blocked.get(pair.topic.reading.queues[place]))
+
+
+def any_blocked(pair: Pair) -> bool:
+    """Whether any queue of the group is."""
+    return bool(pair.signs.blocked)
+
+
+def why_blocked(pair: Pair, place: int) -> str:
+    """Who, and how long."""
+    return pair.signs.blocked[pair.topic.reading.queues[place]].text
+
+
+def suspended(pair: Pair, place: int) -> bool:
+    """10. SUSPENDED: the first message fails, and is tried again."""
+    queue = pair.topic.reading.queues[place]
+    return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
+
+
+def any_suspended(pair: Pair) -> bool:
+    """Whether any queue of the group can be."""
+    return bool(pair.signs.suspended or pair.signs.heads)
+
+
+def why_suspended(pair: Pair, place: int) -> str:
+    """Who, how often, how long."""
+    queue = pair.topic.reading.queues[place]
+    found = pair.signs.suspended.get(queue)
+    if _holds(pair, place, found):
+        assert found is not None
+        return found.text
+    return f"its first message was tried {pair.signs.heads[queue].attempts} times"
+
+
+def _holds(pair: Pair, place: int, trouble: Trouble | None) -> bool:
+    """Whether what a member told is still so."""
+    committed = pair.committed[place]
+    if trouble is None or not pair.backlog[place] or committed > trouble.offset:
+        return False
+    if not trouble.at_rest:
+        return True
+    rested = pair.now.at - pair.track.moved_at[place]
+    return committed == trouble.offset and rested >= COMMIT_PERIOD
+
+
+def _attempted(pair: Pair, place: int) -> bool:
+    head = pair.signs.heads.get(pair.topic.reading.queues[place])
+    return head is not None and head.offset >= pair.committed[place] and (head.attempts or 0) > 1
+
+
+def parked(pair: Pair, place: int) -> bool:
+    """11. PARKED: keys wait until somebody releases them."""
+    record = pair.record(place)
+    return record is not None and bool(record.parked)
+
+
+def why_parked(pair: Pair, place: int) -> str:
+    """How many."""
+    record = pair.record(place)
+    keys = record.parked if record else ()
+    return f"{len(keys)} keys with {sum(key.messages for key in keys)} messages are parked"

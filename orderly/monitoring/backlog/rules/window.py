@@ -1,0 +1,91 @@
+"""Rules 12 to 15: what the scans before say, and thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orderly.monitoring.backlog.pair import Pair
+from orderly.monitoring.backlog.thresholds import Measure
+from orderly.monitoring.backlog.track import NOT_MEASURED
+
+
+def rewind(pair: Pair, place: int) -> bool:
+    """12. REWIND: the committed offset went back in the window, and has not caught up."""
+    found = pair.track.rewinds.get(place)
+    return found is not None and pair.now.at - found[1] <= pair.now.settings.window
+
+
+def why_rewind(pair: Pair, place: int) -> str:
+    """From where."""
+    high, at = pair.track.rewinds[place]
+    return f"committed was {high} {pair.now.at - at:.0f} s ago, and went back: a reset?"
+
+
+def stall(pair: Pair, place: int) -> bool:
+    """13. STALL: a backlog all the time, and neither a commit nor anything finished."""
+    track, long_ago = pair.track, pair.now.long_ago
+    return (
+        track.backlog[place] > 0
+        and track.moved_at[place] <= long_ago
+        and track.eased_at[place] <= long_ago
+    )
+
+
+def why_stall(pair: Pair, place: int) -> str:
+    """How long."""
+    since = max(pair.track.moved_at[place], pair.track.eased_at[place])
+    return f"a backlog, and nothing committed for {pair.now.at - since:.0f} s; the cause is unseen"
+
+
+def growing(pair: Pair, place: int) -> bool:
+    """14. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
+    track = pair.track
+    return (
+        track.eased_at[place] <= pair.now.long_ago
+        and track.grew_at[place] > pair.now.lately
+        and track.backlog[place] > track.eased_to[place] > NOT_MEASURED
+    )
+
+
+def why_growing(pair: Pair, place: int) -> str:
+    """From what to what."""
+    then, seconds = pair.track.eased_to[place], pair.now.at - pair.track.eased_at[place]
+    return f"the backlog grew from {then} to {pair.backlog[place]} in {seconds:.0f} s"
+
+
+_OF_A_QUEUE: dict[Measure, Callable[[Pair, int], float | None]] = {
+    Measure.BACKLOG: lambda pair, place: pair.backlog[place],
+    Measure.HEAD_AGE: Pair.head_age,
+    Measure.DRAIN_ETA: Pair.drain_eta,
+    Measure.RETENTION_ETA: Pair.retention_eta,
+}
+
+
+def _exceeded(pair: Pair, place: int) -> Measure | None:
+    for measure, value_of in _OF_A_QUEUE.items():
+        limits = pair.now.settings.thresholds.limits.get(measure)
+        value = value_of(pair, place) if limits else None
+        if limits is None or value is None:
+            continue
+        if any(limit is not None and limit.alerts(value) for limit in (limits.warn, limits.crit)):
+            return measure
+    return None
+
+
+def lagging(pair: Pair, place: int) -> bool:
+    """15. LAGGING: above a threshold, but getting smaller."""
+    return _exceeded(pair, place) is not None
+
+
+def any_threshold(pair: Pair) -> bool:
+    """Whether there is a threshold at all."""
+    return bool(pair.now.settings.thresholds.limits)
+
+
+def why_lagging(pair: Pair, place: int) -> str:
+    """Which threshold."""
+    measure = _exceeded(pair, place)
+    assert measure is not None
+    value = _OF_A_QUEUE[measure](pair, place)
+    limits = pair.now.settings.thresholds.limits[measure]
+    return f"{measure} is {value:.10g}, beyond {limits.warn or limits.crit}"

@@ -1,0 +1,112 @@
+"""What is wrong with the locks of a group, as its members report them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orderly.monitoring.backlog.reading import GroupReading, Scan
+from orderly.monitoring.backlog.signs import TWO_ROUNDS
+from orderly.monitoring.backlog.states import Verdict, severity
+from orderly.monitoring.collecting.members import is_broadcasting, is_ordered
+from orderly.monitoring.locks import QueueLock, locks, silent
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLock:
+    """A queue's lock, and what is wrong with it: `why` is "" if nothing is."""
+
+    lock: QueueLock
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockReport:
+    """The locks of one group.
+
+    Attributes:
+        at: when it was asked, seconds since the epoch.
+        group: as the brokers name it.
+        locks: of each queue, sorted.
+        members: client ids online, sorted; None: not known.
+        idle: of them, those without a queue.
+        silent: of them, those that did not say what they have: dead ones whose connection is not
+            closed yet, ones that hang, and gRPC clients.
+        takes_locks: whether it consumes in order, and so takes locks; None: no member told.
+        errors: of brokers that did not answer, by name.
+    """
+
+    at: float
+    group: str
+    locks: tuple[JudgedLock, ...]
+    members: tuple[str, ...] | None
+    idle: tuple[str, ...]
+    silent: tuple[str, ...]
+    takes_locks: bool | None
+    errors: Mapping[str, str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """OK; WARNING: a queue is not locked, or by two; UNKNOWN: something could not be known."""
+        if self.errors or not self.locks:
+            return Verdict.UNKNOWN
+        return max((each.verdict for each in self.locks), key=severity)
+
+
+def lock_report(scan: Scan, group: str) -> LockReport:
+    """Judge the locks of a group.
+
+    Args:
+        scan: with details about the group.
+        group: as the brokers name it.
+    """
+    reading = scan.groups.get(group) or GroupReading(group)
+    errors = {name: broker.error for name, broker in scan.brokers.items() if broker.error}
+    online = reading.connections.connections if reading.connections else ()
+    known = bool(reading.read_at) and not reading.errors
+    takes_locks = False if is_broadcasting(reading) else is_ordered(reading)
+    return LockReport(
+        at=scan.at,
+        group=group,
+        locks=tuple(_judged(lock, reading, takes_locks) for lock in locks(scan, group)),
+        members=tuple(sorted({it.client_id for it in online})) if known or online else None,
+        idle=tuple(sorted(name for name, info in reading.running.items() if not info.queues)),
+        silent=silent(reading),
+        takes_locks=takes_locks,
+        errors=errors | dict(reading.errors),
+    )
+
+
+def _judged(lock: QueueLock, reading: GroupReading, takes_locks: bool | None) -> JudgedLock:
+    if takes_locks is False:
+        return JudgedLock(lock, Verdict.OK, "")
+    if lock.locked is None:
+        why = "a member that may have it did not answer"
+        return JudgedLock(lock, Verdict.UNKNOWN, why)
+    why = _trouble(lock, reading)
+    return JudgedLock(lock, Verdict.WARNING if why else Verdict.OK, why)
+
+
+def _trouble(lock: QueueLock, reading: GroupReading) -> str:
+    if lock.owner is None:
+        return _nobody(lock, reading)
+    if len(lock.claimants) > 1:
+        return "several members have it: a hand-over, or they allocate in different ways"
+    if lock.dropped:
+        times = f"; {lock.failed_unlocks} times in vain" if lock.failed_unlocks else ""
+        return f"its owner is giving it up{times}"
+    if not lock.locked:
+        return "its owner does not have the lock, and does not consume"
+    if lock.lock_age is not None and lock.lock_age > TWO_ROUNDS:
+        return f"the lock was not renewed for {lock.lock_age:.0f} s"
+    return ""
+
+
+def _nobody(lock: QueueLock, reading: GroupReading) -> str:
+    connections = reading.connections
+    if connections is None:
+        return "nobody is online"
+    if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
+        return ""  # offsets of a topic that is no longer consumed
+    return "nobody has it: another client holds the lock, or it is allocated to nobody"

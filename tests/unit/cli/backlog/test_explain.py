@@ -1,0 +1,86 @@
+"""`orderly backlog explain`: sentences, worst first, and what to do next."""
+
+import re
+
+import pytest
+
+from orderly.cli.backlog.explaining import explanation
+from orderly.cli.root import run
+from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
+from tests.support.snapshots import AT, every_state, group, row, snapshot
+
+
+def joined(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def test_the_worst_group_comes_first_and_the_rest_in_one_line():
+    told = explanation(
+        snapshot(
+            group("a", [row(group="a")]),
+            group("b", [row(QueueState.AHEAD, group="b")]),
+            group("c", [row(QueueState.OFFLINE, group="c")]),
+            group("d", [row(QueueState.UNKNOWN, group="d")]),
+        )
+    )
+    assert [text.split(":")[0].split(" is ")[0] for text in told] == ["c", "d", "b", "a"]
+    assert told[-1] == "a is in order: nothing waits."
+
+
+def test_many_groups_in_order_are_one_line():
+    many = [group(f"g{n}", [row(group=f"g{n}")]) for n in range(9)]
+    assert explanation(snapshot(*many)) == ["9 groups are in order."]
+
+
+def test_a_suspended_queue_is_told_with_key_attempts_and_failure():
+    head = Head(93, "order\x1b-7", "", AT - 60, AT, 0, 10, 4, "ValueError: no such carrier")
+    found = row(QueueState.SUSPENDED, head=head, backlog=1200, cause="4 tries in 60 s")
+    (text,) = explanation(snapshot(found))
+    assert text.startswith("shipping: WARNING. 1,200 messages wait in 1 queue, the oldest for 1m")
+    assert (
+        "SUSPENDED orders/broker-a/0: 4 tries in 60 s. Backlog 1,200, the oldest 1m old. The first"
+        r" is offset 93, key order\x1b-7, tried 4 times, failure ValueError: no such carrier."
+    ) in joined(text)
+    assert "Next: Mend what the handler needs" in text
+
+
+def test_what_the_cause_says_is_not_said_again():
+    found = row(QueueState.OFFLINE, cause="7 messages wait, and no member is connected")
+    (text,) = explanation(snapshot(found))
+    assert "Backlog 7" not in text
+    assert "The oldest 1m old." in joined(text)
+
+
+def test_of_many_queues_alike_the_worst_are_told():
+    rows = [row(QueueState.OFFLINE, queue_id=n, backlog=n + 1) for n in range(9)]
+    (text,) = explanation(snapshot(*rows))
+    assert re.findall(r"broker-a/(\d)", text) == ["8", "7", "6"]
+    assert "and 6 queues more are OFFLINE." in text
+    assert text.count("Next:") == 1
+
+
+def test_every_bad_state_is_told_with_what_to_do_within_100_columns():
+    (text,) = explanation(every_state())
+    for state in QueueState:
+        assert (f"- {state} orders" in text) is (VERDICTS[state] is not Verdict.OK)
+    assert text.count("Next: ") == sum(VERDICTS[state] is not Verdict.OK for state in QueueState)
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_dead_letters_findings_and_silent_brokers_are_told():
+    found = snapshot(
+        group("shipping", [row()], dead=DeadLetters(2, None, 2), findings=("two owners",)),
+        brokers={"b": BrokerReading("b", error="gone\nfor good")},
+    )
+    broker, text = explanation(found)
+    assert broker == r"Broker b could not be read: gone\nfor good. Its queues are UNKNOWN."
+    assert "2 messages in %DLQ%shipping. Next: orderly dlq list shipping" in text
+    assert "- two owners" in text
+
+
+@pytest.mark.parametrize("args", [[], ["shipping"], ["-g", "shipping"]])
+def test_the_command(surveyed, capsys, args):
+    surveyed.found = snapshot(row(QueueState.BLOCKED))
+    assert run(["backlog", "explain", *args]) == 0
+    assert "BLOCKED" in capsys.readouterr().out

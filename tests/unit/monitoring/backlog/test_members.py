@@ -1,0 +1,343 @@
+"""What members tell, seen through whole scans: who has a queue, and what he cannot get done."""
+
+from dataclasses import replace
+
+import pytest
+
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.reading import DeadLetters, GroupReading, Head, QueueRecord
+from orderly.monitoring.backlog.states import QueueState
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.queue_news import QueueNews, news_texts
+from orderly.protocol.running_info import QueueInfo, RunningInfo
+from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from tests.support.snapshots import AT, scan
+
+Q0, Q1 = (MessageQueue("orders", "broker-a", n) for n in range(2))
+ORDERS = Subscription("orders")
+
+
+def online(*clients, topics=("orders",), model="CLUSTERING", kind="CONSUME_PASSIVELY"):
+    return ConsumerConnections(
+        tuple(ConsumerConnection(client, "10.0.0.1:1", "JAVA", 1) for client in clients),
+        kind, model, "CONSUME_FROM_LAST_OFFSET", {t: Subscription(t) for t in topics},
+    )  # fmt: skip
+
+
+def java(queues, at=AT, **properties):
+    """A Java member that pulled, locked and consumed a second ago, unless told otherwise."""
+    well = {"locked": True, "last_lock_time": at - 1, "last_pull_time": at - 1}
+    return RunningInfo(
+        {"PROP_CONSUMEORDERLY": "true"} | properties,
+        (ORDERS,),
+        {
+            queue: QueueInfo(**({"last_consume_time": at - 1} | well | fields))
+            for queue, fields in queues.items()
+        },
+    )
+
+
+def ours(queue, news, **properties):
+    """A member of ours with one queue."""
+    return RunningInfo(
+        {"PROP_CONSUMEORDERLY": "true", "order": "queue"} | properties,
+        (ORDERS,),
+        {queue: QueueInfo(commit_offset=4, locked=True, last_lock_time=AT - 1)},
+        user=news_texts([(queue, news)]),
+    )
+
+
+def reading(at=AT, connections=None, running=None, **fields):
+    running = running or {}
+    connections = online(*running) if connections is None else connections
+    return GroupReading(
+        "shipping", at, connections, running=running, running_at=at if running else 0.0, **fields
+    )
+
+
+def group_after(*readings, committed=(4, 4), spans=((0, 10), (0, 10)), step=30):
+    backlog = Backlog()
+    for n, found in enumerate(readings):
+        snapshot = backlog.take(
+            scan(
+                AT + step * n,
+                {"orders": list(spans)},
+                {"shipping": {"orders": committed}},
+                {"shipping": found},
+            )
+        )
+    return snapshot.groups["shipping"]
+
+
+def states_after(*readings, **fields):
+    return [row.state for row in group_after(*readings, **fields).rows()]
+
+
+# --- offline, broadcasting -----------------------------------------------------------------------
+
+
+def test_a_backlog_without_members_is_offline():
+    group = group_after(GroupReading("shipping", read_at=AT))
+    assert group.sums.state is QueueState.OFFLINE
+    assert group.members == ()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        GroupReading("shipping"),
+        GroupReading("shipping", read_at=AT, errors={"broker-b": "no answer"}),
+    ],
+)
+def test_members_that_are_not_known_are_not_away(found):
+    group = group_after(found)
+    assert group.sums.state is QueueState.OK
+    assert group.members is None
+
+
+def test_offsets_of_a_broadcasting_group_do_not_apply_and_are_never_lost_or_ahead():
+    found = reading(connections=online("a", model="BROADCASTING"))
+    group = group_after(found, committed=(4, 99), spans=((8, 10), (0, 10)))
+    assert group.sums.states == {QueueState.NOT_APPLICABLE: 2}
+    assert group.sums.backlog is None
+    assert group.sums.lost == 0
+
+
+def test_a_broadcasting_group_stays_one_while_it_is_away():
+    found = reading(connections=online("a", model="BROADCASTING"))
+    away = GroupReading("shipping", read_at=AT + 30)
+    assert states_after(found, away) == [QueueState.NOT_APPLICABLE] * 2
+
+
+def test_a_topic_no_longer_subscribed_to_does_not_apply_and_is_told():
+    group = group_after(reading(connections=online("a", topics=("other",))))
+    assert group.sums.states == {QueueState.NOT_APPLICABLE: 2}
+    assert any("no longer subscribes" in text for text in group.findings)
+
+
+# --- owners --------------------------------------------------------------------------------------
+
+
+def test_owners_idle_members_and_order_are_told():
+    running = {"a": java({Q0: {}, Q1: {}}), "b": java({})}
+    group = group_after(reading(running=running))
+    assert [row.owner for row in group.rows()] == ["a", "a"]
+    assert group.idle == ("b",)
+    assert (group.members, group.order, group.model) == (("a", "b"), "queue", "CLUSTERING")
+    assert any("have no queue" in text for text in group.findings)
+
+
+def test_owners_that_change_are_counted():
+    group = group_after(
+        reading(running={"a": java({Q0: {}, Q1: {}})}),
+        reading(running={"b": java({Q0: {}, Q1: {}})}),
+        reading(running={"b": java({Q0: {}})}),
+        reading(running={"b": java({Q0: {}, Q1: {}})}),
+    )
+    assert group.owner_changes == 2
+
+
+def test_two_owners_are_a_finding():
+    running = {"a": java({Q0: {}, Q1: {}}), "b": java({Q0: {}})}
+    group = group_after(reading(running=running))
+    assert [text for text in group.findings if "claimed by a, b" in text]
+
+
+def test_subscriptions_that_differ_are_a_finding():
+    other = replace(java({Q1: {}}), subscriptions=(Subscription("orders", "paid"),))
+    group = group_after(reading(running={"a": java({Q0: {}}), "b": other}))
+    assert [text for text in group.findings if "subscribe to different" in text]
+
+
+def lonely(at, **fields):
+    return reading(at, running={"a": java({Q0: {}}, at)}, **fields)
+
+
+def test_a_queue_nobody_has_is_an_orphan_when_seen_for_two_rounds():
+    looks = [lonely(AT + 30 * n) for n in range(3)]
+    assert states_after(*looks[:1]) == [QueueState.OK] * 2
+    assert states_after(*looks[:2]) == [QueueState.OK] * 2
+    assert states_after(*looks) == [QueueState.OK, QueueState.ORPHAN]
+
+
+def test_the_same_answer_looked_at_again_is_no_second_look():
+    assert states_after(*[lonely(AT)] * 4) == [QueueState.OK] * 2
+
+
+@pytest.mark.parametrize("kind", ["CONSUME_PASSIVELY", "CONSUME_POP", "CONSUME_ACTIVELY"])
+def test_a_member_that_did_not_tell_may_have_the_queue(kind):
+    silent = (
+        online("a", "grpc", kind=kind) if kind == "CONSUME_PASSIVELY" else online("a", kind=kind)
+    )
+    looks = [lonely(AT + 30 * n, connections=silent) for n in range(4)]
+    assert QueueState.ORPHAN not in states_after(*looks)
+
+
+# --- locks ---------------------------------------------------------------------------------------
+
+
+def test_an_old_lock_is_none():
+    running = {"a": java({Q0: {"last_lock_time": AT - 50}, Q1: {}})}
+    assert states_after(reading(running=running)) == [QueueState.UNLOCKED, QueueState.OK]
+
+
+def test_a_queue_just_taken_may_be_without_a_lock():
+    running = {"a": java({Q0: {"locked": False, "last_lock_time": AT - 10}, Q1: {}})}
+    assert states_after(reading(running=running)) == [QueueState.OK] * 2
+
+
+def test_a_queue_never_locked_is_unlocked_after_two_rounds():
+    looks = [
+        reading(AT + 30 * n, running={"a": java({Q0: {"locked": False, "last_lock_time": 0.0}})})
+        for n in range(3)
+    ]
+    assert states_after(*looks[:2])[0] is QueueState.OK
+    assert states_after(*looks)[0] is QueueState.UNLOCKED
+
+
+def test_a_consumer_without_order_needs_no_lock():
+    loose = {"locked": False, "last_lock_time": AT - 500}
+    running = {"a": java({Q0: loose, Q1: loose}, PROP_CONSUMEORDERLY="false")}
+    group = group_after(reading(running=running))
+    assert group.sums.states == {QueueState.OK: 2}
+    assert group.order == "none"
+
+
+@pytest.mark.parametrize("skew", [-3600.0, -90.0, 0.0, 90.0, 3600.0])
+def test_a_member_s_clock_does_not_matter(skew):
+    there = AT + skew
+    running = {
+        "a": java(
+            {
+                Q0: {"last_consume_time": there - 75, "in_hand_count": 1, "in_hand_min": 4,
+                     "commit_offset": 4},
+                Q1: {},
+            },
+            there,
+        )
+    }  # fmt: skip
+    assert states_after(reading(running=running)) == [QueueState.BLOCKED, QueueState.OK]
+
+
+# --- what they cannot get done -------------------------------------------------------------------
+
+SUSPENDED = {"commit_offset": 4, "cached_min": 4, "cached_count": 3}
+
+
+def test_a_java_handler_that_does_not_return_is_blocked_not_before_a_minute():
+    def states(seconds):
+        state = {"in_hand_count": 1, "in_hand_min": 4, "commit_offset": 4,
+                 "last_consume_time": AT - seconds}  # fmt: skip
+        return states_after(reading(running={"a": java({Q0: state, Q1: {}})}))
+
+    assert states(59)[0] is QueueState.OK
+    assert states(75)[0] is QueueState.BLOCKED
+
+
+def test_a_java_queue_that_is_tried_again_is_suspended_from_the_second_scan_on():
+    looks = [
+        reading(AT + 30 * n, running={"a": java({Q0: SUSPENDED}, AT + 30 * n)}) for n in (0, 1)
+    ]
+    assert states_after(looks[0])[0] is QueueState.OK
+    assert states_after(*looks)[0] is QueueState.SUSPENDED
+
+
+def test_a_java_queue_between_two_messages_is_not_suspended():
+    ahead = SUSPENDED | {"commit_offset": 7, "cached_min": 7}
+    looks = [reading(AT + 30 * n, running={"a": java({Q0: ahead}, AT + 30 * n)}) for n in range(3)]
+    assert states_after(*looks)[0] is QueueState.OK
+
+
+@pytest.mark.parametrize(
+    ("news", "state"),
+    [
+        (QueueNews(why="HUNG", offset=4, attempts=1, seconds=20.0), QueueState.BLOCKED),
+        (QueueNews(why="HANDLING", offset=4, attempts=1, seconds=61.0), QueueState.BLOCKED),
+        (QueueNews(why="HANDLING", offset=4, attempts=1, seconds=5.0), QueueState.OK),
+        (QueueNews(why="SUSPENDED", offset=4, attempts=2, failing_for=3.0), QueueState.SUSPENDED),
+        (QueueNews(why="SUSPENDED", offset=3, attempts=2, failing_for=3.0), QueueState.OK),
+        (QueueNews(why="HANDLING", offset=4, attempts=1), QueueState.OK),
+    ],
+)
+def test_our_members_say_it_themselves(news, state):
+    found = reading(running={"a": ours(Q0, news)})
+    assert states_after(found)[0] is state
+
+
+def test_a_head_that_was_tried_often_is_suspended_without_running_info():
+    head = Head(4, "k", "", AT, AT, 0, 10, attempts=3)
+    assert states_after(reading(connections=online("a"), heads={Q0: head}))[0] is (
+        QueueState.SUSPENDED
+    )
+
+
+def test_a_head_committed_beyond_is_not_shown():
+    head = Head(3, "k", "", AT, AT, 0, 10)
+    group = group_after(reading(connections=online("a"), heads={Q0: head}))
+    assert next(group.rows()).head is None
+
+
+def test_a_new_queue_tells_who_has_it():
+    state = {"in_hand_count": 1, "in_hand_min": 0, "last_consume_time": AT - 75}
+    found = reading(running={"a": java({Q0: state})})
+    row = next(group_after(found, committed=(-1, 4)).rows())
+    assert row.state is QueueState.NEW
+    assert "stuck: a: a handler has run for 75 s" in row.cause
+
+
+# --- order by key --------------------------------------------------------------------------------
+
+
+def by_key(records):
+    return reading(connections=online("a"), records=records)
+
+
+def test_what_is_finished_ahead_is_no_backlog():
+    group = group_after(by_key({Q0: QueueRecord(2, 4), Q1: QueueRecord(6, 4)}))
+    assert [(row.span, row.backlog) for row in group.rows()] == [(6, 2), (6, 6)]
+    assert group.sums.backlog == 8
+
+
+def test_without_its_record_a_backlog_is_not_known_but_the_span_is():
+    group = group_after(by_key({Q0: None, Q1: QueueRecord(6, 4)}))
+    row = next(group.rows())
+    assert (row.state, row.span, row.backlog) == (QueueState.UNKNOWN, 6, None)
+    assert "state record" in row.cause
+    assert group.sums.unknown == 1
+
+
+def test_without_a_span_there_is_no_need_for_a_record():
+    group = group_after(by_key({Q0: None, Q1: None}), committed=(10, 10))
+    assert group.sums.states == {QueueState.OK: 2}
+    assert group.sums.backlog == 0
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def test_the_inflow_of_dead_letters_is_a_rate():
+    looks = [
+        reading(connections=online("a"), dead=DeadLetters(5 * n, None, 5 * n)) for n in range(3)
+    ]
+    group = group_after(*looks)
+    assert group.dead_rate == pytest.approx(10 / 60)
+    assert group.dead.messages == 10
+
+
+def test_an_exact_delay_wins_over_the_curve_while_the_head_stays():
+    told = reading(connections=online("a"), delays={Q0: 100.0}, delays_at=AT)
+    group = group_after(told, told)
+    assert next(group.rows()).head_age == pytest.approx(130.0)
+
+
+def test_a_delay_of_a_head_since_committed_is_not_used():
+    backlog = Backlog()
+    told = reading(connections=online("a"), delays={Q0: 100.0}, delays_at=AT)
+    for n, committed in enumerate((4, 6)):
+        found = backlog.take(
+            scan(AT + 30 * n, {"orders": [(0, 10)]}, {"shipping": {"orders": [committed]}},
+                 {"shipping": told})
+        )  # fmt: skip
+    (row,) = found.rows()
+    assert 30.0 <= row.head_age <= 130.0

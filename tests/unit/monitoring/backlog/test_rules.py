@@ -1,0 +1,204 @@
+"""The order of the rules: of every two that both apply, the first gives the state."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.curve import Curve
+from orderly.monitoring.backlog.members import Trouble
+from orderly.monitoring.backlog.pair import Now, Pair, Topic
+from orderly.monitoring.backlog.reading import NEVER, NOT_READ, GroupReading, QueueRecord
+from orderly.monitoring.backlog.rules.table import RULES, codes_of
+from orderly.monitoring.backlog.settings import Settings
+from orderly.monitoring.backlog.signs import Signs
+from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.thresholds import Thresholds
+from orderly.monitoring.backlog.track import Track
+from orderly.protocol.parked_key import ParkedKey
+from tests.support.snapshots import AT, topic_reading
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def healthy():
+    """One queue with a backlog of 6 that nothing is wrong with."""
+    reading = topic_reading("orders", [(0, 10)])
+    topic = Topic(reading, [Curve()], [0.0], 600.0, [None], None, same=False, whole=True)
+    signs = Signs(GroupReading("shipping", running_at=AT), ("client-1",))
+    settings = Settings(thresholds=Thresholds({}))
+    track = Track(1)
+    track.offset[0], track.backlog[0], track.eased_to[0] = 4, 6, 9
+    track.moved_at[0] = track.eased_at[0] = AT
+    now = Now(AT, AT - 15, AT - 120, AT - 60, settings)
+    return Pair("shipping", topic, signs, now, (4,), [0.0], 600.0, track, [6])
+
+
+def unknown(pair):
+    pair.topic.reading = replace(pair.topic.reading, maximum=(NOT_READ,))
+    pair.backlog = [None]
+
+
+def not_applicable(pair):
+    pair.signs.model = "BROADCASTING"
+    pair.backlog = [None]
+
+
+def new(pair):
+    pair.committed, pair.backlog = (NEVER,), [None]
+
+
+def lost(pair):
+    pair.topic.reading = replace(pair.topic.reading, minimum=(7,))
+
+
+def ahead(pair):
+    pair.committed, pair.backlog = (11,), [None]
+
+
+def offline(pair):
+    pair.signs.offline = True
+
+
+def orphan(pair):
+    pair.signs.orphans = {QUEUE: AT - 60}
+
+
+def unlocked(pair):
+    pair.signs.unlocked = {QUEUE: "no lock"}
+
+
+def blocked(pair):
+    pair.signs.blocked = {QUEUE: Trouble(4, "runs")}
+
+
+def suspended(pair):
+    pair.signs.suspended = {QUEUE: Trouble(4, "fails")}
+
+
+def parked(pair):
+    record = QueueRecord(6, 4, (ParkedKey("k", 2, 0, 3),))
+    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
+
+
+def rewind(pair):
+    pair.track.rewinds[0] = (9, AT)
+
+
+def stall(pair):
+    pair.track.moved_at[0] = pair.track.eased_at[0] = AT - 120
+
+
+def growing(pair):
+    pair.track.eased_at[0], pair.track.eased_to[0], pair.track.grew_at[0] = AT - 120, 2, AT
+
+
+def lagging(pair):
+    limits = Thresholds.parse({"backlog": "3"}, {})
+    pair.now = replace(pair.now, settings=Settings(thresholds=limits))
+
+
+RECIPES = {
+    QueueState.UNKNOWN: unknown,
+    QueueState.NOT_APPLICABLE: not_applicable,
+    QueueState.NEW: new,
+    QueueState.LOST: lost,
+    QueueState.AHEAD: ahead,
+    QueueState.OFFLINE: offline,
+    QueueState.ORPHAN: orphan,
+    QueueState.UNLOCKED: unlocked,
+    QueueState.BLOCKED: blocked,
+    QueueState.SUSPENDED: suspended,
+    QueueState.PARKED: parked,
+    QueueState.REWIND: rewind,
+    QueueState.STALL: stall,
+    QueueState.GROWING: growing,
+    QueueState.LAGGING: lagging,
+}
+# What cannot be at once: a queue has one committed offset, and no backlog without it.
+NEEDS_BACKLOG = {
+    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.SUSPENDED, QueueState.LAGGING,
+}  # fmt: skip
+WITHOUT = {QueueState.UNKNOWN, QueueState.NOT_APPLICABLE, QueueState.NEW, QueueState.AHEAD}
+EXCLUDE = (
+    {frozenset((a, b)) for a in NEEDS_BACKLOG for b in WITHOUT}
+    | {frozenset((a, b)) for a in (QueueState.STALL, QueueState.GROWING) for b in WITHOUT}
+    | {
+        frozenset((QueueState.NEW, QueueState.AHEAD)),
+        frozenset((QueueState.LOST, QueueState.AHEAD)),
+        frozenset((QueueState.UNKNOWN, QueueState.AHEAD)),
+    }
+)
+
+
+def cooked(*states):
+    """A queue of which all this holds."""
+    pair = healthy()
+    for state in states:
+        RECIPES[state](pair)
+    return pair
+
+
+def rule(state):
+    return next(found for found in RULES if found.state is state)
+
+
+def state_of(pair):
+    (code,) = codes_of(pair)
+    return RULES[code].state
+
+
+def test_the_rules_stand_in_the_order_of_the_states():
+    assert [found.state for found in RULES] == list(QueueState)
+
+
+@pytest.mark.parametrize(
+    "number", range(1, len(RULES) + 1), ids=[found.state.value for found in RULES]
+)
+def test_each_rule_says_its_number_and_state(number):
+    found = RULES[number - 1]
+    assert found.applies.__doc__.startswith(f"{number}. {found.state}")
+
+
+def test_a_healthy_queue_is_ok():
+    assert state_of(healthy()) is QueueState.OK
+
+
+@pytest.mark.parametrize("state", RECIPES)
+def test_each_state_can_be_had(state):
+    pair = cooked(state)
+    assert state_of(pair) is state
+    assert rule(state).cause(pair, 0)
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(RECIPES, 2)))
+def test_of_two_that_apply_the_first_counts(first, second):
+    pair = cooked(second, first) if first is QueueState.UNKNOWN else cooked(first, second)
+    both = all(rule(s).possible(pair) and rule(s).applies(pair, 0) for s in (first, second))
+    if frozenset((first, second)) not in EXCLUDE:
+        assert both, "a recipe no longer makes what it is to make"
+        assert state_of(pair) is first
+
+
+def test_a_cause_never_holds_a_key():
+    pair = cooked(QueueState.PARKED)
+    record = QueueRecord(6, 4, (ParkedKey("customer-77", 2, 0, 3),))
+    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
+    assert "customer-77" not in rule(QueueState.PARKED).cause(pair, 0)
+
+
+def test_what_the_group_has_committed_beyond_is_over():
+    pair = healthy()
+    pair.signs.blocked = {QUEUE: Trouble(3, "runs")}
+    assert state_of(pair) is QueueState.OK
+
+
+def test_what_may_be_a_moment_between_two_messages_counts_only_at_rest():
+    pair = healthy()
+    pair.signs.suspended = {QUEUE: Trouble(4, "fails", at_rest=True)}
+    assert state_of(pair) is QueueState.OK
+    pair.track.moved_at[0] = AT - 15
+    assert state_of(pair) is QueueState.SUSPENDED
+    pair.signs.suspended = {QUEUE: Trouble(5, "fails", at_rest=True)}
+    assert state_of(pair) is QueueState.OK

@@ -1,0 +1,308 @@
+"""The HTTP server against whoever can connect: scrapers, browsers, scanners, slow ones."""
+
+import contextlib
+import gzip
+import http.client
+import socket
+import struct
+import threading
+from http import HTTPStatus
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly.errors import ConfigError
+from orderly.monitoring.exporting import server as module
+from orderly.monitoring.exporting.server import Answer, Server, is_loopback
+from tests.support.waiting import eventually
+
+SOON = 20.0
+LARGE = "x" * 5000
+
+
+class Answering:
+    """Answers what it is told to, and keeps the questions."""
+
+    def __init__(self):
+        self.body = "fine"
+        self.asked = []
+
+    def __call__(self, question):
+        self.asked.append(question)
+        if isinstance(self.body, Exception):
+            raise self.body
+        return Answer(self.body, "text/plain")
+
+
+@pytest.fixture
+def answering():
+    return Answering()
+
+
+@pytest.fixture
+def server(answering):
+    with Server("127.0.0.1", 0, answering) as server:
+        yield server
+
+
+def ask(server, path="/", method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=SOON)
+    try:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, headers=sent)
+        reply = connection.getresponse()
+        return reply.status, reply.read(), reply.headers
+    finally:
+        connection.close()
+
+
+def talk(server, data):
+    """Send bytes, end the sending, read until the server closes."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock:
+        with contextlib.suppress(OSError):  # the server was faster and has closed
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            return b"".join(iter(lambda: sock.recv(65536), b""))
+        return b""
+
+
+def test_a_question_is_handed_on_and_its_answer_sent(server, answering):
+    status, body, headers = ask(server, "/api?group=a%26b&empty=", Accept="text/x")
+    assert (status, body) == (200, b"fine")
+    assert headers["Content-Type"] == "text/plain"
+    (question,) = answering.asked
+    assert question.path == "/api"
+    assert question.query == {"group": "a&b", "empty": ""}
+    assert question.accept == "text/x"
+
+
+def test_every_answer_has_the_headers_that_protect_browsers(server):
+    for path, method in (("/", "GET"), ("/", "POST")):
+        headers = ask(server, path, method)[2]
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Python" not in headers["Server"]
+
+
+def test_head_has_the_headers_and_no_body(server, answering):
+    answering.body = LARGE
+    status, body, headers = ask(server, method="HEAD")
+    assert (status, body, headers["Content-Length"]) == (200, b"", "5000")
+
+
+@pytest.mark.parametrize(
+    ("offered", "packed"),
+    [("gzip", True), ("br, GZIP;q=0.5", True), ("", False), ("br", False), ("gzip;q=0", False)],
+)
+def test_a_large_answer_is_packed_if_the_caller_takes_it(server, answering, offered, packed):
+    answering.body = LARGE
+    _, body, headers = ask(server, Accept_Encoding=offered)
+    assert (headers["Content-Encoding"] == "gzip") == packed
+    assert len(body) == int(headers["Content-Length"])
+    assert (gzip.decompress(body) if packed else body) == LARGE.encode()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "X"])
+def test_only_get_and_head_are_served(server, answering, method):
+    status, body, headers = ask(server, method=method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    assert body == b"405 Method Not Allowed\n"
+    assert answering.asked == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
+        b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"GET /" + b"x" * 100_000,
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+        b"GET / HTTP/1.1\r\na: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"GET /?" + b"&".join(b"%d=1" % n for n in range(50)) + b" HTTP/1.1\r\n\r\n",
+        b"<script>alert(1)</script> / HTTP/1.1\r\n\r\n",
+    ],
+    ids=[
+        "nothing", "empty line", "tls", "no path", "version", "body", "chunked", "long path",
+        "many headers", "long header", "many fields", "markup",
+    ],
+)  # fmt: skip
+def test_a_bad_request_is_not_answered_nor_repeated_and_ends_nothing(
+    server, answering, capfd, data
+):
+    reply = talk(server, data)
+    assert answering.asked == []
+    assert b"script" not in reply.partition(b"\r\n\r\n")[2]
+    assert not reply or not reply.startswith(b"HTTP/1.0 2")
+    assert ask(server)[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:9788", 200),
+        ("127.0.0.1:80", 200),
+        ("[::1]:9788", 200),
+        ("[::1]", 200),
+        ("evil.example", 421),
+        ("evil.example:9788", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("[", 421),
+    ],
+)
+def test_on_loopback_no_foreign_name_gets_an_answer(server, answering, host, status):
+    assert ask(server, Host=host)[0] == status
+    assert len(answering.asked) == (status == 200)
+
+
+def test_elsewhere_it_has_any_name(answering):
+    with Server("0.0.0.0", 0, answering) as server:
+        assert ask(server, Host="exporter.monitoring.svc:9788")[0] == 200
+
+
+def test_a_defect_is_told_in_the_log_and_not_to_the_caller(server, answering):
+    answering.body = RuntimeError("broken <inside>")
+    with capture_logs() as events:
+        status, body, _ = ask(server, "/metrics")
+    assert (status, body) == (500, b"500 Internal Server Error\n")
+    (event,) = events
+    assert (event["event"], event["path"]) == ("exporter.not_answered", "/metrics")
+    answering.body = "fine"
+    assert ask(server)[0] == 200
+
+
+def test_a_caller_that_hangs_up_ends_nothing(answering, capfd):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(question):
+        asked.set()
+        assert go_on.wait(SOON)
+        return Answer(LARGE * 1000, "text/plain", HTTPStatus.OK)
+
+    with Server("127.0.0.1", 0, slow) as server:
+        sock = socket.create_connection(("127.0.0.1", server.port))
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert asked.wait(SOON)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        go_on.set()
+        assert ask(server)[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_request_has_a_limit_however_slowly_it_trickles(answering, monkeypatch):
+    monkeypatch.setattr(module, "_ASKING", 0.3)
+    done = threading.Event()
+    with (
+        Server("127.0.0.1", 0, answering) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
+    ):
+
+        def trickle():
+            with contextlib.suppress(OSError):
+                while not done.wait(0.05):
+                    sock.send(b"G")
+
+        sender = threading.Thread(target=trickle)
+        sender.start()
+        try:
+            with contextlib.suppress(ConnectionError):
+                assert sock.recv(4096) == b""  # it is over when the server gives up
+        finally:
+            done.set()
+            sender.join()
+    assert answering.asked == []
+
+
+def test_an_answer_has_a_limit_however_slowly_it_is_read(monkeypatch):
+    monkeypatch.setattr(module, "_ANSWERING", 0.3)
+    body = b"x" * 50_000_000
+    with (
+        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain")) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
+    ):
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert sock.recv(1) == b"H"
+        eventually(lambda: not threads("orderly-exporter-limit"), SOON)
+        with contextlib.suppress(ConnectionError):
+            received = sum(map(len, iter(lambda: sock.recv(1 << 20), b"")))
+            assert received < len(body)
+
+
+def test_too_many_at_once_are_turned_away_and_room_comes_back(answering, monkeypatch):
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    with Server("127.0.0.1", 0, answering) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
+        eventually(lambda: is_turned_away(server))
+        for sock in idle:
+            sock.close()
+        eventually(lambda: not is_turned_away(server))
+
+
+def is_turned_away(server):
+    try:
+        return ask(server)[0] != 200
+    except (ConnectionError, http.client.HTTPException):
+        return True
+
+
+def test_a_taken_port_is_refused_with_the_remedy(server, answering):
+    with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{server.port}: .*choose another"):
+        Server("127.0.0.1", server.port, answering).start()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_refused(answering, port):
+    with pytest.raises(ConfigError, match="0 to 65535"):
+        Server("127.0.0.1", port, answering)
+
+
+def test_it_listens_on_ipv6_too(answering):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return  # a machine without IPv6
+    with Server("::1", 0, answering) as server:
+        connection = http.client.HTTPConnection("::1", server.port, timeout=SOON)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_loopback_is_known(host, local):
+    assert is_loopback(host) == local
+
+
+def threads(name):
+    return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+
+
+def test_start_and_close_may_be_repeated_and_leave_no_thread(answering):
+    server = Server("127.0.0.1", 0, answering)
+    server.close()
+    assert server.port == 0
+    port = server.start().port
+    assert server.start().port == port > 0
+    assert threads(f"orderly-exporter-{port}")
+    assert ask(server)[0] == 200
+    server.close()
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    eventually(lambda: not threads("orderly-exporter"))

@@ -1,0 +1,120 @@
+"""Locks judged: what is in order, what is not, and what nobody can know."""
+
+from dataclasses import replace
+
+import pytest
+
+from orderly.monitoring.backlog.reading import BrokerReading, GroupReading
+from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.lock_report import lock_report
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.running_info import QueueInfo, RunningInfo
+from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from tests.support.scans import queue, scan_of
+
+ORDERED = {"PROP_CONSUMEORDERLY": "true"}
+SUBSCRIBED = {"orders": Subscription("orders")}
+
+
+def held(**fields):
+    return QueueInfo(**({"locked": True, "last_lock_time": 990.0} | fields))
+
+
+def report(running, online=("a", "b"), properties=ORDERED, model="CLUSTERING", **reading):
+    """Of a group whose members tell that they have the queues of `running`."""
+    members = tuple(ConsumerConnection(name, "", "JAVA", 1) for name in online)
+    connections = ConsumerConnections(members, "", model, "", SUBSCRIBED) if members else None
+    infos = {name: RunningInfo(properties, (), queues) for name, queues in running.items()}
+    found = GroupReading("g", 900.0, connections, reading.pop("errors", {}), infos, 1000.0)
+    scan = scan_of({("g", "orders"): [(0, 0, 1), (0, 0, 1)]})
+    return lock_report(replace(scan, groups={"g": found}, **reading), "g")
+
+
+BOTH = {"a": {queue(0): held()}, "b": {queue(1): held()}}
+
+
+def test_all_is_well():
+    found = report(BOTH)
+    assert found.verdict is Verdict.OK
+    assert [(it.lock.owner, it.why) for it in found.locks] == [("a", ""), ("b", "")]
+    assert (found.members, found.idle, found.silent) == (("a", "b"), (), ())
+    assert found.takes_locks is True
+
+
+@pytest.mark.parametrize(
+    ("running", "why"),
+    [
+        ({"a": {queue(0): held(locked=False)}}, "does not have the lock"),
+        ({"a": {}}, "nobody has it"),
+        ({"a": {queue(0): held()}, "b": {queue(0): held(), queue(1): held()}}, "several members"),
+        ({"a": {queue(0): held(last_lock_time=959.0)}}, "not renewed for 41 s"),
+        ({"a": {queue(0): held(dropped=True, try_unlock_times=2)}}, "giving it up; 2 times in v"),
+    ],
+)
+def test_a_queue_that_is_not_held_by_one(running, why):
+    found = report({"b": {queue(1): held()}} | running)
+    assert found.verdict is Verdict.WARNING
+    assert why in found.locks[0].why
+    assert found.locks[1].verdict is Verdict.OK
+
+
+def test_a_lock_is_renewed_every_20_s_and_may_be_late_once():
+    late = {"a": {queue(0): held(last_lock_time=961.0)}, "b": {queue(1): held()}}
+    assert report(late).verdict is Verdict.OK
+
+
+def test_what_a_silent_member_may_have_is_not_known():
+    found = report({"a": {queue(0): held(locked=False)}})
+    assert found.silent == ("b",)
+    assert [it.verdict for it in found.locks] == [Verdict.WARNING, Verdict.UNKNOWN]
+    assert found.verdict is Verdict.UNKNOWN, "it wins over what is wrong"
+    everything = report({"a": {queue(0): held(), queue(1): held()}})
+    assert (everything.verdict, everything.silent) == (Verdict.OK, ("b",)), "all are accounted for"
+
+
+def test_members_without_a_queue():
+    found = report(BOTH | {"c": {}}, online=("a", "b", "c"))
+    assert (found.idle, found.verdict) == (("c",), Verdict.OK)
+
+
+def test_nobody_online():
+    found = report({}, online=())
+    assert (found.members, found.verdict) == ((), Verdict.WARNING)
+    assert {it.why for it in found.locks} == {"nobody is online"}
+
+
+def test_a_broker_that_did_not_answer():
+    away = {"broker-b": BrokerReading("broker-b", "timed out")}
+    found = report(BOTH, brokers=away)
+    assert (found.errors, found.verdict) == ({"broker-b": "timed out"}, Verdict.UNKNOWN)
+    found = report(BOTH, errors={"broker-b": "refused"})
+    assert (found.errors, found.verdict) == ({"broker-b": "refused"}, Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "kind", [{"properties": {"PROP_CONSUMEORDERLY": "false"}}, {"model": "BROADCASTING"}]
+)
+def test_a_group_that_takes_no_locks_misses_none(kind):
+    unlocked = {"a": {queue(0): held(locked=False)}, "b": {}}
+    found = report(unlocked, **kind)
+    assert (found.takes_locks, found.verdict) == (False, Verdict.OK)
+
+
+def test_offsets_of_a_topic_no_longer_consumed_are_no_trouble():
+    members = (ConsumerConnection("a", "", "JAVA", 1),)
+    connections = ConsumerConnections(members, "", "CLUSTERING", "", SUBSCRIBED)
+    infos = {"a": RunningInfo(ORDERED, (), {queue(0): held()})}
+    reading = GroupReading("g", 900.0, connections, {}, infos, 1000.0)
+    scan = scan_of({("g", "orders"): [(0, 0, 1)], ("g", "old"): [(0, 0, 1)]})
+    found = lock_report(replace(scan, groups={"g": reading}), "g")
+    assert [(it.lock.queue.topic, it.lock.owner, it.why) for it in found.locks] == [
+        ("old", None, ""),
+        ("orders", "a", ""),
+    ]
+    assert found.verdict is Verdict.OK
+
+
+def test_a_group_nobody_asked_about_is_not_known():
+    found = lock_report(scan_of({("g", "orders"): [(0, 0, 1)]}), "g")
+    assert (found.members, found.verdict) == (None, Verdict.UNKNOWN)
+    assert lock_report(scan_of({}), "g").verdict is Verdict.UNKNOWN
