@@ -17,7 +17,7 @@ import random
 import sys
 import time
 
-from benchmarks.backlog import new_group
+from benchmarks.lane_backlog import new_group
 from benchmarks.rounds import spread
 from orderly import Client, ConsumeResult, OrderlyConsumer
 from orderly.config.consumer import BROKER_LEASE

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks.backlog import WARM, new_group
+from benchmarks.lane_backlog import WARM, new_group
 from tests.support.java import broker_classpath, compile_java, require_jdk
 from tests.support.java_member import quiet_options
 

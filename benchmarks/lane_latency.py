@@ -14,7 +14,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from benchmarks.backlog import TIMEOUT, key, new_group
+from benchmarks.lane_backlog import TIMEOUT, key, new_group
 from benchmarks.rounds import Part
 from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
 from tests.support.waiting import eventually

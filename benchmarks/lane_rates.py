@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from benchmarks import java_orderly
-from benchmarks.backlog import Meter, async_noop, drain, fill, noop
+from benchmarks.lane_backlog import Meter, async_noop, drain, fill, noop
 from benchmarks.rounds import Part, interleaved
 from orderly import ConsumeResult, ConsumerHooks
 

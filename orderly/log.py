@@ -3,13 +3,14 @@
 With structlog configured by the application, events go through its processors. Without, they go
 to the standard library's logger of the same name, so that importing `orderly` prints nothing.
 
-structlog is imported at the first event: it brings rich along where that is installed, which
-would take half of the time of a cold `orderly backlog check`.
+structlog is imported at the first event that anybody may listen to: it brings rich along where
+that is installed, which would take half of the time of a cold `orderly backlog check`.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Hashable, MutableMapping
 from functools import cached_property
 from typing import Any
@@ -37,7 +38,14 @@ class _AtFirstEvent:
         self._bound = bound
 
     def __getattr__(self, attribute: str) -> Any:
+        level = logging.getLevelNamesMapping().get(attribute.upper())
+        if level is not None and not self._may_be_wanted(level):
+            return _drop
         return getattr(self._logger, attribute)
+
+    def _may_be_wanted(self, level: int) -> bool:
+        """Whether an event of that level is worth the import: who configures structlog has it."""
+        return "structlog" in sys.modules or logging.getLogger(self._name).isEnabledFor(level)
 
     @cached_property
     def _logger(self) -> Any:
@@ -53,6 +61,10 @@ class _AtFirstEvent:
             ],
             wrapper_class=structlog.stdlib.BoundLogger,
         ).bind(**self._bound)
+
+
+def _drop(event: str, **fields: Any) -> None:
+    """Nobody listens."""
 
 
 def _hand_to_application(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from orderly.errors import OrderlyError
 from orderly.namespace import unwrap, wrap
 
 if TYPE_CHECKING:
+    from orderly.client import Client
     from orderly.monitoring.collecting.selection import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,20 +69,24 @@ def _regex(namespace: str, text: str) -> str:
 
 def complete_group(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Names of groups that begin so."""
-    return _complete(ctx, begun, lambda client: client.admin.groups())
+    return _complete(ctx, begun, lambda client, ours: filter(ours.group, client.admin.groups()))
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Names of topics that begin so."""
-    return _complete(ctx, begun, lambda client: client.admin.topics())
+    return _complete(ctx, begun, lambda client, ours: filter(ours.topic, client.admin.topics()))
 
 
-def _complete(ctx: click.Context, begun: str, ask: Callable[[Any], tuple[str, ...]]) -> list[str]:
+def _complete(
+    ctx: click.Context, begun: str, ask: Callable[[Client, Selection], Iterable[str]]
+) -> list[str]:
     """Ask the cluster, for a moment; a shell that waits for a name is worse than none."""
+    from orderly.monitoring.collecting.selection import EVERYTHING  # noqa: PLC0415  as above
+
     settings = settings_of(ctx)
     try:
         with settings.client(_PATIENCE) as client:
-            names = settings.own(ask(client))
+            names = settings.own(ask(client, EVERYTHING))
     except OrderlyError:
         return []
     bare = (unwrap(settings.namespace_name(), name) for name in names)

@@ -22,6 +22,7 @@ public final class JavaDeadLetters {
         String nameServer = input.next();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(input.next());
         consumer.setNamesrvAddr(nameServer);
+        consumer.setMqClientApiTimeout(30_000); // a busy machine answers the first request late
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(input.next(), "*");
         consumer.setMaxReconsumeTimes(input.nextInt());

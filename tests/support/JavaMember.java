@@ -8,7 +8,7 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * An ordered consumer of the Java client, with the settings it has by default.
+ * An ordered consumer of the Java client, with the settings it has by default, but more patient.
  *
  * Arguments: name server, group, topic, and what is wrong with the handler: "blocked" never comes
  * back, "suspended" asks each time for another try; nothing if it is left out. Prints "started" and
@@ -23,6 +23,7 @@ public final class JavaMember {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setMqClientApiTimeout(30_000); // a busy machine answers the first request late
         consumer.subscribe(args[2], "*");
         String trouble = args.length > 3 ? args[3] : "";
         consumer.registerMessageListener(

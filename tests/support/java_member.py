@@ -17,7 +17,7 @@ from orderly.testing.settings import LOGBACK
 from tests.support.java import SMALL, broker_classpath, compile_java, require_jdk
 
 SOURCE = Path(__file__).with_name("JavaMember.java")
-START_TIMEOUT = 30.0
+START_TIMEOUT = 90.0
 STOP_TIMEOUT = 30.0
 
 

@@ -100,3 +100,15 @@ def test_of_a_value_only_the_type_is_shown(value, text):
 )  # fmt: skip
 def test_a_key_is_shown_as_bounded_text(key, text):
     assert key_text(key) == text
+
+
+def test_an_event_that_nobody_wants_does_not_import_structlog():
+    program = (
+        "import sys; from orderly.log import get_logger; log = get_logger('orderly.test')\n"
+        "log.debug('connection.closed', address='a'); print('structlog' in sys.modules)\n"
+        "log.warning('lost'); print('structlog' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["False", "True"]

@@ -18,6 +18,7 @@ from orderly.errors import ConfigError, OrderlyError, RequestTimeout
 from orderly.monitoring.backlog.thresholds import NO_THRESHOLDS, Thresholds
 
 if TYPE_CHECKING:
+    from orderly.monitoring.backlog.evaluate import Backlog
     from orderly.monitoring.backlog.snapshot import Snapshot
     from orderly.monitoring.collecting.selection import Selection
 
@@ -76,6 +77,7 @@ def measure(
     pace: Pace,
     *,
     thresholds: Thresholds = NO_THRESHOLDS,
+    backlog: Backlog | None = None,
 ) -> Snapshot:
     """Measure what the names say.
 
@@ -84,11 +86,12 @@ def measure(
         names: the groups and topics.
         pace: how often, and how long it may take.
         thresholds: of the state LAGGING.
+        backlog: judges, instead of one with these thresholds.
 
     Raises:
         OrderlyError: nothing could be measured, or a group or topic that was named is not there.
     """
-    from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.backlog.evaluate import Backlog as Judge  # noqa: PLC0415  `--help` is quick
     from orderly.monitoring.backlog.settings import Settings as Judging  # noqa: PLC0415
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
     from orderly.monitoring.collecting.scan import ScanSettings  # noqa: PLC0415
@@ -102,7 +105,7 @@ def measure(
                 client,
                 selection,
                 settings=ScanSettings(deadline=pace.timeout),
-                backlog=Backlog(Judging(thresholds=thresholds)),
+                backlog=backlog or Judge(Judging(thresholds=thresholds)),
                 budgets=Budgets(),
                 samples=pace.samples,
                 interval=pace.interval,

@@ -190,7 +190,7 @@ class Backlog:
         if memory.queues != queues:
             memory.fit(now.at, queues, committed)
         rates, elapsed = memory.marks.rates(now.at, committed, now.settings.window)
-        pair = Pair(group, topic, signs, now, committed, rates, elapsed, memory.track)
+        pair = Pair(group, topic, signs, now, array("q", committed), rates, elapsed, memory.track)
         _judge(pair, memory)
         memory.pair, memory.track = pair, pair.track
         sums = sums_of(pair)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from operator import sub
 
 Rate = float | None
+Rates = Sequence[Rate]
 
 COMMIT_PERIOD = 5.0  # seconds between commits (Java: persistConsumerOffsetInterval)
 # One commit more or less at either end: over six periods an error of at most a sixth.
@@ -27,7 +28,7 @@ class Marks:
         self._old = self._new = array("q", values)
         self._old_at = self._new_at = at
 
-    def rates(self, at: float, values: Sequence[int], window: float) -> tuple[list[Rate], float]:
+    def rates(self, at: float, values: Sequence[int], window: float) -> tuple[Rates, float]:
         """Growth a second of each value since the base, and how long ago that was.
 
         None where a value is below 0 (not known) on either side, or shrank.
@@ -39,7 +40,7 @@ class Marks:
         if min(values) >= 0 and min(old) >= 0:
             grown = list(map(sub, values, old))
             if min(grown) >= 0:
-                rates: list[Rate] = [growth / elapsed for growth in grown]
+                rates: Rates = array("d", [growth / elapsed for growth in grown])
             else:
                 rates = [growth / elapsed if growth >= 0 else None for growth in grown]
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ class Topic:
 
     reading: TopicReading
     curves: list[Curve]
-    in_rates: list[Rate]
+    in_rates: Sequence[Rate]
     elapsed: float
     retention: list[float | None]
     skew: QueueSkew | None
@@ -102,8 +103,8 @@ class Pair:
     topic: Topic
     signs: Signs
     now: Now
-    committed: tuple[int, ...]
-    out_rates: list[Rate]
+    committed: Sequence[int]
+    out_rates: Sequence[Rate]
     elapsed: float
     track: Track
     backlog: Backlog = ()
@@ -165,10 +166,10 @@ def backlog_of(signs: Signs, topic: Topic, committed: Sequence[int]) -> Backlog:
             for queue, measured in zip(reading.queues, spans, strict=True)
         ]
     if topic.whole and min(committed, default=0) >= 0:
-        return [
-            (high - offset if offset >= low else high - low) if offset <= high else None
-            for low, offset, high in zip(reading.minimum, committed, reading.maximum, strict=True)
-        ]
+        ends = zip(reading.minimum, committed, reading.maximum, strict=True)
+        plain = [high - max(offset, low) for low, offset, high in ends]
+        if min(plain, default=0) >= 0:  # nothing ahead
+            return array("q", plain)
     return list(map(span, reading.minimum, committed, reading.maximum))
 
 

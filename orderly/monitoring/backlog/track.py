@@ -1,7 +1,7 @@
 """What is remembered of each queue of a (group, topic) from scan to scan, in columns.
 
 Not the window itself but what the rules ask of it: when the committed offset last moved, when the
-backlog last got smaller, when its first message was stored. So a queue costs 64 bytes however
+backlog last got smaller, when its first message was stored. So a queue costs 56 bytes however
 long the window is, and nothing if it does not change.
 """
 
@@ -43,7 +43,6 @@ _START: dict[str, array[int] | array[float]] = {
     "backlog": array("q", (NOT_MEASURED,)),
     "moved_at": array("d", (0.0,)),
     "eased_at": array("d", (0.0,)),
-    "eased_to": array("q", (0,)),
     "grew_at": array("d", (0.0,)),
     "head": array("q", (NOT_MEASURED,)),
     "head_at": array("d", (NOT_KNOWN,)),
@@ -58,7 +57,6 @@ class Track:
         backlog: as of the last scan, or NOT_MEASURED.
         moved_at: when the committed offset was last seen to change, or was first read.
         eased_at: when the backlog last got smaller or was 0, or was first read.
-        eased_to: the backlog then.
         grew_at: when the backlog last got larger.
         head: offset of the first message of the backlog.
         head_at: when that message was stored, by our clock, or NOT_KNOWN.
@@ -71,7 +69,6 @@ class Track:
     backlog: array[int]
     moved_at: array[float]
     eased_at: array[float]
-    eased_to: array[int]
     grew_at: array[float]
     head: array[int]
     head_at: array[float]
@@ -86,8 +83,7 @@ class Track:
         twin = object.__new__(Track)
         twin.offset, twin.backlog = self.offset[:], self.backlog[:]
         twin.moved_at = self.moved_at[:]
-        twin.eased_at, twin.eased_to = self.eased_at[:], self.eased_to[:]
-        twin.grew_at = self.grew_at[:]
+        twin.eased_at, twin.grew_at = self.eased_at[:], self.grew_at[:]
         twin.head, twin.head_at = self.head[:], self.head_at[:]
         twin.rewinds = self.rewinds.copy()
         return twin
@@ -150,13 +146,12 @@ class Track:
         then = self.backlog[place]
         if then == NOT_MEASURED:
             self.moved_at[place] = self.eased_at[place] = at
-            self.eased_to[place] = backlog
         elif backlog < then:
-            self.eased_at[place], self.eased_to[place] = at, backlog
+            self.eased_at[place] = at
         elif backlog > then:
             self.grew_at[place] = at
             if then == 0:  # nothing was noted while it stayed 0
-                self.eased_at[place], self.eased_to[place] = before, 0
+                self.eased_at[place] = before
         self.backlog[place] = backlog
 
     def _note_rewind(self, place: int, at: float, committed: int, offset: int) -> None:

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from orderly.monitoring.backlog.evaluate import Point
 from orderly.monitoring.backlog.judging import judge
 from orderly.monitoring.backlog.reading import BrokerReading
-from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot, TopicStatus
+from orderly.monitoring.backlog.snapshot import (
+    GroupStatus,
+    QueueStatus,
+    Snapshot,
+    Sums,
+    TopicStatus,
+)
 from orderly.monitoring.backlog.states import QueueState, Verdict, severity
-from orderly.monitoring.backlog.sums import add_up
+from orderly.monitoring.backlog.sums import add_up, total
 from orderly.monitoring.backlog.thresholds import Thresholds
 from orderly.monitoring.reporting.top import Top, first
 from orderly.monitoring.reporting.troubles import Judged
@@ -47,6 +53,7 @@ class Contents:
         heads: queues whose first message waits longest.
         parked: keys with the most messages waiting.
         dead: groups with the most dead letters.
+        brokers: those that did not answer first.
     """
 
     snapshot: Snapshot
@@ -64,6 +71,18 @@ class Contents:
     heads: Top[QueueStatus]
     parked: Top[ParkedIn]
     dead: Top[GroupStatus]
+    brokers: Top[BrokerReading]
+
+    @property
+    def totals(self) -> Sums:
+        """All groups together."""
+        return add_up(group.sums for group in self.snapshot.groups.values())
+
+    @property
+    def dead_letters(self) -> int | None:
+        """Of all groups; None: not known of any."""
+        dead = (group.dead for group in self.snapshot.groups.values())
+        return total(None if it is None else it.messages for it in dead)
 
 
 def contents(
@@ -102,6 +121,7 @@ def contents(
         heads=first(_waiting(behind), top, lambda row: -(waits(row, snapshot.at) or 0)),
         parked=first(_parked(topics), top, lambda it: -it.key.messages),
         dead=first(_with_dead(snapshot), top, lambda group: -group.dead.messages),  # type: ignore[union-attr]
+        brokers=first(snapshot.brokers.values(), top, lambda broker: broker.error is None),
     )
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from orderly.cli.backlog.group import COMMANDS
 from orderly.cli.root import run
 
 
@@ -37,7 +38,7 @@ def complete(line):
 
 def test_commands_and_options_are_completed():
     assert complete("ba") == ["backlog"]
-    assert complete("backlog ") == ["ls", "describe", "watch", "check", "explain"]
+    assert complete("backlog ") == list(COMMANDS)
     assert "--warn-age" in complete("backlog check --warn")
     assert complete("backlog ls --sort-by ") == [
         "state", "backlog", "age", "eta", "retention", "in", "out", "lost", "parked", "dead",

@@ -38,6 +38,9 @@ def test_of_two_with_the_lock_the_one_that_stays_then_the_later_owns_it():
     leaving = held(dropped=True, try_unlock_times=3, last_lock_time=999.0)
     first, _ = locks(scan_with({"a": {queue(0): leaving}, "b": {queue(0): held()}}), "g")
     assert (first.owner, first.dropped) == ("b", False)
+    waiting = held(locked=False, last_lock_time=0.0)
+    first, _ = locks(scan_with({"a": {queue(0): leaving}, "b": {queue(0): waiting}}), "g")
+    assert (first.owner, first.claimants) == ("a", ("a", "b")), "it has the lock all the same"
     first, _ = locks(scan_with({"a": {queue(0): leaving}, "b": {}}), "g")
     assert (first.owner, first.failed_unlocks, first.dropped) == ("a", 3, True)
 

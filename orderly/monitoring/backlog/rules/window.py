@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from orderly.monitoring.backlog.pair import Pair
 from orderly.monitoring.backlog.thresholds import Measure
-from orderly.monitoring.backlog.track import NOT_MEASURED
 
 
 def rewind(pair: Pair, place: int) -> bool:
@@ -43,14 +42,14 @@ def growing(pair: Pair, place: int) -> bool:
     return (
         track.eased_at[place] <= pair.now.long_ago
         and track.grew_at[place] > pair.now.lately
-        and track.backlog[place] > track.eased_to[place] > NOT_MEASURED
+        and track.backlog[place] > 0
     )
 
 
 def why_growing(pair: Pair, place: int) -> str:
-    """From what to what."""
-    then, seconds = pair.track.eased_to[place], pair.now.at - pair.track.eased_at[place]
-    return f"the backlog grew from {then} to {pair.backlog[place]} in {seconds:.0f} s"
+    """Since when."""
+    seconds = pair.now.at - pair.track.eased_at[place]
+    return f"the backlog grows, and has not got smaller for {seconds:.0f} s"
 
 
 _OF_A_QUEUE: dict[Measure, Callable[[Pair, int], float | None]] = {

@@ -70,6 +70,14 @@ def test_by_key_the_first_message_is_told_whatever_other_keys_do(hold):
     assert (news.why, news.key, news.attempts) == ("SUSPENDED", "a", 1)
 
 
+def test_a_first_message_that_waits_for_its_turn_is_not_said_to_be_handled(hold):
+    held = pulled(hold(by_key=True), "a", "b")
+    fail(held, now())
+    held.owned.take(1, now())  # "b"
+    held.owned.wake(now() + 9)
+    assert news_of(held, at=now() + 9).why == "WAITING"
+
+
 def test_only_the_key_that_hangs_makes_its_queue_hang(hold):
     held = pulled(hold(by_key=True), "a", "b")
     held.owned.take(1, now())

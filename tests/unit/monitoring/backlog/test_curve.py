@@ -53,15 +53,23 @@ def test_one_look_tells_nothing():
 def test_a_level_stretch_costs_two_points_and_ends_at_its_last_look():
     curve = grown([(1000.0 + n, 10) for n in range(500)] + [(1500.0, 11)])
     assert 1499.0 <= when(curve, 10) <= 1500.0
+    assert len(curve._ends) == 3
+
+
+def test_a_level_stretch_begins_at_its_first_look():
+    curve = grown([(1000.0, 5), (1010.0, 10), (1020.0, 10), (1030.0, 10), (1040.0, 11)])
+    assert 1000.0 <= when(curve, 7) <= 1010.0
 
 
 def test_an_older_message_of_known_time_is_one_more_point():
     curve = grown([(1000.0, 100), (1010.0, 110)])
     assert when(curve, 50, 0, 900.0) == pytest.approx(950.0, abs=1)
     assert when(curve, 0, 0, 900.0) == 900.0
+    assert when(curve, 50, 60, 900.0) is None
 
 
 def test_a_queue_that_got_shorter_begins_anew():
     curve = grown([(1000.0, 100), (1010.0, 200), (1020.0, 5), (1030.0, 15)])
     assert when(curve, 150) is None
+    assert len(curve._ends) == 2
     assert 1020.0 <= when(curve, 10) <= 1030.0

@@ -225,3 +225,25 @@ def test_a_topic_without_inflow_has_no_skew():
     for n in range(3):
         found = backlog.take(one(AT + n))
     assert found.groups["shipping"].topics["orders"].skew is None
+
+
+def test_an_age_that_is_not_known_does_not_become_0_by_another_topic():
+    found = Backlog().take(
+        scan(
+            AT,
+            {"orders": [(0, 10)], "returns": [(0, 10)]},
+            {"shipping": {"orders": [10], "returns": [4]}},
+        )
+    )
+    sums = found.groups["shipping"].sums
+    assert (sums.head_age, sums.drain_eta, sums.retention_eta) == (None, None, None)
+    assert found.groups["shipping"].topics["orders"].sums.head_age == 0.0
+
+
+def test_the_age_of_a_queue_that_could_not_be_read_is_in_no_sum():
+    backlog = Backlog()
+    for at, span in ((AT, (0, 0)), (AT + 10, (0, 10)), (AT + 100, None)):
+        last = (0, 10) if span is None else (0, 0)
+        found = backlog.take(scan(at, {"orders": [span, last]}, {"shipping": {"orders": [0, 0]}}))
+    sums = found.groups["shipping"].sums
+    assert sums.head_age == [row.head_age for row in found.rows()][1]

@@ -29,7 +29,7 @@ def healthy():
     signs = Signs(GroupReading("shipping", running_at=AT), ("client-1",))
     settings = Settings(thresholds=Thresholds({}))
     track = Track(1)
-    track.offset[0], track.backlog[0], track.eased_to[0] = 4, 6, 9
+    track.offset[0], track.backlog[0] = 4, 6
     track.moved_at[0] = track.eased_at[0] = AT
     now = Now(AT, AT - 15, AT - 120, AT - 60, settings)
     return Pair("shipping", topic, signs, now, (4,), [0.0], 600.0, track, [6])
@@ -91,7 +91,7 @@ def stall(pair):
 
 
 def growing(pair):
-    pair.track.eased_at[0], pair.track.eased_to[0], pair.track.grew_at[0] = AT - 120, 2, AT
+    pair.track.eased_at[0], pair.track.grew_at[0] = AT - 120, AT
 
 
 def lagging(pair):

@@ -112,6 +112,11 @@ def test_a_backlog_that_never_shrinks_grows():
     assert set(found[8:]) == {QueueState.GROWING}
 
 
+def test_a_backlog_that_grows_in_steps_grows():
+    window = [(10 + n + n // 2, 5 + n) for n in range(20)]
+    assert states(window)[-1] is QueueState.GROWING
+
+
 def test_a_backlog_that_shrinks_once_in_the_window_does_not_grow():
     window = [(10 + 3 * n + (n % 7 == 6) * -9, 5 + n) for n in range(40)]
     ends = [max(end for end, _ in window[: n + 1]) for n in range(40)]

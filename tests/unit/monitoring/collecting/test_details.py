@@ -112,15 +112,19 @@ def test_a_broker_that_cannot_say_who_is_connected_is_named(pay, client, fakes, 
 
 
 def test_a_member_that_does_not_answer_is_left_out_and_costs_the_others_nothing(
-    pay, client, member
+    pay, client, world, member
 ):
+    world.store("orders", 0, 1, "broker-b")
+    world.commit("pay", "orders", {0: 0}, "broker-b")
     go = threading.Event()
-    name, _ = member(info()), member(lambda: go.wait(10) and info())
+    name = member(info())
+    for _ in range(3):  # so many silent answers in a row would be a broker that is given up
+        member(lambda: go.wait(10) and info())
     try:
         reading = Watch(client).of()
         assert reading.running.keys() == {name}
-        assert reading.delays[QUEUE] > 0
-        assert reading.heads.keys() == {QUEUE}
+        assert {queue.broker_name for queue in reading.delays} == {"broker-a", "broker-b"}
+        assert {queue.broker_name for queue in reading.heads} == {"broker-a", "broker-b"}
     finally:
         go.set()
 
@@ -144,6 +148,13 @@ def test_what_waits_has_an_age_and_a_head_with_what_its_owner_tells(pay, client,
     assert head.stored_at == 1_700_000_000.0
     assert reading.delays[QUEUE] > 0
     assert reading.delays_at > 0
+
+
+def test_of_what_was_deleted_no_age_is_known_and_the_oldest_there_is_the_head(pay, client, world):
+    world.expire("orders", 0, 4)
+    reading = Watch(client).of()
+    assert QUEUE not in reading.delays
+    assert reading.heads[QUEUE].offset == 4
 
 
 def test_what_is_told_of_another_message_is_not_said_of_the_head(pay, client, member):

@@ -133,7 +133,8 @@ def test_messages_in_a_removed_queue_are_seen(world, collector):
 def test_an_offset_in_a_queue_that_never_was_makes_no_queue_at_the_broker(orders, world, collector):
     world.commit(*PAIR, {77: 5})
     counts = world.count()
-    assert collector().scan().topics["orders"].queues[:2] == queues("orders", 0, 1)
+    reading = collector(topics=("orders",)).scan().topics["orders"]
+    assert [q for q in reading.queues if q.broker_name == "broker-a"] == [*queues("orders", 0, 1)]
     assert counts[Code.GET_MAX_OFFSET] == 1
     assert counts[Code.GET_MIN_OFFSET] == 0  # a broker would make the queue's files for it
 
@@ -349,6 +350,15 @@ def test_without_the_right_to_all_offsets_each_chosen_group_is_asked(orders, ref
     scan = collector(groups=("pay",)).scan()
     assert scan.committed == {PAIR: (3, 0, NEVER, NEVER)}
     assert scan.brokers["broker-a"].error is None
+
+
+def test_statistics_that_say_0_are_not_taken_for_an_offset(orders, world, refused, collector):
+    world.topic("parcels")
+    world.commit("pay", "parcels", {0: 2})
+    refused(Code.GET_ALL_CONSUMER_OFFSET)
+    scan = collector(groups=("pay",)).scan()
+    assert scan.committed["pay", "parcels"] == (2, NEVER, NEVER, NEVER)
+    assert scan.committed[PAIR] == (3, 0, NEVER, NEVER)
 
 
 def test_a_user_who_may_only_read_its_group_and_topic_gets_an_answer(orders, refused, collector):

@@ -1,0 +1,139 @@
+"""`orderly backlog report`: all that matters about the backlog as one HTML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from orderly.cli.backlog.ls import unread
+from orderly.cli.backlog.measuring import Pace, measure, pace_options
+from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.selection import Names, selection_options
+from orderly.cli.settings import common_options, settings_of
+from orderly.errors import ConfigError
+from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.reading import Scan
+from orderly.monitoring.backlog.snapshot import Snapshot
+from orderly.monitoring.backlog.states import Verdict
+
+STDOUT = "-"
+
+EXAMPLES = """\b
+Examples:
+  orderly backlog report -o backlog.html
+  orderly backlog report -o backlog.html --samples 13 --interval 10s   # with rates, over 2 minutes
+  orderly backlog report -g 'ship*' --redact-keys hash -o - > to-send.html
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE.html",
+    help="Where to write it; - is stdout. A file that is there is replaced.",
+)
+@selection_options
+@click.option(
+    "--top",
+    type=click.IntRange(1, 200),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most N lines in each table and plot; what is left out is said.",
+)
+@redact_option
+@pace_options
+@common_options
+@click.pass_context
+def report(
+    ctx: click.Context,
+    *,
+    output: str,
+    names: Names,
+    top: int,
+    redact_keys: str | None,
+    pace: Pace,
+) -> int:
+    """Write a report of the backlog: one HTML file to read, to print, to send.
+
+    Verdict, groups and what to do about them, plots, first messages, parked keys, dead letters.
+    The file loads nothing and runs nothing. Drain times need samples over 30 s.
+
+    Exits 3 if a queue or a broker could not be read; the report is written all the same.
+    """
+    write_html = _writer()
+    if output != STDOUT:
+        _check_target(Path(output))
+    judge = _Told(pace.samples)
+    snapshot = measure(settings_of(ctx), names, pace, backlog=judge)
+    history = {group: judge.history(group) for group in snapshot.groups}
+    html = write_html(redacted(snapshot, redact_keys), history, samples=pace.samples, top=top)
+    if output == STDOUT:
+        click.echo(html.encode(), nl=False)
+    else:
+        write_whole(Path(output), html)
+        click.echo(f"wrote {output}", err=True)
+    return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
+
+
+class _Told(Backlog):
+    """Says on stderr how far the sampling is."""
+
+    def __init__(self, samples: int) -> None:
+        super().__init__()
+        self._samples = samples
+        self._taken = 0
+
+    def take(self, scan: Scan) -> Snapshot:
+        self._taken += 1
+        if self._samples > 1:
+            click.echo(f"sample {self._taken} of {self._samples}", err=True)
+        return super().take(scan)
+
+
+def _writer() -> Callable[..., str]:
+    """What makes the HTML; asked for before anything is measured."""
+    try:
+        from orderly.monitoring.reporting.page import report as write_html  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            "a report needs jinja2 and matplotlib: pip install 'rocketmq-orderly[monitoring]'"
+        ) from error
+    return write_html
+
+
+def _check_target(path: Path) -> None:
+    """See before anything is measured that the file can be written."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a directory: give the name of a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no directory {path.parent}: make it, or give another file")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader finds the old one or the new one, and nothing between.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a device or a pipe is not to be replaced
+            path.write_text(text, "utf-8")
+        else:
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".orderly-report-{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""Skew and locks on a real broker: real flights, a Java member and one of ours, and no trace."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
+from orderly.cli.demo.flights import load_events
+from orderly.selectors import hash_mod, queues_of
+from orderly.selectors.layout import parse_layout
+from tests.support.java_member import JavaMember, compile_member
+from tests.support.waiting import eventually
+
+FLIGHTS = 1500
+QUEUES = 4
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory):
+    return compile_member(tmp_path_factory.mktemp("java-member"))
+
+
+@pytest.fixture(scope="module")
+def flights():
+    """By aircraft and by airline: the events of the first days of 2013."""
+    return load_events(FLIGHTS)[0]
+
+
+@pytest.fixture
+def topic(orderly_topic):
+    return orderly_topic(queues=QUEUES)
+
+
+@pytest.fixture
+def send(producer, topic):
+    def send(keys):
+        for number, key in enumerate(keys):
+            producer.send(Message(topic, str(number).encode(), sharding_key=key))
+
+    return send
+
+
+@pytest.fixture
+def skew(orderly, topic):
+    def call(*args):
+        code, out, _ = orderly("skew", "-t", topic, "-o", "json", "--interval", "100ms", *args)
+        assert code == 0
+        return json.loads(out)
+
+    return call
+
+
+def exactly(topic, keys, queues):
+    """The loads that a selector gives, counted one by one."""
+    chosen = queues_of(parse_layout(f"broker-a:{queues}"), topic)
+    return Counter(hash_mod(chosen, None, key).queue_id for key in keys)
+
+
+def test_airlines_are_skewed_and_looking_leaves_no_trace(client, topic, send, skew, flights):
+    airlines = [event.flight[:2] for event in flights]
+    send(airlines)
+    before = client.admin.groups(), client.admin.topics()
+    found = skew("--what-if", "8,16")
+    keys, exact = found["keys"], Counter(airlines)
+    top, times = exact.most_common(1)[0]
+    assert (keys["messages_read"], keys["without_key"], keys["different"]) == (
+        FLIGHTS, 0, len(exact),
+    )  # fmt: skip
+    assert (keys["top"][0]["key"], keys["top"][0]["messages_least"]) == (top, times)
+    assert keys["in_several_queues"] == 0
+    assert [each["queues"] for each in found["what_if"]] == [4, 8, 16]
+    for each in found["what_if"]:
+        loads = exactly(topic, airlines, each["queues"])
+        assert each["skew"]["top_share"] == pytest.approx(max(loads.values()) / FLIGHTS)
+        assert each["skew"]["top_share"] >= times / FLIGHTS
+    assert found["what_if"][0]["moved_share"] == 0.0, "the producer is ours"
+    stored = {queue["queue"]: queue["messages"] for queue in found["inflow"]["queues"]}
+    assert stored == {number: exactly(topic, airlines, QUEUES)[number] for number in range(QUEUES)}
+    assert (client.admin.groups(), client.admin.topics()) == before
+
+
+def test_a_sample_of_the_last_messages_and_one_of_a_time(topic, send, skew, flights):
+    tails = [event.tail for event in flights]
+    send(tails)
+    last = skew("--sample", "200")
+    assert (last["keys"]["messages_planned"], last["keys"]["messages_read"]) == (200, 200)
+    assert {key["key"] for key in last["keys"]["top"]} <= set(tails[-400:]), "the latest"
+    spread = skew("--sample", "200", "--since", "1h")
+    assert (spread["inflow"]["basis"], spread["inflow"]["messages"]) == ("since", FLIGHTS)
+    assert 170 <= spread["keys"]["messages_read"] <= 200
+    assert not {key["key"] for key in spread["keys"]["top"]} <= set(tails[-400:])
+    assert last["what_if"][0]["skew"]["max_over_mean"] < 1.5, "hundreds of aircraft"
+
+
+def test_messages_without_a_key_are_counted_apart(client, topic, skew, producer):
+    for number in range(10):
+        producer.send(Message(topic, str(number).encode()))
+    found = skew()
+    assert (found["keys"]["messages_read"], found["keys"]["without_key"]) == (10, 10)
+    assert found["advice"][0].startswith("No message that was read has a sharding key")
+
+
+def test_locks_of_a_java_member_and_ours(
+    java, orderly_namesrv, client, orderly, group, topic, send, flights
+):
+    send(event.tail for event in flights[:50])
+    with JavaMember(java, orderly_namesrv, group, topic) as theirs:
+        with our_member(orderly_namesrv, group, topic):
+            code, found = settled(
+                orderly, group, lambda doc: doc["verdict"] == "OK" and len(owners(doc, topic)) == 2
+            )
+            assert (code, found["takes_locks"]) == (0, True)
+            assert theirs.client_id in owners(found, topic)
+            held = [queue for queue in found["queues"] if queue["topic"] == topic]
+            assert len(held) == QUEUES
+            assert all(queue["locked"] and len(queue["claimants"]) == 1 for queue in held)
+            assert all(0 <= queue["lock_age_seconds"] < 30 for queue in held)
+            assert found["silent_members"] == []
+        settled(orderly, group, lambda doc: owners(doc, topic) == {theirs.client_id})
+        theirs.kill()
+        code, found = settled(orderly, group, lambda doc: doc["members"] == [])
+        assert (code, found["verdict"]) == (1, "WARNING")
+
+
+def test_asking_who_holds_a_lock_takes_none(client, orderly_namesrv, orderly, group, topic):
+    client.groups.group_config(group, "broker-a")  # makes the group
+    for queue in all_of(topic):
+        client.brokers.update_offset(group, queue, 0)
+    code, found = settled(orderly, group, lambda doc: len(doc["queues"]) == QUEUES)
+    assert (code, {queue["why"] for queue in found["queues"]}) == (1, {"nobody is online"})
+    with Client(namesrv=orderly_namesrv) as other:
+        taken = other.brokers.lock_queues(group, "broker-a", all_of(topic))
+        assert taken == set(all_of(topic)), "they are free"
+        other.brokers.unlock_queues(group, "broker-a", all_of(topic))
+
+
+def our_member(namesrv, group, topic):
+    consumer = OrderlyConsumer(
+        group,
+        lambda *_: ConsumeResult.SUCCESS,
+        namesrv=namesrv,
+        config=ConsumerConfig(consume_from="first", close_timeout=1.0),
+    )
+    consumer.subscribe(topic)
+    return consumer
+
+
+def all_of(topic):
+    return queues_of(parse_layout(f"broker-a:{QUEUES}"), topic)
+
+
+def owners(found, topic):
+    return {queue["owner"] for queue in found["queues"] if queue["topic"] == topic}
+
+
+def settled(orderly, group, condition):
+    """Exit code and document of `orderly locks`, once it meets the condition."""
+
+    def met():
+        code, out, _ = orderly("locks", "-g", group, "-o", "json")
+        found = json.loads(out) if out else None
+        return (code, found) if found and condition(found) else None
+
+    return eventually(met, 60, every=0.5)
