@@ -26,7 +26,7 @@ from orderly.ordering.state.topic import park_topic, state_topic
     ],
 )
 def test_a_retry_topic_belongs_to_the_longest_group_that_fits(topic, group):
-    assert group_of_retry_topic(topic, {"pay", "pay_eu"}, {"orders"}) == group
+    assert group_of_retry_topic(topic, {"pay", "pay_eu"}, {"orders", "eu_orders"}) == group
 
 
 @pytest.mark.parametrize("namespace", ["", "shop%"])

@@ -12,7 +12,7 @@ from orderly.monitoring.collecting.selection import Selection
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.codes import ResponseCode
-from orderly.testing.fake.faults import Fail, Fault
+from orderly.testing.fake.faults import DropRequest, Fail, Fault
 
 QUICK = ScanSettings(deadline=5.0, limits=Limits(patience=0.4))
 PAIR = ("pay", "orders")
@@ -308,6 +308,14 @@ def test_a_broker_that_is_gone_is_remembered(orders, world, fakes, collector):
     assert scan.committed["ship", "orders"] == (NEVER, NEVER, NOT_READ, NOT_READ)
     fakes.restart_broker("broker-b")
     assert NOT_READ not in collect.scan().committed[PAIR]
+
+
+def test_a_broker_that_falls_silent_after_the_first_answers_says_so(orders, fakes, collector):
+    fakes.script(Fault(Code.GET_TOPIC_STATS_INFO, DropRequest(), None))
+    scan = collector().scan()
+    assert "did not answer" in scan.brokers["broker-a"].error
+    assert scan.topics["orders"].maximum == (NOT_READ,) * 4
+    assert scan.committed[PAIR] == (3, 0, NEVER, NEVER)
 
 
 def test_statistics_of_one_topic_that_fail_leave_the_others(orders, world, fakes, collector):
