@@ -17,13 +17,12 @@ NEEDS_PROGRAM = {
     "test_once_redis.py": "redis-server",
     "test_once_ledger.py": "postgresql",
     "test_alert_rules.py": "promtool",
-    "test_exporter_page.py": "chromium",
 }
 OPTIONAL = {
     "postgresql": "orderly.once on PostgreSQL",
     "redis-server": "orderly.once on Redis",
     "promtool": "the alerts (promtool)",
-    "chromium": "the exporter's page (chromium)",
+    "chromium": "the exporter's page and the report (chromium)",
 }
 
 

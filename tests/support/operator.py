@@ -35,6 +35,12 @@ def set_group(client, group, **settings):
     _ask_brokers(client, request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
 
 
+def delete_group(client, group):
+    """Delete a group with its offsets (mqadmin deleteSubGroup -r)."""
+    header = {"groupName": group, "cleanOffset": "true"}
+    _ask_brokers(client, request(RequestCode.DELETE_SUBSCRIPTIONGROUP, header))
+
+
 def unlock_for(client, client_id, group, queue):
     """Unlock a queue in the name of the member that holds it, dead or alive."""
     body = lock_request(group, client_id, [queue])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from orderly.cli.lazy import LazyGroup
+from orderly.monitoring.backlog.meanings import MEANINGS
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("orderly.cli.backlog.ls", "The backlog of groups, topics or queues."),
@@ -27,25 +28,9 @@ class DefaultIsLs(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-STATES = """\b
-States of a queue; the first that applies counts:
-  UNKNOWN         it could not be read
-  NOT_APPLICABLE  broadcasting: members keep their offsets themselves
-  NEW             never committed
-  LOST            messages were deleted before they were consumed
-  AHEAD           committed beyond the log
-  OFFLINE         no member is connected
-  ORPHAN          members are connected, none has the queue
-  UNLOCKED        its member has not got the broker's lock
-  BLOCKED         a handler works on the first message and does not return
-  SUSPENDED       the first message is tried again and again
-  PARKED          keys wait until somebody releases them
-  REWIND          the committed offset went back
-  STALL           nothing is committed
-  GROWING         the backlog never gets smaller
-  LAGGING         above a threshold, but getting smaller
-  OK
-"""
+STATES = "\b\nStates of a queue; the first that applies counts:\n" + "\n".join(
+    f"  {state:<14}  {meaning}".rstrip() for state, meaning in MEANINGS.items()
+)
 
 
 @click.group(cls=DefaultIsLs, table=COMMANDS, epilog=STATES)

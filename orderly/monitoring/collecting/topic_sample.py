@@ -150,9 +150,9 @@ class _Look:
         return Inflow(Basis.SINCE, self._settings.since, came), spans
 
     def messages(self, stretches: Iterable[Stretch]) -> Iterator[ReceivedMessage]:
-        """Read stretches, a few at a time, until the time is over; what is gone is left out."""
+        """Read stretches, a few at a time; what is gone, or not read in time, is left out."""
         asking, rest = self._asking(), iter(stretches)
-        while (some := list(islice(rest, _AT_ONCE))) and time.monotonic() < self._deadline:
+        while some := list(islice(rest, _AT_ONCE)):
             for stretch, found in zip(some, read_stretches(asking, some), strict=True):
                 each = (found,) if isinstance(found, OrderlyError) else found
                 for message in each:

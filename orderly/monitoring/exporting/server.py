@@ -11,7 +11,7 @@ import gzip
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -240,7 +240,7 @@ class _Request(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def _limited(request: socket.socket, seconds: float) -> Any:
+def _limited(request: socket.socket, seconds: float) -> Iterator[None]:
     """Cut the connection after `seconds`, whatever goes on until then."""
     limit = threading.Timer(seconds, _cut, (request,))
     limit.name, limit.daemon = "orderly-exporter-limit", True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from orderly.monitoring.backlog.sums import add_up, total
 from orderly.monitoring.backlog.thresholds import Thresholds
 from orderly.monitoring.reporting.top import Top, first
 from orderly.monitoring.reporting.troubles import Judged
-from orderly.monitoring.reporting.words import plural
+from orderly.monitoring.reporting.words import duration, plural
 from orderly.ordering.parking.keys import ParkedKey
 
 _NAMED = 3  # groups in the first line
+_ENOUGH = 0.95  # of the inflow: commits come every 5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def contents(
         bad=tuple(each for each in groups.shown if _in_trouble(each)),
         behind=first(behind, top, lambda topic: -(topic.sums.backlog or 0)),
         draining=first(
-            (topic for topic in behind if topic.sums.drain_eta is not None),
+            (topic for topic in behind if _drains(topic.sums)),
             top,
             lambda topic: (-(topic.sums.drain_eta or 0), -(topic.sums.backlog or 0)),
         ),
@@ -130,6 +132,26 @@ def waits(row: QueueStatus, at: float) -> float | None:
     if row.head_age is not None or row.head is None:
         return row.head_age
     return max(0.0, at - row.head.stored_at)
+
+
+def worked_off(sums: Sums) -> str:
+    """How long until a backlog is worked off, in words.
+
+    Of a group that keeps up some messages are always on their way: their number hardly gets
+    smaller, and "never" would be a false alarm.
+    """
+    return "keeps up" if _keeps_up(sums) else duration(sums.drain_eta)
+
+
+def _keeps_up(sums: Sums) -> bool:
+    rates = (sums.in_rate, sums.out_rate)
+    if sums.drain_eta != math.inf or sums.verdict is not Verdict.OK or None in rates:
+        return False
+    return (sums.out_rate or 0) >= _ENOUGH * (sums.in_rate or 0) > 0
+
+
+def _drains(sums: Sums) -> bool:
+    return sums.drain_eta is not None and not _keeps_up(sums)
 
 
 # --- groups --------------------------------------------------------------------------------------

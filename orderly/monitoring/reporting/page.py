@@ -17,7 +17,7 @@ from orderly.monitoring.backlog.evaluate import Point
 from orderly.monitoring.backlog.meanings import MEANINGS
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.reporting import words
-from orderly.monitoring.reporting.contents import Contents, contents, waits
+from orderly.monitoring.reporting.contents import Contents, contents, waits, worked_off
 from orderly.monitoring.reporting.drawing import SERIES
 from orderly.monitoring.reporting.plots import backlog_plot, drain_plot, lines_plot, queues_plot
 from orderly.monitoring.reporting.troubles import troubles
@@ -56,6 +56,7 @@ def report(
         ],
         troubles=troubles,
         waits=waits,
+        worked_off=worked_off,
         meanings=MEANINGS,
     )
 
@@ -106,9 +107,9 @@ def _environment() -> Environment:
 
 def _finalized(value: Any) -> Any:
     """What is printed: nothing invisible in a text from elsewhere, and never `None`."""
-    if value is None:
-        return words.NOT_KNOWN
-    return words.visible(value) if type(value) is str else value
+    if isinstance(value, Markup):
+        return value
+    return words.NOT_KNOWN if value is None else words.visible(str(value))
 
 
 def _source(name: str) -> str:

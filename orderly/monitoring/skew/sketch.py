@@ -63,12 +63,12 @@ class TopCounts(Generic[K]):
             self._place(key, 1)
             self._floor = 1
             return None
-        gone = next(iter(self._by_count[self._floor]))
+        smallest = self._by_count[self._floor]
+        gone, _ = smallest.popitem()  # the last: to find a dict's first costs more and more
         self._errors.pop(gone, None)
         self._errors[key] = self._floor
         self._counts[key] = self._counts.pop(gone)
-        self._by_count[self._floor][key] = None
-        del self._by_count[self._floor][gone]
+        smallest[key] = None
         self._raise(key)
         return gone
 

@@ -20,6 +20,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import Serializer, encode_frame, reply_to, request
 from orderly.remoting import connection as connection_module
 from orderly.remoting.connection import Connection
+from tests.support.waiting import eventually
 
 SOON = 30.0
 LONG = 30.0  # a time-out that must not be what ends the test
@@ -409,6 +410,7 @@ def test_each_request_completes_exactly_once_whatever_races(server, connect, in_
         sender.result(SOON)
     connection.close()
     answering.result(SOON)
+    eventually(lambda: len(tally.counts) == 400)  # another thread may still be telling the last
     assert tally.counts == dict.fromkeys(range(400), 1)
     assert {"RemotingCommand", "ConnectionLost"} <= tally.kinds
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orderly.monitoring.collecting.sample_plan import plan, shares
@@ -24,6 +24,7 @@ def held(spans):
 
 
 @given(SPANS, st.integers(0, 3000), st.booleans())
+@example({queue(0): Span(0, 38)}, 37, True)  # pieces that would overlap
 def test_no_message_is_read_twice_and_none_that_is_not_there(spans, number, spread):
     found = offsets(plan(spans, held(spans), number, spread=spread))
     assert len(found) == len(set(found)) <= number

@@ -1,14 +1,16 @@
 """What a report is about: the worst first, and bounded."""
 
+import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import QueueSkew, TopicStatus
 from orderly.monitoring.backlog.states import QueueState, Verdict
-from orderly.monitoring.reporting.contents import contents
+from orderly.monitoring.reporting.contents import contents, worked_off
 from orderly.monitoring.reporting.top import first
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, group, row, snapshot
@@ -82,8 +84,25 @@ def test_the_largest_parked_keys_come_first():
 def test_topics_that_drain_last_come_first_and_unknown_ones_not_at_all():
     found = chosen(
         row(group="soon", backlog=5, drain_eta=5.0),
-        row(group="never", backlog=5, drain_eta=float("inf")),
+        row(QueueState.STALL, "never", backlog=5, drain_eta=math.inf),
         row(group="who-knows", backlog=5, drain_eta=None),
         row(group="idle"),
     )
     assert [each.group for each in found.draining.shown] == ["never", "soon"]
+
+
+@pytest.mark.parametrize(
+    ("state", "eta", "out_rate", "said"),
+    [
+        (QueueState.OK, math.inf, 9.9, "keeps up"),
+        (QueueState.OK, math.inf, 5.0, "never"),
+        (QueueState.OK, math.inf, None, "never"),
+        (QueueState.STALL, math.inf, 9.9, "never"),
+        (QueueState.OK, 7.0, 9.9, "7s"),
+    ],
+)
+def test_messages_that_are_on_their_way_are_no_backlog_that_never_ends(state, eta, out_rate, said):
+    queue = row(state, backlog=3, drain_eta=eta, in_rate=10.0, out_rate=out_rate)
+    found = chosen(queue)
+    assert worked_off(found.totals) == said
+    assert bool(found.draining) == (said != "keeps up")

@@ -9,14 +9,21 @@ from orderly.monitoring.reporting import words
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "–"), (0.0, "0s"), (0.42, "420ms"), (312, "5m12s"), (3600, "1h"), (273_600, "3d4h")],
-)
+    [
+        (None, words.NOT_KNOWN),
+        (0.0, "0s"),
+        (0.42, "420ms"),
+        (312, "5m12s"),
+        (3600, "1h"),
+        (273_600, "3d4h"),
+    ],
+)  # fmt: skip
 def test_durations_have_two_units(seconds, text):
     assert words.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "–"), (0.0, "0.0"), (0.01, "<0.1"), (1234.56, "1,234.6")]
+    ("value", "text"), [(None, words.NOT_KNOWN), (0.0, "0.0"), (0.01, "<0.1"), (1234.56, "1,234.6")]
 )
 def test_a_small_rate_is_not_0(value, text):
     assert words.rate(value) == text

@@ -61,3 +61,10 @@ def test_who_makes_room_is_told(stream, capacity):
         there = (there - {gone}) | {key}
         assert {found.key for found in counts.top(capacity)} == there
         assert len(counts) == len(there) <= capacity
+
+
+def test_ever_new_keys_need_no_more_room_than_a_few():
+    counts = counted(range(10_000), 10)
+    tables = (counts._counts, counts._errors, counts._by_count)
+    assert max(map(len, tables)) <= 10
+    assert sum(map(len, counts._by_count.values())) == 10

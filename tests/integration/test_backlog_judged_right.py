@@ -1,0 +1,294 @@
+"""What other monitors get wrong from a group's offsets, judged right on a real broker.
+
+Which test is about which pitfall stands in docs/monitoring.md.
+"""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
+from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.collecting.monitor import Monitor
+from orderly.monitoring.collecting.scan import Collector
+from orderly.monitoring.collecting.selection import Selection
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
+from tests.support.consuming import Recorder
+from tests.support.operator import delete_group, delete_topic, set_topic
+from tests.support.surveying import Surveyed, states_of, verdict_of
+from tests.support.waiting import eventually
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def surveyed(client, group, orderly_topic):
+    """The group and a topic of 2 queues; nobody is online."""
+    return Surveyed(client, group, orderly_topic(queues=2))
+
+
+@pytest.fixture
+def send(producer, surveyed):
+    """Send so many messages to a queue of the topic, or of another one, until all can be seen."""
+
+    def send(number, count, topic=None, tags=None):
+        surveyed.send(producer, number, count, topic, tags)
+
+    return send
+
+
+@pytest.fixture
+def consume(orderly_namesrv, surveyed):
+    """Start a member of the group; closed at the end."""
+    started = []
+
+    def consume(handler=None, topic=None, tags="*", **config):
+        settings = ConsumerConfig(consume_from="first", close_timeout=1.0, **config)
+        handler = handler or (lambda *_: ConsumeResult.SUCCESS)
+        consumer = OrderlyConsumer(
+            surveyed.group, handler, namesrv=orderly_namesrv, config=settings
+        )
+        consumer.subscribe(topic or surveyed.topic, tags)
+        started.append(consumer.start())
+        return consumer
+
+    yield consume
+    for consumer in started:
+        consumer.close()
+
+
+@pytest.fixture
+def check(orderly, surveyed):
+    """Exit code and line of `orderly backlog check` of the group."""
+
+    def check(*args):
+        code, out, _ = orderly("backlog", "check", "-g", surveyed.group, *args)
+        return code, out
+
+    return check
+
+
+# --- offsets of a group that is not there ----------------------------------------------------
+
+
+def test_empty_queues_are_in_order_whether_committed_or_not(surveyed, check):
+    surveyed.commit(0)
+    committed, never = surveyed.rows()
+    assert (committed.state.name, committed.backlog, committed.head_age) == ("OK", 0, 0.0)
+    assert (never.state.name, never.backlog, never.head_age) == ("NEW", 0, 0.0)
+    assert check()[0] == 0
+
+
+def test_never_committed_is_not_known_and_not_the_whole_history(surveyed, send, check):
+    send(0, 3)
+    send(1, 4)
+    surveyed.commit(0)
+    zero, never = surveyed.rows()
+    assert (zero.state.name, zero.committed, zero.backlog) == ("OFFLINE", 0, 3)
+    assert (never.state.name, never.committed, never.backlog) == ("NEW", None, None)
+    assert never.head_age is None, "303 answers with the time of day there"
+    sums = surveyed.status().sums
+    assert (sums.backlog, sums.unknown) == (3, 1)
+    assert check()[0] == 2, "what is offline was seen, and wins over what is not known"
+    surveyed.commit(3)
+    code, line = check()
+    assert (code, "never committed" in line) == (3, True)
+
+
+def test_an_offset_beyond_the_end_is_ahead_and_counts_for_nothing(surveyed, send, check):
+    send(0, 2)
+    send(1, 3)
+    surveyed.commit(7, 1)
+    ahead, behind = surveyed.rows()
+    assert (ahead.state.name, ahead.backlog, ahead.head_age) == ("AHEAD", None, None)
+    assert behind.backlog == 2
+    assert surveyed.status().sums.backlog == 2, "not 2 - 5"
+    surveyed.commit(7, 3)
+    assert check()[0] == 1
+
+
+def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, client, orderly):
+    send(0, 5)
+    surveyed.commit(5, 0)
+    delete_topic(client, surveyed.topic)
+    client.routes.forget(surveyed.topic)
+    client.admin.create_topic(surveyed.topic, 2)
+    with OrderlyProducer(client=client) as producer:
+        surveyed.send(producer, 0, 1)
+    surveyed.commit(5, 0)  # a member that has not noticed
+    row = surveyed.rows()[0]
+    assert (row.state.name, row.backlog) == ("AHEAD", None)
+    assert "re-created" in row.cause
+    orderly(
+        "offsets", "reset", "-g", surveyed.group, "-t", surveyed.topic, "--to-earliest", "--yes"
+    )
+    row = surveyed.rows()[0]
+    assert (row.state.name, row.backlog) == ("OFFLINE", 1)
+
+
+# --- whose, and which, messages they are -----------------------------------------------------
+
+
+def test_retries_are_a_line_of_their_own_also_those_of_pop(surveyed, send, client):
+    own = f"{RETRY_PREFIX}{surveyed.group}"
+    popped = f"{own}_{surveyed.topic}"
+    surveyed.commit(0, 0)
+    for count, topic in enumerate((own, popped), 1):
+        client.admin.create_topic(topic, 1)
+        send(0, count, topic)
+    status = surveyed.status()
+    assert {name: topic.sums.queues for name, topic in status.topics.items()} == {
+        surveyed.topic: 2, own: 1, popped: 1,
+    }  # fmt: skip
+    assert status.topics[surveyed.topic].sums.backlog == 0
+    assert status.topics[popped].sums.states == {QueueState.NEW: 1}
+
+
+def test_dead_letters_are_told_apart_from_the_backlog_and_are_a_warning(
+    surveyed, send, client, check
+):
+    dead = f"{DEAD_PREFIX}{surveyed.group}"
+    client.admin.create_topic(dead, 1)
+    send(0, 2, dead)
+    surveyed.commit(0, 0)
+    status = surveyed.status()
+    assert (status.dead.messages, status.sums.backlog) == (2, 0)
+    assert dead not in status.topics
+    assert check()[0] == 1
+    assert check("--warn-dead", "5")[0] == 0
+
+
+def test_what_a_filter_leaves_out_is_backlog_until_a_member_swept_over_it(
+    surveyed, send, consume, check
+):
+    send(0, 5, tags="other")
+    surveyed.commit(0, 0)
+    assert surveyed.status().sums.backlog == 5, "raw: brokers count messages of any tag"
+    seen = Recorder()
+    consume(seen, tags="mine", commit_interval=0.1)
+    eventually(lambda: surveyed.status().sums.backlog == 0)
+    assert seen.deliveries == []
+
+
+def test_a_queue_that_is_added_is_new_and_one_nobody_reads_is_an_orphan(
+    surveyed, send, client, consume, check
+):
+    send(0, 1)
+    surveyed.commit(0, 0)
+    set_topic(client, surveyed.topic, read=3, write=3)
+    client.routes.refresh(surveyed.topic)
+    assert states_of(surveyed.rows()) == ["OFFLINE", "OK", "NEW"]
+    surveyed.commit(1, 0, 0)
+    set_topic(client, surveyed.topic, read=1, write=3)
+    client.routes.refresh(surveyed.topic)
+    with OrderlyProducer(client=client) as producer:
+        surveyed.send(producer, 1, 2)
+        surveyed.send(producer, 2, 1)
+    consume()
+    eventually(lambda: surveyed.status().members)
+    rows = surveyed.rows()
+    assert states_of(rows) == ["OK", "ORPHAN", "ORPHAN"]
+    assert [row.backlog for row in rows] == [0, 2, 1]
+    assert "nobody reads" in rows[1].cause
+    assert check()[0] == 2
+
+
+# --- members ---------------------------------------------------------------------------------
+
+
+def test_a_group_that_left_is_offline_and_one_that_comes_works_it_off(surveyed, send, consume):
+    send(0, 3)
+    surveyed.commit(0, 0)
+    status = surveyed.status()
+    assert (status.members, status.sums.state.name, status.sums.backlog) == ((), "OFFLINE", 3)
+    assert verdict_of(status) == "CRITICAL"
+    consume()
+    eventually(lambda: verdict_of(surveyed.status()) == "OK" and surveyed.status().members)
+
+
+def test_offsets_of_a_broadcasting_group_do_not_apply(surveyed, send, consume, check, tmp_path):
+    send(0, 3)
+    surveyed.commit(1, 9)  # left over from when it did not broadcast
+    assert states_of(surveyed.rows()) == ["OFFLINE", "AHEAD"]
+    consume(model="broadcasting", instance="one", offsets_folder=str(tmp_path))
+    status = eventually(lambda: (s := surveyed.status()).model == "BROADCASTING" and s)
+    rows = status.topics[surveyed.topic].rows()
+    assert {(row.state.name, row.backlog) for row in rows} == {("NOT_APPLICABLE", None)}
+    assert status.sums.backlog is None
+    assert check()[0] == 0
+
+
+def test_a_topic_no_longer_subscribed_to_is_told_while_members_are_online_too(
+    surveyed, send, consume, orderly_topic
+):
+    send(0, 4)
+    surveyed.commit(0, 0)
+    other = orderly_topic(queues=1)
+    consumer = consume(topic=other)
+    status = eventually(lambda: (s := surveyed.status()).members and other in s.topics and s)
+    assert {row.state.name for row in status.topics[surveyed.topic].rows()} == {"NOT_APPLICABLE"}
+    assert any(surveyed.topic in finding for finding in status.findings)
+    consumer.close()
+    assert eventually(lambda: surveyed.rows()[0].state.name == "OFFLINE")
+
+
+# --- clocks and busy queues ------------------------------------------------------------------
+
+
+def test_ages_are_right_though_the_monitors_clock_is_an_hour_off(
+    surveyed, send, monkeypatch, orderly_namesrv
+):
+    send(0, 1)
+    surveyed.commit(0, 0)
+    real = time.time
+    for error in (HOUR, -HOUR):
+        monkeypatch.setattr(time, "time", lambda error=error: real() + error)
+        snapshot = surveyed.snapshot(samples=2, interval=0.1)
+        assert snapshot.brokers["broker-a"].clock_offset == pytest.approx(-error, abs=2)
+        row = next(iter(snapshot.rows()))
+        assert 0 <= row.head_age < 60
+
+
+def test_a_busy_queue_never_looks_as_if_its_group_were_ahead(surveyed, send, consume):
+    consume(commit_interval=0.05)
+    end = threading.Event()
+
+    def keep_on():
+        while not end.is_set():
+            send(0, 10)
+
+    busy = threading.Thread(target=keep_on, name="busy-sender", daemon=True)
+    busy.start()
+    try:
+        eventually(lambda: surveyed.rows()[0].committed)
+        collector = Collector(surveyed.client, Selection(groups=(surveyed.group,)))
+        backlog, found = Backlog(), []
+        for _ in range(100):
+            found += backlog.take(collector.scan()).rows()
+    finally:
+        end.set()
+        busy.join()
+    assert {row.state.name for row in found} == {"OK"}
+    assert min(row.backlog for row in found) >= 0
+    assert len({row.committed for row in found}) > 5, "it was busy"
+
+
+def test_a_group_that_vanishes_is_gone_within_two_scans(surveyed, client):
+    surveyed.commit(0, 0)
+    counted = itertools.count()
+    monitor = Monitor(
+        Collector(client, Selection(groups=(surveyed.group,))),
+        Backlog(),
+        interval=0.1,
+        taken=lambda _: next(counted),
+    )
+    with monitor:
+        eventually(lambda: monitor.latest() and surveyed.group in monitor.latest().groups)
+        delete_group(client, surveyed.group)
+        after = next(counted)
+        eventually(lambda: surveyed.group not in monitor.latest().groups)
+        assert next(counted) - after <= 4, "the counting is two of them"
+        eventually(lambda: monitor.history(surveyed.group) == ())

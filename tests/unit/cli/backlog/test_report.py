@@ -1,0 +1,144 @@
+"""`orderly backlog report`: where the file goes, when it is written, and what refuses."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from orderly.cli.backlog.report import write_whole
+from orderly.cli.root import run
+from orderly.errors import ConfigError, NameServerUnavailable
+from orderly.monitoring.backlog.reading import Head
+from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.collecting import survey as survey_module
+from tests.support.snapshots import AT, row, scan, snapshot
+
+HEAD = Head(93, "order-8", "", AT - 60, AT - 61, 0, 10)
+PAGE = "<!DOCTYPE html>"
+
+
+def failed(capsys, code, said):
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert said in err
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "backlog.html"
+
+
+def test_it_replaces_a_file_and_leaves_nothing_else(surveyed, target, capsys):
+    surveyed.found = snapshot(row(QueueState.STALL))
+    target.write_text("old")
+    assert run(["backlog", "report", "-o", str(target)]) == 0
+    assert target.read_text("utf-8").startswith(PAGE)
+    assert "STALL" in target.read_text("utf-8")
+    assert list(target.parent.iterdir()) == [target]
+    assert capsys.readouterr() == ("", f"wrote {target}\n")
+
+
+def test_a_dash_is_stdout(surveyed, capsysbinary):
+    surveyed.found = snapshot(row())
+    assert run(["backlog", "report", "-o", "-"]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out.startswith(PAGE.encode())
+    assert err == b""
+
+
+def test_what_could_not_be_read_is_exit_code_3_and_a_report(surveyed, target):
+    surveyed.found = snapshot(row(QueueState.UNKNOWN))
+    assert run(["backlog", "report", "-o", str(target)]) == 3
+    assert "UNKNOWN" in target.read_text("utf-8")
+
+
+def test_keys_can_be_hidden(surveyed, target):
+    surveyed.found = snapshot(row(QueueState.STALL, head=HEAD))
+    run(["backlog", "report", "-o", str(target)])
+    assert "order-8" in target.read_text("utf-8")
+    run(["backlog", "report", "-o", str(target), "--redact-keys", "hash"])
+    assert "order-8" not in target.read_text("utf-8")
+
+
+def test_options_reach_the_survey_and_the_report(surveyed, target):
+    surveyed.found = snapshot(*(row(QueueState.STALL, f"g{n}") for n in range(5)))
+    args = ["-g", "g*", "-t", "orders", "--top", "2", "--samples", "4", "--interval", "10s"]
+    assert run(["backlog", "report", "-o", str(target), *args]) == 0
+    ((selection, how),) = surveyed.asked
+    assert (selection.groups, selection.topics) == (("g*",), ("orders",))
+    assert (how["samples"], how["interval"]) == (4, 10.0)
+    assert "3 groups left out" in target.read_text("utf-8")
+    assert "4 samples" in target.read_text("utf-8")
+
+
+def test_samples_are_told_as_they_are_taken_and_drawn_over_time(
+    surveyed, monkeypatch, target, capsys
+):
+    def survey(_client, _selection, *, backlog, samples, **_):
+        for number in range(samples):
+            spans = {"orders": [(0, 50 + number)]}
+            found = backlog.take(scan(AT + 10 * number, spans, {"shipping": {"orders": (40,)}}))
+        return found
+
+    monkeypatch.setattr(survey_module, "survey", survey)
+    run(["backlog", "report", "-o", str(target), "--samples", "2"])
+    assert capsys.readouterr().err.startswith("sample 1 of 2\nsample 2 of 2\n")
+    assert "Backlog over the samples" in target.read_text("utf-8")
+
+
+def test_a_directory_is_refused_before_anything_is_asked(surveyed, tmp_path, capsys):
+    code = run(["backlog", "report", "-o", str(tmp_path)])
+    failed(capsys, code, "is a directory")
+    code = run(["backlog", "report", "-o", str(tmp_path / "none" / "x.html")])
+    failed(capsys, code, "there is no directory")
+    assert surveyed.asked == []
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
+def test_without_the_extra_it_says_what_to_install(surveyed, monkeypatch, target, capsys, missing):
+    for name in [name for name in sys.modules if name.startswith("orderly.monitoring.reporting")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    code = run(["backlog", "report", "-o", str(target)])
+    failed(capsys, code, "pip install 'rocketmq-orderly[monitoring]'")
+    assert surveyed.asked == []
+
+
+def test_a_report_that_cannot_be_made_leaves_the_old_one(surveyed, target, capsys):
+    surveyed.found = NameServerUnavailable("no name server")
+    target.write_text("old")
+    failed(capsys, run(["backlog", "report", "-o", str(target)]), "no name server")
+    assert target.read_text() == "old"
+
+
+def test_a_reader_never_finds_half_a_file(target):
+    target.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(target, "half\ud800")
+    assert target.read_text() == "old"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_whole(pipe, "all")
+    reader.join(10)
+    assert found == ["all"]
+    assert pipe.is_fifo()
+
+
+def test_a_full_name_that_no_file_may_have_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match="cannot write"):
+        write_whole(tmp_path / ("x" * 300), "text")
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link", "text")
+    assert (tmp_path / "real").read_text() == "text"
+    assert (tmp_path / "link").is_symlink()
