@@ -216,12 +216,13 @@ def test_a_consumer_whose_loop_ended_without_it_is_closed_from_outside(
         begun.append(context.key)
         await asyncio.Event().wait()
 
-    consumer = make(hangs, group, concurrency=2, close_timeout=15)
+    consumer = make(hangs, group, concurrency=2, close_timeout=15, suspend=15)
     queue = send_numbers(producer, topic, KEYS, 1)[0].queue
 
     async def program():
         await consumer.__aenter__()
         await soon(lambda: len(begun) == 2)
+        await soon(lambda: sum(e.cached for e in consumer.explain()) == len(KEYS))  # all wait
 
     asyncio.run(program())
     consumer.close()
