@@ -11,9 +11,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from orderly.client.calls import ONLY_SUCCESS
 from orderly.client.gate import Gate, Limits
@@ -24,7 +24,6 @@ from orderly.errors import (
     OrderlyError,
     ProtocolError,
     RemotingError,
-    RequestTimeout,
 )
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
@@ -32,6 +31,14 @@ from orderly.remoting.pool import Connections
 
 R = TypeVar("R")
 Outcome = tuple[int, RemotingCommand | RemotingError, Connection]
+
+# Of the 16 threads with which a broker answers whoever administers it (adminBrokerThreadPoolNums),
+# each waits for up to 10 s for a member that keeps silent (Java: Broker2Client.callClient).
+_RELAYED_AT_ONCE = 4
+
+
+class NotAsked(RemotingError):
+    """A question that was not put: its address was given up before, or no time was left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,9 @@ class Question(Generic[R]):
         read: turns the reply into the answer, or raises OrderlyError.
         what: is asked, for the error's text, with topic and group.
         accept: response codes that are answers, not errors.
-        relayed: the broker passes it on to a member: silence says nothing about the broker.
+        relayed: the broker passes it on to a member: silence says nothing about the broker. A
+            few at once at most, and none after several were met with silence. Not to be mixed
+            with other questions in one call.
     """
 
     command: RemotingCommand
@@ -141,6 +150,7 @@ class _Peer:
         self.address = address
         self.limits = limits
         self.gate = Gate(limits)
+        self.relays = Gate(replace(limits, in_flight=min(_RELAYED_AT_ONCE, limits.in_flight)))
         self.traffic = Traffic()
         self.failure: OrderlyError | None = None
         self._began = time.monotonic()
@@ -149,9 +159,14 @@ class _Peer:
         self._began = time.monotonic()
         self.traffic = Traffic()
         self.gate.begin()
+        self.relays.begin()
 
-    def answered(self) -> None:
-        self.gate.answered()
+    def gates(self, question: Question[Any]) -> tuple[Gate, ...]:
+        return (self.gate, self.relays) if question.relayed else (self.gate,)
+
+    def answered(self, question: Question[Any]) -> None:
+        for gate in self.gates(question):
+            gate.answered()
         self.traffic.seconds = time.monotonic() - self._began
 
 
@@ -194,7 +209,8 @@ class _Round(Generic[R]):
             if now >= self._deadline:
                 self._refuse_rest()
                 break
-            wait = self.peer.gate.wait(now)
+            gates = self.peer.gates(self._questions[self._next])
+            wait = max(gate.wait(now) for gate in gates)
             if wait > 0.0:
                 return wait
             self._send(now)
@@ -204,12 +220,14 @@ class _Round(Generic[R]):
         index = self._next
         self._next += 1
         command = self._questions[index].command
-        self.peer.gate.sent(now)
+        for gate in self.peer.gates(self._questions[index]):
+            gate.sent(now)
         try:
             connection = self._connections.get(self.peer.address)
+            left = max(0.0, self._deadline - time.monotonic())  # to connect takes time, too
             connection.submit(
                 command,
-                min(self.peer.limits.patience, self._deadline - now),
+                min(self.peer.limits.patience, left),
                 lambda outcome: self._outcomes.put((index, outcome, connection)),
             )
         except ConnectFailed as error:
@@ -231,7 +249,7 @@ class _Round(Generic[R]):
         if isinstance(outcome, RemotingError):
             self._fail(index, outcome, self._failures(index, outcome, connection))
             return
-        self.peer.answered()
+        self.peer.answered(self._questions[index])
         self._answers[index] = self._meaning(self._questions[index], outcome)
 
     def _failures(self, index: int, error: RemotingError, connection: Connection) -> int:
@@ -243,6 +261,8 @@ class _Round(Generic[R]):
 
     def _fail(self, index: int, error: OrderlyError, failures: int = 1) -> None:
         self.peer.gate.failed(failures)
+        if self._questions[index].relayed:
+            self.peer.relays.failed(0 if isinstance(error, ConnectionLost) else 1)
         self.peer.failure = error
         self._answers[index] = error
 
@@ -270,10 +290,10 @@ class _Round(Generic[R]):
             self._answers[index] = self._not_asked(self._questions[index])
         self._next = len(self._questions)
 
-    def _not_asked(self, question: Question[R]) -> RemotingError:
+    def _not_asked(self, question: Question[R]) -> NotAsked:
         address, cause = self.peer.address, self.peer.failure
-        if not self.peer.gate.shut:
-            return RequestTimeout(f"no time was left to ask {address} for {question.what}", address)
-        error = RemotingError(f"{address} was not asked for {question.what}: {cause}", address)
+        if not any(gate.shut for gate in self.peer.gates(question)):
+            return NotAsked(f"no time was left to ask {address} for {question.what}", address)
+        error = NotAsked(f"{address} was not asked for {question.what}: {cause}", address)
         error.__cause__ = cause
         return error

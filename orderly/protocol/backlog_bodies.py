@@ -92,7 +92,7 @@ def _moment(span: dict[str, Any], name: str) -> float | None:
 
 
 def _delay(span: dict[str, Any]) -> float | None:
-    ms = int_in(span, "delayTime", 0)
+    ms = int_in(span, "delayTime", _NO_MESSAGE)
     return max(ms, 0) / 1000 if ms < _NO_MESSAGE else None
 
 

@@ -132,19 +132,18 @@ def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, 
 # --- whose, and which, messages they are -----------------------------------------------------
 
 
-def test_retries_are_a_line_of_their_own_also_those_of_pop(surveyed, send, client):
+def test_retries_are_a_line_of_their_own(surveyed, send, client):
+    """Those of POP: see test_backlog_broker_side."""
     own = f"{RETRY_PREFIX}{surveyed.group}"
-    popped = f"{own}_{surveyed.topic}"
     surveyed.commit(0, 0)
-    for count, topic in enumerate((own, popped), 1):
-        client.admin.create_topic(topic, 1)
-        send(0, count, topic)
-    status = surveyed.status()
-    assert {name: topic.sums.queues for name, topic in status.topics.items()} == {
-        surveyed.topic: 2, own: 1, popped: 1,
+    client.admin.create_topic(own, 1)
+    assert own not in surveyed.status().topics, "nothing is in it"
+    send(0, 1, own)
+    topics = surveyed.status().topics
+    assert {name: topic.sums.backlog for name, topic in topics.items()} == {
+        surveyed.topic: 0, own: None,
     }  # fmt: skip
-    assert status.topics[surveyed.topic].sums.backlog == 0
-    assert status.topics[popped].sums.states == {QueueState.NEW: 1}
+    assert topics[own].sums.states == {QueueState.NEW: 1}
 
 
 def test_dead_letters_are_told_apart_from_the_backlog_and_are_a_warning(

@@ -21,10 +21,10 @@ def clock_offsets(
     """Each broker's clock minus ours, seconds.
 
     Args:
-        answers: of this scan.
-        heads: by group and queue, those that were heads before this scan's questions and still
-            were when they were asked. Should one have been finished in between, the delay is that
-            of a later message, and the broker's time comes out too early, never too late: so the
+        answers: of the scan before.
+        heads: by group and queue, those that still are heads in this scan: so they were when the
+            questions were asked, and the delays are theirs. Should one not have been (an offset
+            went forth and back), the broker's time comes out too early, never too late: so the
             latest of several counts.
     """
     found: dict[str, float] = {}

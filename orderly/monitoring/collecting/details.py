@@ -14,7 +14,7 @@ from orderly.client.pipeline import Pipeline
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Head, QueueRecord, Scan
 from orderly.monitoring.backlog.snapshot import Snapshot
-from orderly.monitoring.collecting.ages import Ages
+from orderly.monitoring.collecting.ages import Ages, Asked, Spans
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.clocks import clock_offsets
@@ -46,6 +46,7 @@ class Details:
         self._dead = DeadAges()
         self._records = Records(frozenset(asked))
         self._clocks: dict[str, float] = {}
+        self._told: Mapping[Asked, Spans] = {}  # of the scan before
 
     def add(self, scan: Scan, last: Snapshot | None, round_: Round) -> Scan:
         """Return the scan with details; blocks, until the round's deadline at most.
@@ -91,9 +92,8 @@ class Details:
         last: Snapshot | None,
     ) -> None:
         self._heads.settle(scan)
-        before = self._heads.read
-        answers = self._ages.ask(asking, scan, lagging)
-        self._clocks |= clock_offsets(answers, before)
+        self._clocks |= clock_offsets(self._told, self._heads.read)
+        self._told = self._ages.ask(asking, scan, lagging)
         places = worst_heads(scan, lagging, self._heads.knows, last, self._budgets.heads)
         self._heads.ask(asking, places)
 

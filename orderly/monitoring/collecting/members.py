@@ -13,7 +13,7 @@ from functools import reduce
 
 from orderly.client.admin import joined
 from orderly.client.calls import ONLY_SUCCESS
-from orderly.client.pipeline import Question
+from orderly.client.pipeline import NotAsked, Question
 from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.collecting.asking import Asking
@@ -27,6 +27,9 @@ from orderly.protocol.stats_bodies import ConsumerConnections, decode_connection
 
 _ONLINE_OR_NOT = ONLY_SUCCESS | {ResponseCode.CONSUMER_NOT_ONLINE}
 BROADCASTING = "BROADCASTING"
+# A group of which nobody answered waits so many times as long for its next turn: clients behind a
+# gRPC proxy never answer, and each question holds a thread of the broker for 10 s.
+_SILENCE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +93,16 @@ def ask_what_they_do(
     """Ask members what they do, without the stacks of their threads.
 
     Returns:
-        By group and client id; who did not answer is not in it.
+        By group and client id; who did not answer is not in it, nor is a group of which nobody
+        could be asked.
     """
     answers = asking.ask([(member.broker, _doing(member)) for member in members])
     told: dict[str, dict[str, RunningInfo]] = {}
     for member, answer in zip(members, answers, strict=True):
-        if isinstance(answer, RunningInfo):
-            told.setdefault(member.group, {})[member.client_id] = answer
+        if not isinstance(answer, NotAsked):
+            group = told.setdefault(member.group, {})
+            if isinstance(answer, RunningInfo):
+                group[member.client_id] = answer
     return told
 
 
@@ -193,15 +199,22 @@ class Roster:
         return matters or (is_ordered(reading) is None and reading.running_at == 0.0)
 
     def _ask_members(self, asking: Asking, groups: Collection[str]) -> None:
-        due = self._due(groups, lambda group: self.of(group).running_at, groups)
+        due = self._due(groups, self._heard_at, groups)
         wholes = [self._members(group) for group in due]
         chosen = list(within(self._budgets.members, wholes))
         now = time.time()
         told = ask_what_they_do(asking, [member for whole in chosen for member in whole])
-        for group in (whole[0].group for whole in chosen):
-            self._known[group] = replace(
-                self.of(group), running=told.get(group, {}), running_at=now
-            )
+        for group, running in told.items():
+            self._known[group] = replace(self.of(group), running=running, running_at=now)
+
+    def _heard_at(self, group: str) -> float:
+        """When members were asked, for their next turn: later if nobody answered."""
+        reading = self.of(group)
+        silent = reading.running_at and not reading.running
+        return reading.running_at + (self._budgets.every * (_SILENCE - 1) if silent else 0.0)
 
     def _members(self, group: str) -> list[Member]:
-        return [Member(group, name, broker) for name, broker in self._through[group].items()]
+        """All that can be asked; who answered before comes first."""
+        known = self.of(group).running
+        through = sorted(self._through[group].items(), key=lambda each: each[0] not in known)
+        return [Member(group, name, broker) for name, broker in through]

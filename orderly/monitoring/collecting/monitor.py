@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from orderly.log import get_logger
 from orderly.monitoring.backlog.snapshot import Snapshot
@@ -69,6 +69,7 @@ class Monitor:
         self._backlog = backlog
         self._taken = taken
         self._judging = threading.Lock()
+        self._telling = threading.Lock()
         self._latest: Snapshot | None = None
         self._status = MonitorStatus()
         self._thread = Periodic("monitor", interval, self._round)
@@ -80,13 +81,13 @@ class Monitor:
             LifecycleError: started before, or closed.
         """
         self._thread.start()
-        self._status = replace(self._status, running=True)
+        self._tell(running=True)
         return self
 
     def close(self) -> None:
         """End scanning; a scan in progress ends by its deadline. Idempotent."""
         self._thread.stop(timeout=self._patience)
-        self._status = replace(self._status, running=False)
+        self._tell(running=False)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -114,9 +115,7 @@ class Monitor:
             self._failed(error)
             return
         self._latest = snapshot
-        self._status = replace(
-            self._status, scans=self._status.scans + 1, last_success=time.time(), last_error=None
-        )
+        self._tell(scans=self._status.scans + 1, last_success=time.time(), last_error=None)
         if self._taken is not None:
             self._taken(snapshot)
 
@@ -130,4 +129,9 @@ class Monitor:
         emit = _log.warning if self._status.last_error is None else _log.debug
         emit("scan.failed", error=str(error), exc_info=True)
         text = str(error) or repr(error)
-        self._status = replace(self._status, failures=self._status.failures + 1, last_error=text)
+        self._tell(failures=self._status.failures + 1, last_error=text)
+
+    def _tell(self, **changes: Any) -> None:
+        """Change the status: `start` and `close` do it while the thread does."""
+        with self._telling:
+            self._status = replace(self._status, **changes)

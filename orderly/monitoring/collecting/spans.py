@@ -73,9 +73,10 @@ def _asks(
         yield topic_stats(queues.topic), partial(_note_stats, spans, place)
         ids = queues.removed
     else:
-        minima = memory.minima(*place, now)
-        spans.tables[place].minimum.update(minima or {})
-        yield from _minima(spans, place, range(queues.listed or 0) if minima is None else ())
+        minima = memory.minima(*place, now) or {}
+        spans.tables[place].minimum.update(minima)
+        missing = (i for i in range(queues.listed or 0) if i not in minima)
+        yield from _minima(spans, place, missing)
         ids = queues.ids
     maxima = spans.tables[place].maximum
     for queue_id in ids:
