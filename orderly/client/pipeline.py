@@ -50,9 +50,8 @@ class Question(Generic[R]):
         read: turns the reply into the answer, or raises OrderlyError.
         what: is asked, for the error's text, with topic and group.
         accept: response codes that are answers, not errors.
-        relayed: the broker passes it on to a member: silence says nothing about the broker. A
-            few at once at most, and none after several were met with silence. Not to be mixed
-            with other questions in one call.
+        relayed: the broker passes it on to a member: silence says nothing about the broker. Few
+            of them fly at once, and none is sent after several in a row were met with silence.
     """
 
     command: RemotingCommand
@@ -209,8 +208,12 @@ class _Round(Generic[R]):
             if now >= self._deadline:
                 self._refuse_rest()
                 break
-            gates = self.peer.gates(self._questions[self._next])
-            wait = max(gate.wait(now) for gate in gates)
+            question = self._questions[self._next]
+            if question.relayed and self.peer.relays.shut:
+                self._answers[self._next] = self._not_asked(question)
+                self._next += 1
+                continue
+            wait = max(gate.wait(now) for gate in self.peer.gates(question))
             if wait > 0.0:
                 return wait
             self._send(now)

@@ -54,7 +54,7 @@ class QueueInfo:
         in_hand_min, in_hand_max, in_hand_count: messages handed out and not yet committed.
         locked: whether the broker's lock of the queue is held.
         try_unlock_times: how often giving the lock back was tried in vain.
-        last_lock_time: when the lock was last obtained or renewed.
+        last_lock_time: when the lock was last obtained or renewed; 0.0 if that is not told.
         dropped: whether the queue is on its way to another member.
         last_pull_time, last_consume_time: when the last pull and the last handler call began.
     """
@@ -114,7 +114,7 @@ class RunningInfo:
     user: Mapping[str, str] = field(default_factory=dict)
 
 
-# Attribute of QueueInfo, its name on the wire ("droped" is Java's spelling).
+# Attribute of QueueInfo, its name on the wire ("droped" is Java's spelling, see _GO_DROPPED).
 _QUEUE_NUMBERS = {
     "commit_offset": "commitOffset",
     "cached_min": "cachedMsgMinOffset",
@@ -127,6 +127,7 @@ _QUEUE_NUMBERS = {
     "try_unlock_times": "tryUnlockTimes",
 }
 _QUEUE_FLAGS = {"locked": "locked", "dropped": "droped"}
+_GO_DROPPED = "dropped"
 _QUEUE_TIMES = {
     "last_lock_time": "lastLockTimestamp",
     "last_pull_time": "lastPullTimestamp",
@@ -193,11 +194,18 @@ def _queue_to_json(state: QueueInfo) -> dict[str, Any]:
 
 
 def _queue_from_json(fields: dict[str, Any]) -> QueueInfo:
+    """Read a queue's state, of a member in Java, in Python, or in Go.
+
+    Go's client (consumer.go, lockAll) does not note when it renewed a lock: what it has for that
+    time is hours old on a member that is well.
+    """
     values: dict[str, Any] = {
         **{name: int_in(fields, wire, 0) for name, wire in _QUEUE_NUMBERS.items()},
         **{name: bool_in(fields, wire) for name, wire in _QUEUE_FLAGS.items()},
         **{name: time_in(fields, wire) for name, wire in _QUEUE_TIMES.items()},
     }
+    if _GO_DROPPED in fields:
+        values |= {"dropped": bool_in(fields, _GO_DROPPED), "last_lock_time": 0.0}
     return QueueInfo(**values)
 
 

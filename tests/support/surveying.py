@@ -7,6 +7,9 @@ from orderly.monitoring.backlog.thresholds import Thresholds
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.heartbeat import ConsumerData, Heartbeat, Subscription, encode_heartbeat
 from tests.support.waiting import eventually
 
 ALWAYS = Budgets(every=0.0)
@@ -35,6 +38,14 @@ class Surveyed:
             stored = producer.send(message, selector=lambda queues, _, n: queues[n], arg=number)
         end = stored.queue_offset + 1
         eventually(lambda: self.client.brokers.max_offset(stored.queue) >= end)
+
+    def join(self, client_id, broker="broker-a"):
+        """Make somebody a member of the group, as far as one broker knows; it answers nothing."""
+        data = (Subscription.from_expression(self.topic, "*", 1),)
+        beat = Heartbeat(client_id, consumers=(ConsumerData(self.group, data),))
+        command = request(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
+        address = self.client.routes.address(self.queue(0, broker))
+        assert self.client.connections.get(address).call(command, 5.0).code == 0
 
     def snapshot(self, **options):
         chosen = Selection(groups=(self.group,))

@@ -58,7 +58,11 @@ def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
         ConfigError: one that is malformed.
     """
     warn, crit = (
-        {measured: text for measured in Measure if (text := limits[_parameter(word, measured)])}
+        {
+            measured: text
+            for measured in Measure
+            if (text := limits[_parameter(word, measured)]) is not None
+        }
         for word in ("warn", "crit")
     )
     return Thresholds.parse(

@@ -8,7 +8,7 @@ from orderly.cli.backlog.columns import fields_of
 from orderly.cli.backlog.lines import Cut, Level, Line, lines_of_group
 from orderly.cli.formats import Answer, Column, Kind, Style
 from orderly.cli.formats.tables import state, table, wide
-from orderly.cli.formats.values import duration, shown
+from orderly.cli.formats.values import counted, duration, shown
 from orderly.cli.text import escaped, printable
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Sums
@@ -26,7 +26,7 @@ def description(at: float, group: GroupStatus, style: Style, *, everything: bool
         everything: all columns of the queues.
     """
     word = str(group.sums.state)
-    parts = [f"{group.group}  {state(word) if style.color else word}"]
+    parts = [f"{printable(group.group)}  {state(word) if style.color else word}"]
     parts += [f"  {label:<{_LABEL}}{text}" for label, text in _facts(at, group, style)]
     parts += [f"  {'finding':<{_LABEL}}{printable(text)}" for text in group.findings]
     lines = list(lines_of_group(at, group, Cut(Level.QUEUE)))
@@ -54,20 +54,24 @@ def _facts(at: float, group: GroupStatus, style: Style) -> Iterator[tuple[str, s
     if sums.parked_keys is not None:
         yield (
             "parked",
-            _aged(f"{sums.parked_keys} keys, {sums.parked_messages} messages", sums.parked_age),
+            _aged(
+                f"{counted(sums.parked_keys, 'key')}, {counted(sums.parked_messages or 0, 'message')}",
+                sums.parked_age,
+            ),
         )
     if group.dead is not None:
         oldest = group.dead.oldest_at
         age = None if oldest is None else max(0.0, at - oldest)
-        yield "dead", _aged(f"{group.dead.messages} messages", age)
+        yield "dead", _aged(counted(group.dead.messages, "message"), age)
     if sums.lost:
-        yield "lost", f"{sums.lost} messages deleted before they were consumed"
+        lost = counted(sums.lost, "message")
+        yield "lost", f"{lost} deleted before being consumed"
 
 
 def _backlog(sums: Sums, style: Style) -> str:
-    count = shown(sums.backlog, Kind.COUNT, style)
-    text = f"{count} messages in {queues_text(sums.queues)}"
-    if sums.unknown:
+    text = "not known" if sums.backlog is None else _messages(sums.backlog, style)
+    text += f" in {queues_text(sums.queues)}"
+    if sums.unknown and sums.backlog is not None:
         text += f" (not known of {sums.unknown})"
     if sums.head_age:
         text += f"; the oldest {duration(sums.head_age)} old"
@@ -76,6 +80,10 @@ def _backlog(sums: Sums, style: Style) -> str:
     if sums.backlog and sums.retention_eta is not None:
         text += f"; deleted by the broker: {_in(sums.retention_eta)}"
     return text
+
+
+def _messages(count: int, style: Style) -> str:
+    return counted(count, "message", shown(count, Kind.COUNT, style))
 
 
 def _in(seconds: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
-from orderly.cli.formats.values import duration
+from orderly.cli.formats.values import counted, duration
 from orderly.cli.text import escaped, printable
 from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.judging import queues_text
@@ -46,7 +46,7 @@ def _broker(name: str, error: str) -> str:
 def _fine(groups: Sequence[GroupStatus], count: int) -> str:
     if count > _TOLD:
         return f"{count} groups are in order."
-    return "\n".join(f"{group.group} is in order: {_behind(group)}." for group in groups)
+    return "\n".join(f"{printable(group.group)} is in order: {_behind(group)}." for group in groups)
 
 
 def _behind(group: GroupStatus) -> str:
@@ -55,26 +55,26 @@ def _behind(group: GroupStatus) -> str:
         return "how far it is behind is not known"
     if not sums.backlog:
         return "nothing waits"
-    text = f"{_messages(sums.backlog)} wait in {queues_text(sums.queues)}"
+    verb = "waits" if sums.backlog == 1 else "wait"
+    text = f"{_messages(sums.backlog)} {verb} in {queues_text(sums.queues)}"
     if sums.head_age:
         text += f", the oldest for {duration(sums.head_age)}"
     if sums.drain_eta is not None:
-        ends = "at this pace they are never worked off"
-        text += f"; {ends}" if sums.drain_eta == float("inf") else _worked_off(sums.drain_eta)
+        text += f"; at this pace {_worked_off(sums.drain_eta)}"
     return text
 
 
 def _worked_off(eta: float) -> str:
-    return f"; at this pace worked off in {duration(eta)}"
+    return "never worked off" if eta == float("inf") else f"worked off in {duration(eta)}"
 
 
 def _paragraph(group: GroupStatus) -> str:
     word = group.sums.verdict.name if group.sums.verdict is not Verdict.OK else "WARNING"
-    lines = [f"{group.group}: {word}. {_sentence(_behind(group))}"]
+    lines = [f"{printable(group.group)}: {word}. {_sentence(_behind(group))}"]
     rows = sorted(_troubled(group), key=lambda row: (-severity(row.verdict), row.state))
     for _, same in groupby(rows, key=lambda row: row.state):
         lines += _of_state(list(same))
-    lines += [_indented(f"- {printable(text)}") for text in group.findings]
+    lines += [_indented(f"- {text}") for text in group.findings]
     if dead := _dead(group):
         lines.append(
             _indented(
@@ -94,7 +94,7 @@ def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
     for row in rows[:_TOLD]:
         yield _indented(f"- {row.state} {row.queue}: {_queue(row)}")
     if len(rows) > _TOLD:
-        yield _indented(f"  and {queues_text(len(rows) - _TOLD)} more are {rows[0].state}.")
+        yield _indented(f"  and {len(rows) - _TOLD} more: {rows[0].state}.")
     yield _indented(f"  Next: {advice(rows[0])}")
 
 
@@ -128,7 +128,7 @@ def _sentence(text: str) -> str:
 
 
 def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count:,} messages"
+    return counted(count, "message", f"{count:,}")
 
 
 def _dead(group: GroupStatus) -> int:
@@ -138,7 +138,7 @@ def _dead(group: GroupStatus) -> int:
 def _indented(text: str) -> str:
     """Within 100 columns; names and commands are not broken."""
     return fill(
-        text,
+        printable(text),
         _WIDTH,
         initial_indent="  ",
         subsequent_indent="    ",

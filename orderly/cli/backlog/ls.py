@@ -118,7 +118,7 @@ def ls(
     lines = lines_of(snapshot, cut)
     show(listing(snapshot, lines, cut), form, settings)
     if not lines:
-        click.echo(nothing(snapshot, cut), err=True)
+        click.echo(nothing(snapshot, cut, names), err=True)
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 
@@ -158,10 +158,13 @@ def unread(snapshot: Snapshot) -> bool:
     return any(QueueState.UNKNOWN in group.sums.states for group in snapshot.groups.values())
 
 
-def nothing(snapshot: Snapshot, cut: Cut) -> str:
+def nothing(snapshot: Snapshot, cut: Cut, names: Names) -> str:
     """Why there is no line."""
     if cut.only_bad and snapshot.groups:
-        return f"all {len(snapshot.groups)} groups are in order"
+        count = len(snapshot.groups)
+        return "the group is in order" if count == 1 else f"all {count} groups are in order"
+    if names.groups or names.topics:
+        return f"no group fits {', '.join((*names.groups, *names.topics))}"
     return (
         "no group has committed an offset: start a consumer, or give --group and --topic to see"
         " a topic's queues"

@@ -34,6 +34,7 @@ class Pace:
     timeout: float
 
 
+_GRACE = 1.0  # seconds for what is not asking; the plugin's caller has a limit, too
 _PACE = (
     click.option(
         "--samples",
@@ -144,7 +145,7 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
 
 def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
     """Give up in time, whatever hangs: a checker that is late has told nothing."""
-    limit = pace.samples * (pace.timeout + pace.interval)
+    limit = pace.samples * pace.timeout + (pace.samples - 1) * pace.interval + _GRACE
     answers: SimpleQueue[Snapshot | BaseException] = SimpleQueue()
 
     def run() -> None:

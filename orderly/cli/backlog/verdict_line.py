@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from orderly.cli.formats.values import duration, plain
+from orderly.cli.formats.values import counted, duration, plain
 from orderly.monitoring.backlog.judging import Figure, Judgement, queues_text
 from orderly.monitoring.backlog.ranges import Range
 from orderly.monitoring.backlog.snapshot import GroupStatus
 from orderly.monitoring.backlog.thresholds import MEASURES, Measure
 
 _REASONS = 5  # a pager has few lines
+_IN_TEXT = {ord("|"): r"\x7c"}  # which names may have, and which ends the text
+_IN_LABEL = _IN_TEXT | {ord("'"): "''", ord("="): r"\x3d"}
 _OF_MANY = (Measure.BACKLOG, Measure.HEAD_AGE)  # what is told of each of several groups
 
 
@@ -25,7 +27,7 @@ def verdict_line(judgement: Judgement, groups: Sequence[GroupStatus]) -> str:
         judgement: of the groups.
         groups: those judged.
     """
-    text = _text(judgement, groups)
+    text = _text(judgement, groups).translate(_IN_TEXT)
     data = " ".join(_performance(judgement, groups))
     return f"ORDERLY {judgement.verdict.name} - {text}" + (f" | {data}" if data else "")
 
@@ -46,7 +48,9 @@ def _more(count: int) -> str:
 
 def _measured(group: GroupStatus) -> str:
     sums = group.sums
-    text = f"{group.group}: backlog {sums.backlog or 0} messages in {queues_text(sums.queues)}"
+    if sums.backlog is None:
+        return f"{group.group}: {sums.state}, the backlog is not known"
+    text = f"{group.group}: backlog {counted(sums.backlog, 'message')} in {queues_text(sums.queues)}"
     return text + (f", the oldest {duration(sums.head_age)} old" if sums.head_age else "")
 
 
@@ -55,7 +59,7 @@ def _performance(judgement: Judgement, groups: Sequence[GroupStatus]) -> Iterato
     for figure in judgement.figures:
         if alone or figure.measure in _OF_MANY:
             label = str(figure.measure) if alone else f"{figure.group}.{figure.measure}"
-            yield f"'{label}'={_datum(figure)}"
+            yield f"'{label.translate(_IN_LABEL)}'={_datum(figure)}"
     if alone:
         yield f"'unknown'={groups[0].sums.unknown};;;0;{groups[0].sums.queues}"
 

@@ -20,7 +20,7 @@ from orderly.cli.backlog.redacting import redacted
 from orderly.cli.backlog.trends import Trends
 from orderly.cli.colors import can_draw
 from orderly.cli.formats import Answer, Column, Format, written
-from orderly.cli.formats.values import duration, moment
+from orderly.cli.formats.values import counted, duration, moment
 from orderly.cli.selection import Names
 from orderly.cli.settings import Settings
 from orderly.cli.text import iso_time, printable
@@ -171,7 +171,8 @@ class _Screen:
         sys.stdout.flush()
 
     def _heading(self, snapshot: Snapshot, count_: int) -> str:
-        what = f"{count_} {self._watch.cut.level}s of {len(snapshot.groups)} groups"
+        lines = counted(count_, str(self._watch.cut.level))
+        what = f"{lines} of {counted(len(snapshot.groups), 'group')}"
         return (
             f"{snapshot.cluster or 'orderly backlog'}  {moment(snapshot.at)}  {what},"
             f" every {duration(self._watch.every)}; Ctrl-C ends"

@@ -54,6 +54,11 @@ def duration(seconds: float) -> str:
     return "".join(parts) or "0s"
 
 
+def counted(count: int, word: str, written: str = "") -> str:
+    """1 message, 2 messages; `written` is how the number is to look."""
+    return f"{written or count} {word}{'' if count == 1 else 's'}"
+
+
 def moment(seconds: float) -> str:
     """A time of day in UTC, for the heading of a display that is drawn again and again."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%SZ")

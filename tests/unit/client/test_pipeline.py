@@ -6,7 +6,7 @@ import time
 import pytest
 
 from orderly.client.gate import Limits
-from orderly.client.pipeline import Pipeline, Question
+from orderly.client.pipeline import NotAsked, Pipeline, Question
 from orderly.errors import (
     BrokerError,
     ConnectFailed,
@@ -92,7 +92,7 @@ def test_the_deadline_holds_for_all_questions_together(new_server, pipeline):
 def test_nothing_is_sent_after_the_deadline(new_server, pipeline):
     server = new_server()
     (answer,) = pipeline().ask(server.address, questions(1), time.monotonic() - 1.0)
-    assert isinstance(answer, RequestTimeout)
+    assert isinstance(answer, NotAsked)
     assert server.received == []
 
 
@@ -182,5 +182,19 @@ def test_the_silence_of_a_member_is_not_taken_for_the_brokers(new_server, pipeli
         4, code=21
     )
     answers = pipeline(in_flight=4, patience=0.2).ask(server.address, asked, soon())
-    assert all(isinstance(answer, RequestTimeout) for answer in answers[:8])
+    assert all(isinstance(answer, RequestTimeout) for answer in answers[:4])
     assert answers[8:] == [0, 1, 2, 3]
+
+
+def test_few_members_that_keep_silent_take_up_threads_of_the_broker(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, lambda _: None)
+    asked = [Question(q.command, q.read, q.what, relayed=True) for q in questions(32)]
+    asking = pipeline(patience=0.2)
+    answers = asking.ask(server.address, asked, soon())
+    assert len(server.requests(CODE)) == 4
+    assert all(isinstance(answer, NotAsked) for answer in answers[4:])
+    asking.begin()
+    server.on(CODE, echo)
+    asked = [Question(q.command, q.read, q.what, relayed=True) for q in questions(32)]
+    assert asking.ask(server.address, asked, soon()) == list(range(32)), "one probe, then the rest"

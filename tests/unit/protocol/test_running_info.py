@@ -104,6 +104,30 @@ def test_a_java_members_running_info_is_read():
     assert info.jstack == "main TID: 1"
 
 
+def test_a_go_members_running_info_is_read():
+    """As rocketmq-client-go 2.1.2 sent it, 80 s after its handler began not to return."""
+    body = (
+        b'{"properties":{"PROP_CLIENT_VERSION":"v2.1.1","PROP_CONSUMEORDERLY":"true",'
+        b'"PROP_CONSUMER_START_TIMESTAMP":"1795288014992","PROP_CONSUME_TYPE":"CONSUME_PASSIVELY",'
+        b'"PROP_NAMESERVER_ADDR":"127.0.0.1:11800;","PROP_THREADPOOL_CORE_SIZE":"-1"},'
+        b'"statusTable":{"orders":{"pullRT":0,"pullTPS":0,"consumeRT":0,"consumeOKTPS":0,'
+        b'"consumeFailedTPS":0,"consumeFailedMsgs":0}},"subscriptionSet":[{"classFilterMode":false,'
+        b'"topic":"orders","subString":"*","tagsSet":[],"codeSet":[],'
+        b'"subVersion":1795288015021514270,"expressionType":"TAG"}],"mqTable":{{"topic":"orders",'
+        b'"brokerName":"broker-a","queueId":0}:{"commitOffset":0,"cachedMsgMinOffset":1,'
+        b'"cachedMsgMaxOffset":2,"cachedMsgCount":2,"cachedMsgSizeInMiB":0,'
+        b'"transactionMsgMinOffset":0,"transactionMsgMaxOffset":0,"transactionMsgCount":1,'
+        b'"locked":true,"tryUnlockTimes":0,"lastLockTimestamp":1795288015124,"dropped":true,'
+        b'"lastPullTimestamp":1795288064767,"lastConsumeTimestamp":1795288056026}}, "jstack":"" }'
+    )
+    info = decode_running_info(body)
+    assert info.properties[RunningProperty.ORDERLY] == "true"
+    state = info.queues[MessageQueue("orders", "broker-a", 0)]
+    assert (state.locked, state.dropped, state.in_hand_count) == (True, True, 1)
+    assert state.last_lock_time == 0.0, "it is not that of the last renewal"
+    assert [sub.topic for sub in info.subscriptions] == ["orders"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -120,6 +120,14 @@ def test_a_reader_never_finds_half_a_file(target):
     assert list(target.parent.iterdir()) == [target]
 
 
+def test_who_reads_the_old_file_reads_it_to_its_end(target):
+    target.write_text("old")
+    with target.open() as reader:
+        write_whole(target, "new")
+        assert reader.read() == "old"
+    assert target.read_text() == "new"
+
+
 def test_a_device_is_written_to_and_stays_one(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

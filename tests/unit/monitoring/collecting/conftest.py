@@ -51,7 +51,7 @@ class World:
             for broker in brokers:
                 machine.brokers[broker].groups.put(GroupConfig(name=name))
 
-    def store(self, topic, queue_id, count, broker="broker-a"):
+    def store(self, topic, queue_id, count, broker="broker-a", at=1_700_000_000.0):
         message = NewMessage(
             topic=topic,
             queue_id=queue_id,
@@ -62,7 +62,7 @@ class World:
         )
         with self._fakes._running().changing() as machine:
             for _ in range(count):
-                machine.brokers[broker].store.put(message, 1_700_000_000.0)
+                machine.brokers[broker].store.put(message, at)
 
     def expire(self, topic, queue_id, before, broker="broker-a"):
         with self._fakes._running().changing() as machine:

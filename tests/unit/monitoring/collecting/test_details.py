@@ -1,6 +1,8 @@
 """Details of a scan of two fake brokers: who is asked, within which budget, and what is kept."""
 
 import threading
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -261,13 +263,63 @@ def test_the_scan_tells_what_all_that_cost(pay, client, world, member):
     assert scan.brokers["broker-a"].requests >= 7
 
 
-def test_a_clock_that_is_ahead_is_seen_with_the_second_scan(pay, client, fakes, member):
+def test_a_clock_that_is_ahead_is_seen_in_the_scan_after_the_one_that_asked(pay, client, fakes):
+    fakes.jump_clock(100.0)
     watch = Watch(client)
     watch.scan()
-    fakes.jump_clock(100.0)
     scan = watch.scan()
     assert scan.brokers["broker-a"].clock_offset == pytest.approx(100.0, abs=1.0)
     assert scan.brokers["broker-b"].clock_offset is None, "nothing waits there"
+
+
+def test_a_queue_that_moves_on_during_a_scan_does_not_put_the_clock_back(pay, client, fakes, world):
+    watch = Watch(client)
+    world.commit("pay", "orders", {0: 4})
+    world.store("orders", 0, 1, at=1_700_001_000.0)
+    fakes.jump_clock(150.0)
+    watch.scan()
+    base = watch.collector.scan()
+    world.commit("pay", "orders", {0: 5})
+    offsets = [watch.details.add(base, None, watch.collector.round), watch.scan(), watch.scan()]
+    assert [scan.brokers["broker-a"].clock_offset for scan in offsets] == [
+        pytest.approx(150.0, abs=1.0)
+    ] * 3
+
+
+def test_a_group_whose_members_keep_silent_is_not_asked_again_soon(pay, client, world, member):
+    world.group("ship")
+    world.commit("ship", "orders", {0: 1})
+    go = threading.Event()
+    for _ in range(6):
+        member(lambda: go.wait(10) and info())
+    watch = Watch(client, every=30.0)
+    try:
+        counts = world.count()
+        assert watch.of().running == {}
+        assert counts[Code.GET_CONSUMER_RUNNING_INFO] == 4, "each holds a thread of the broker"
+        watch.details._roster._known["pay"] = replace(watch.of(), running_at=time.time() - 60.0)
+        watch.of()
+        assert counts[Code.GET_CONSUMER_RUNNING_INFO] == 4
+    finally:
+        go.set()
+
+
+def test_members_that_could_not_be_asked_keep_what_they_told(pay, client, world, member):
+    world.group("ship")
+    world.commit("ship", "orders", {0: 1})
+    name = member(info(), group="ship")
+    watch = Watch(client)
+    assert watch.of("ship").running.keys() == {name}
+    go = threading.Event()
+    for _ in range(6):
+        member(lambda: go.wait(10) and info())
+    try:
+        watch.scan()
+        watch.details._roster._known["ship"] = replace(watch.of("ship"), running_at=time.time())
+        watch.scan()
+        assert watch.of("ship").running.keys() == {name}
+    finally:
+        go.set()
 
 
 @pytest.fixture

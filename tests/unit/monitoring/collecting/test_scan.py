@@ -272,6 +272,15 @@ def test_cold_safe_asks_for_minima_only_now_and_then(orders, world, collector):
     assert (counts[Code.GET_MAX_OFFSET], counts[Code.GET_MIN_OFFSET]) == (4, 0)
 
 
+def test_cold_safe_asks_for_the_minima_of_queues_that_were_added(orders, world, collector):
+    collect = collector(cold_safe=True)
+    collect.scan()
+    world.topic("orders", read=4)
+    reading = collect.scan().topics["orders"]
+    assert len(reading.queues) > 4
+    assert NOT_READ not in reading.minimum
+
+
 # --- brokers that do not answer ------------------------------------------------------------------
 
 

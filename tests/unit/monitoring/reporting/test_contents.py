@@ -12,6 +12,7 @@ from orderly.monitoring.backlog.snapshot import QueueSkew, TopicStatus
 from orderly.monitoring.backlog.states import QueueState, Verdict
 from orderly.monitoring.reporting.contents import contents, worked_off
 from orderly.monitoring.reporting.top import first
+from orderly.monitoring.reporting.troubles import troubles
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, group, row, snapshot
 
@@ -38,6 +39,20 @@ def test_groups_come_worst_first_then_furthest_behind():
     names = [each.status.group for each in found.groups.shown]
     assert names == ["stall-9", "stall-5", "unknown", "growing", "well"]
     assert [each.status.group for each in found.bad] == names[:-1]
+
+
+def test_what_is_wrong_with_a_group_comes_worst_first_and_few_queues_stand_for_many():
+    rows = [row(QueueState.UNKNOWN, queue_id=9), row(QueueState.GROWING, queue_id=8)]
+    rows += [row(QueueState.STALL, queue_id=n, backlog=n) for n in range(1, 6)]
+    found = troubles(group("shipping", rows, findings=("odd",)))
+    assert [each.name for each in found] == ["STALL", "UNKNOWN", "GROWING", "ODD"]
+    assert found[0].where == "5 queues"
+    assert [fact.partition(":")[0] for fact in found[0].facts] == [
+        "orders/broker-a/5",
+        "orders/broker-a/4",
+        "orders/broker-a/3",
+        "and 2 queues more, with 3 messages",
+    ]
 
 
 def test_a_group_that_only_looks_odd_is_told_of_and_is_no_warning():
