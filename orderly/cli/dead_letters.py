@@ -12,8 +12,9 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import escaped, iso_time, preview
+from orderly.cli.text import preview
 from orderly.errors import ConfigError
+from orderly.monitoring.texts import escaped, iso_time
 
 if TYPE_CHECKING:
     from orderly.monitoring.dead_letters import DeadLetter, Replayed

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.durations import Duration
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.text import printable
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog_json import Detail
 from orderly.monitoring.exporting.render import metrics_of
-from orderly.monitoring.exporting.server import Server, is_loopback
 from orderly.monitoring.exporting.source import Exported, Totals
 from orderly.monitoring.exporting.views import Views
+from orderly.remoting.small_http import Server, is_loopback
 
 if TYPE_CHECKING:
     from orderly.client import Client
@@ -107,17 +109,21 @@ def address(text: str) -> tuple[str, int]:
 
 
 def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
-    """Print the metrics of one scan; 3 if a broker did not answer, else 0."""
+    """Print the metrics of one scan; 3 if a broker did not answer, else 0.
+
+    Raises:
+        OrderlyError: nothing could be measured, or a group or topic that was named is not there.
+    """
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
     from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
 
     snapshot = survey(client, selection, budgets=Budgets())
+    require_measured(snapshot, selection)
     click.echo(metrics_of(snapshot, detail).text, nl=False)
-    return NOT_MEASURED if _is_partial(snapshot) else 0
-
-
-def _is_partial(snapshot: Snapshot) -> bool:
-    return any(broker.error is not None for broker in snapshot.brokers.values())
+    errors = {name: broker.error for name, broker in snapshot.brokers.items() if broker.error}
+    for name, error in errors.items():
+        click.echo(f"broker {name} could not be read: {printable(error)}", err=True)
+    return NOT_MEASURED if errors else 0
 
 
 def _monitor(
@@ -149,7 +155,7 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
             from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
 
             running.enter_context(pushing(exported))
-        server = running.enter_context(Server(host, port, Views(exported).answer))
+        server = running.enter_context(Server(host, port, Views(exported).answer, "exporter"))
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
         end.get()

@@ -11,10 +11,11 @@ from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.selection import complete_group
 from orderly.cli.settings import Settings, common_options, settings_of
-from orderly.cli.text import iso_time, printable
+from orderly.cli.text import printable
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
 from orderly.monitoring.lock_report import JudgedLock, LockReport, lock_report
+from orderly.monitoring.texts import iso_time
 
 SCHEMA = "orderly.locks/v1"
 _COLUMNS = (
@@ -156,7 +157,7 @@ def _fields(judged: JudgedLock) -> dict[str, Any]:
 def _notes(report: LockReport) -> list[str]:
     """What is to be said of members, for a reader."""
     notes = []
-    if not report.locks:
+    if not report.locks and not report.errors:
         notes.append(f"no queue is known of {report.group}: it never committed, nobody has any")
     if report.takes_locks is False:
         notes.append(f"{report.group} does not consume in order, so it takes no locks")

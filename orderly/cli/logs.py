@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from orderly.cli.text import iso_time
+from orderly.monitoring.texts import iso_time
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 

@@ -26,9 +26,9 @@ from orderly.cli.offset_reset import (
 )
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import iso_time
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.texts import iso_time
 
 if TYPE_CHECKING:
     from orderly.client import Client

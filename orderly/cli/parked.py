@@ -26,9 +26,10 @@ from orderly.cli.parked_commands import (
 )
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import iso_time, preview
+from orderly.cli.text import preview
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.judging import queues_text
+from orderly.monitoring.texts import iso_time
 
 if TYPE_CHECKING:
     from orderly.monitoring.parking.queues import Unknown

@@ -16,8 +16,9 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import escaped, printable
+from orderly.cli.text import printable
 from orderly.errors import ConfigError
+from orderly.monitoring.texts import escaped
 
 if TYPE_CHECKING:
     from orderly.monitoring.parked import ParkedMessages

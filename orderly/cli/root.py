@@ -8,7 +8,6 @@ Which commands there are is `commands`; a new one needs nothing but its line the
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from orderly.cli.commands import COMMANDS
 from orderly.cli.lazy import LazyGroup
 from orderly.cli.logs import configure
 from orderly.cli.settings import Settings, common_options
+from orderly.cli.stdout import discard
 from orderly.cli.text import printable
 from orderly.errors import OrderlyError
 
@@ -74,7 +74,8 @@ def run(args: Sequence[str]) -> int:
         code = root.main(list(args), prog_name="orderly", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_gone()
+        discard()
+        return 0
     except SystemExit:  # click ends shell completion so, and a write to a reader that has left
         return 0
     except _NO_COMMAND as error:
@@ -99,10 +100,3 @@ def _told(error: BaseException, *, debug: bool) -> str:
         return str(error)
     hint = "" if debug else "; --debug shows where"
     return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"
-
-
-def _reader_gone() -> int:
-    """`orderly tail … | head`: the reader has enough, which is no failure."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())  # or the interpreter's last flush would fail loudly
-    return 0

@@ -9,8 +9,6 @@ from textwrap import fill
 from orderly.cli.backlog.redacting import hidden
 from orderly.cli.formats import Answer, Column, Format, Kind, written
 from orderly.cli.formats.answer import Cell
-from orderly.cli.formats.values import duration
-from orderly.cli.text import escaped
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
 from orderly.monitoring.collecting.topic_sample import TopicSkew
@@ -18,6 +16,7 @@ from orderly.monitoring.skew.advice import advice, percent
 from orderly.monitoring.skew.inflow import Basis, Inflow
 from orderly.monitoring.skew.keys import HotKey
 from orderly.monitoring.skew.what_if import Outcome
+from orderly.monitoring.texts import duration, escaped
 
 _TOP = 10  # keys in the table
 _WIDTH = 100
@@ -83,13 +82,17 @@ def _heading(found: TopicSkew) -> str:
     inflow, skew = found.inflow, found.inflow.skew
     if inflow.total == 0:
         return f"{found.topic}: {len(inflow.messages)} queues; nothing is stored in that time."
-    count = "an unknown number of" if inflow.total is None else f"{inflow.total:,}"
-    told = _BASES[inflow.basis].format(count=count, time=duration(inflow.seconds or 0.0))
-    line = f"{found.topic}: {len(inflow.messages)} queues; {told}"
+    queues = f"{found.topic}: {len(inflow.messages)} queues"
+    if inflow.total is None:
+        return f"{queues}; not all of them could be read, so how uneven they are is not known."
+    told = _BASES[inflow.basis].format(
+        count=f"{inflow.total:,}", time=duration(inflow.seconds or 0.0)
+    )
+    line = f"{queues}; {told}."
     if skew is None:
         return line
     return (
-        f"{line}.\nThe busiest queue gets {skew.max_over_mean:.1f} times the mean,"
+        f"{line}\nThe busiest queue gets {skew.max_over_mean:.1f} times the mean,"
         f" {percent(skew.top_share)} of all; Gini {skew.gini:.2f}."
     )
 

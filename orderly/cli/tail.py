@@ -10,8 +10,9 @@ import click
 
 from orderly.cli.output import json_body
 from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import iso_time, preview, printable
+from orderly.cli.text import preview, printable
 from orderly.model import ReceivedMessage
+from orderly.monitoring.texts import iso_time
 
 PREVIEW = 100  # characters of a body
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -24,6 +23,7 @@ from orderly.monitoring.backlog.snapshot import (
     TopicStatus,
 )
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
+from orderly.monitoring.texts import iso_time
 
 SCHEMA = "orderly.backlog/v2"
 
@@ -187,12 +187,6 @@ def queue_fields(row: QueueStatus) -> Fields:
         "parked_age_seconds": row.parked_age,
         "head": None if row.head is None else _head(row.head),
     }
-
-
-def iso_time(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
-    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
 
 
 def finite(value: float | None) -> float | None:

@@ -104,6 +104,7 @@ class RunningInfo:
         topics: how fast each topic goes.
         jstack: the stacks of its threads, as text; "" if not asked for.
         user: what it tells besides, by name (userConsumerInfo); of ours see `queue_news`.
+        pops: whether it takes messages by POP: then `queues` does not say what it has.
     """
 
     properties: Mapping[str, str]
@@ -112,6 +113,7 @@ class RunningInfo:
     topics: Mapping[str, TopicStatus] = field(default_factory=dict)
     jstack: str = ""
     user: Mapping[str, str] = field(default_factory=dict)
+    pops: bool = False
 
 
 # Attribute of QueueInfo, its name on the wire ("droped" is Java's spelling, see _GO_DROPPED).
@@ -180,6 +182,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
         },
         text_in(fields, "jstack", ""),
         _texts(object_in(fields, "userConsumerInfo")),
+        bool(object_in(fields, "mqPopTable")),
     )
 
 

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
-QUICK = ScanSettings(deadline=4.0, limits=Limits(patience=1.0))
+QUICK = ScanSettings(deadline=30.0, limits=Limits(patience=2.0))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_members_are_those_of_all_brokers_together(two, surveyed):
 
 
 def test_a_broker_that_hangs_is_unknown_and_what_was_seen_counts(two, surveyed, orderly):
-    check = "backlog", "check", "-g", surveyed.group, "--timeout", "3s"
+    check = "backlog", "check", "-g", surveyed.group, "--timeout", "5s"
     assert states_of(surveyed.rows()) == ["OFFLINE", "OK"]
     assert orderly(*check)[0] == 2
     two.second.pause_broker()
@@ -92,10 +92,10 @@ def test_a_broker_that_hangs_is_unknown_and_what_was_seen_counts(two, surveyed, 
     assert (here.committed, here.backlog, here.head_age > 0) == (5, 5, True)
     assert here.state.name != "OFFLINE", "a member may be known to broker-b alone"
     assert (there.state.name, there.committed, there.backlog) == ("UNKNOWN", None, None)
-    assert (snapshot.groups[surveyed.group].sums.backlog, snapshot.scan_seconds < 4) == (5, True)
+    assert (snapshot.groups[surveyed.group].sums.backlog, snapshot.scan_seconds < 20) == (5, True)
     assert 'orderly_broker_up{cluster="DefaultCluster",broker="broker-a"} 1' in metrics
     assert 'orderly_broker_up{cluster="DefaultCluster",broker="broker-b"} 0' in metrics
-    eventually(lambda: orderly(*check)[0] == 2, 20, every=0.2)
+    eventually(lambda: orderly(*check)[0] == 2, 60, every=0.2)
 
 
 def test_a_monitor_remembers_a_broker_that_died_until_it_is_back(two, surveyed):

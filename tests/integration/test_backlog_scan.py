@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a bro
 
 # Never: pulls, commits, heartbeats, locks, statistics of all groups, settings that make a group
 FORBIDDEN = {Code.PULL_MESSAGE, Code.UPDATE_CONSUMER_OFFSET, Code.HEART_BEAT, 41, 34, 317, 352}
-QUICK = ScanSettings(deadline=4.0, limits=Limits(patience=1.0))
+PATIENT = ScanSettings(deadline=60.0, limits=Limits(patience=10.0))
+SHORT = ScanSettings(deadline=60.0, limits=Limits(patience=2.0))  # where a broker keeps silent
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +77,14 @@ def consumed(two):
             send_numbers(producer, topic, keys, 1)
             eventually(lambda: len(seen.deliveries) >= 20)
         send_numbers(producer, topic, keys[:8], 1)
+    queues = two.client.routes.get(topic).read_queues()
+    eventually(lambda: sum(map(two.client.brokers.max_offset, queues)) == 28)  # they can be seen
     return group, topic
 
 
 @pytest.fixture
 def collector(client):
-    return lambda settings=QUICK, **selection: Collector(client, Selection(**selection), settings)
+    return lambda settings=PATIENT, **selection: Collector(client, Selection(**selection), settings)
 
 
 def delete_group(client, group):
@@ -168,11 +171,11 @@ def test_a_group_that_is_deleted_is_gone_from_the_next_scan(two, consumed, colle
 
 
 def test_a_broker_that_hangs_is_unknown_and_the_rest_fresh(two, proxy, consumed, collector):
-    collect = collector()
+    collect = collector(SHORT)
     collect.scan()
     proxy.swallow()
     scan = collect.scan()
-    assert scan.seconds < 3.0
+    assert scan.seconds < 20.0, "of the minute that a scan may take"
     assert scan.brokers["broker-a"].error is None
     assert "did not answer" in scan.brokers["broker-b"].error
     assert NOT_READ not in scan.committed[consumed][:2]
@@ -185,7 +188,7 @@ def test_a_broker_that_hangs_is_unknown_and_the_rest_fresh(two, proxy, consumed,
 def test_a_broker_that_hangs_is_found_in_one_scan_alone(proxy, consumed, collector):
     """Without a memory its queues are known from the name server."""
     proxy.swallow()
-    scan = collector(groups=consumed[:1]).scan()
+    scan = collector(SHORT, groups=consumed[:1]).scan()
     assert scan.committed[consumed][2:] == (NOT_READ, NOT_READ)
     assert scan.topics[consumed[1]].maximum[2:] == (NOT_READ, NOT_READ)
 

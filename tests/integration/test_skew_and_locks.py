@@ -33,10 +33,15 @@ def topic(orderly_topic):
 
 
 @pytest.fixture
-def send(producer, topic):
+def send(producer, client, topic):
     def send(keys):
+        """Until all can be seen."""
+        ends = {}
         for number, key in enumerate(keys):
-            producer.send(Message(topic, str(number).encode(), sharding_key=key))
+            stored = producer.send(Message(topic, str(number).encode(), sharding_key=key))
+            ends[stored.queue] = stored.queue_offset + 1
+        for queue, end in ends.items():
+            eventually(lambda: client.brokers.max_offset(queue) >= end)  # noqa: B023 - at once
 
     return send
 
@@ -93,9 +98,8 @@ def test_a_sample_of_the_last_messages_and_one_of_a_time(topic, send, skew, flig
     assert last["what_if"][0]["skew"]["max_over_mean"] < 1.5, "hundreds of aircraft"
 
 
-def test_messages_without_a_key_are_counted_apart(client, topic, skew, producer):
-    for number in range(10):
-        producer.send(Message(topic, str(number).encode()))
+def test_messages_without_a_key_are_counted_apart(send, skew):
+    send([None] * 10)
     found = skew()
     assert (found["keys"]["messages_read"], found["keys"]["without_key"]) == (10, 10)
     assert found["advice"][0].startswith("No message that was read has a sharding key")
@@ -115,7 +119,7 @@ def test_locks_of_a_java_member_and_ours(
             held = [queue for queue in found["queues"] if queue["topic"] == topic]
             assert len(held) == QUEUES
             assert all(queue["locked"] and len(queue["claimants"]) == 1 for queue in held)
-            assert all(0 <= queue["lock_age_seconds"] < 30 for queue in held)
+            assert all(0 <= queue["lock_age_seconds"] < 60 for queue in held)
             assert found["silent_members"] == []
         settled(orderly, group, lambda doc: owners(doc, topic) == {theirs.client_id})
         theirs.kill()

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support.waiting import eventually
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60  # seconds for one answer: a hang-guard
+PATIENCE = 120  # seconds for one answer: a hang-guard
 FLAGS = (
     "--headless=new",
     "--no-sandbox",  # tests run as root in containers
@@ -80,7 +80,7 @@ def browser():
         finally:
             os.close(commands_in)  # which ends it; and if it does not:
             try:
-                process.wait(10)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

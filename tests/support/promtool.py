@@ -15,7 +15,7 @@ def promtool(*args, cwd):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,  # a hang-guard
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -13,12 +13,12 @@ from orderly.cli.backlog.verdict_line import verdict_line
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
-from orderly.cli.text import iso_time
 from orderly.monitoring.backlog.judging import Judgement, judge
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
 from orderly.monitoring.backlog.thresholds import MEASURES, Measure, Thresholds
 from orderly.monitoring.backlog_json import finite
+from orderly.monitoring.texts import iso_time
 
 SCHEMA = "orderly.backlog-check/v2"
 F = TypeVar("F", bound=Callable[..., Any])

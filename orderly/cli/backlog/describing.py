@@ -8,10 +8,11 @@ from orderly.cli.backlog.columns import fields_of
 from orderly.cli.backlog.lines import Cut, Level, Line, lines_of_group
 from orderly.cli.formats import Answer, Column, Kind, Style
 from orderly.cli.formats.tables import state, table, wide
-from orderly.cli.formats.values import counted, duration, shown
-from orderly.cli.text import escaped, printable
+from orderly.cli.formats.values import shown
+from orderly.cli.text import printable
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Sums
+from orderly.monitoring.texts import counted, duration, escaped
 
 _LABEL = 11  # characters
 
@@ -52,13 +53,8 @@ def _facts(at: float, group: GroupStatus, style: Style) -> Iterator[tuple[str, s
             ", ".join(filter(None, (group.order and f"order by {group.order}", group.model))),
         )
     if sums.parked_keys is not None:
-        yield (
-            "parked",
-            _aged(
-                f"{counted(sums.parked_keys, 'key')}, {counted(sums.parked_messages or 0, 'message')}",
-                sums.parked_age,
-            ),
-        )
+        messages = counted(sums.parked_messages or 0, "message")
+        yield "parked", _aged(f"{counted(sums.parked_keys, 'key')}, {messages}", sums.parked_age)
     if group.dead is not None:
         oldest = group.dead.oldest_at
         age = None if oldest is None else max(0.0, at - oldest)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
-from orderly.cli.formats.values import counted, duration
-from orderly.cli.text import escaped, printable
+from orderly.cli.text import printable
 from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
+from orderly.monitoring.texts import counted, duration, escaped
 
 _TOLD = 3  # queues of one state that are told one by one
 _WIDTH = 100

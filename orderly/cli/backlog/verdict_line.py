@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from orderly.cli.formats.values import counted, duration, plain
+from orderly.cli.formats.values import plain
 from orderly.monitoring.backlog.judging import Figure, Judgement, queues_text
 from orderly.monitoring.backlog.ranges import Range
 from orderly.monitoring.backlog.snapshot import GroupStatus
 from orderly.monitoring.backlog.thresholds import MEASURES, Measure
+from orderly.monitoring.texts import counted, duration
 
 _REASONS = 5  # a pager has few lines
 _IN_TEXT = {ord("|"): r"\x7c"}  # which names may have, and which ends the text
@@ -50,7 +51,9 @@ def _measured(group: GroupStatus) -> str:
     sums = group.sums
     if sums.backlog is None:
         return f"{group.group}: {sums.state}, the backlog is not known"
-    text = f"{group.group}: backlog {counted(sums.backlog, 'message')} in {queues_text(sums.queues)}"
+    text = (
+        f"{group.group}: backlog {counted(sums.backlog, 'message')} in {queues_text(sums.queues)}"
+    )
     return text + (f", the oldest {duration(sums.head_age)} old" if sums.head_age else "")
 
 

@@ -20,10 +20,10 @@ from orderly.cli.backlog.redacting import redacted
 from orderly.cli.backlog.trends import Trends
 from orderly.cli.colors import can_draw
 from orderly.cli.formats import Answer, Column, Format, written
-from orderly.cli.formats.values import counted, duration, moment
+from orderly.cli.formats.values import moment
 from orderly.cli.selection import Names
 from orderly.cli.settings import Settings
-from orderly.cli.text import iso_time, printable
+from orderly.cli.text import printable
 from orderly.client import Client
 from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.evaluate import Backlog
@@ -33,6 +33,7 @@ from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.look import Observer
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
+from orderly.monitoring.texts import counted, duration, iso_time
 
 _HOME, _CLEAR, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
 _COLORED = re.compile(r"(\x1b\[[\d;]*m)")

@@ -13,6 +13,7 @@ import click
 from orderly.cli.formats import data, tables
 from orderly.cli.formats.answer import Answer, Style
 from orderly.cli.settings import Settings
+from orderly.cli.stdout import discard
 
 F = TypeVar("F", bound=Callable[..., Any])
 WRITERS: dict[str, Callable[[Answer, Style], str]] = {
@@ -86,7 +87,13 @@ def written(answer: Answer, form: Format, *, color: bool) -> str:
 
 
 def show(answer: Answer, form: Format, settings: Settings) -> None:
-    """Print the answer on stdout; a table without a line prints nothing."""
+    """Print the answer on stdout; a table without a line prints nothing.
+
+    A reader that leaves (`| head -1`) ends the printing alone: the exit code is still the verdict.
+    """
     color = settings.use_color()
     if text := written(answer, form, color=color):
-        click.echo(text, color=color)
+        try:
+            click.echo(text, color=color)
+        except BrokenPipeError:
+            discard()

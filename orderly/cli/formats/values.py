@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from orderly.cli.formats.answer import Cell, Kind, Style
 from orderly.cli.text import printable
-
-_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+from orderly.monitoring.texts import duration
 
 
 def shown(cell: Cell, kind: Kind, style: Style) -> str:
@@ -36,27 +35,6 @@ def plain(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.3f}".rstrip("0").rstrip(".") if math.isfinite(cell) else str(cell)
     return str(cell)
-
-
-def duration(seconds: float) -> str:
-    """The two largest units: 420ms, 12s, 5m12s, 3d4h; inf is `never`."""
-    if math.isinf(seconds):
-        return "never"
-    if 0 < seconds < 1:
-        return f"{max(1, round(seconds * 1000))}ms"
-    left, parts = round(seconds), list[str]()
-    for unit, size in _UNITS:
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count}{unit}" if count else "")
-        if len(parts) == 2:
-            break
-    return "".join(parts) or "0s"
-
-
-def counted(count: int, word: str, written: str = "") -> str:
-    """1 message, 2 messages; `written` is how the number is to look."""
-    return f"{written or count} {word}{'' if count == 1 else 's'}"
 
 
 def moment(seconds: float) -> str:

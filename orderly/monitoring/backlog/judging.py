@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.snapshot import GroupStatus
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity
 from orderly.monitoring.backlog.thresholds import MEASURES, Limits, Measure, Thresholds
@@ -53,9 +54,6 @@ VALUES: dict[Measure, Callable[[GroupStatus], float | None]] = {
     Measure.LOST: lambda group: group.sums.lost,
 }
 
-# None of most groups, as they park nothing, or have no dead letter topic.
-_MAY_BE_MISSING = {Measure.PARKED, Measure.DEAD}
-
 # Thresholds judge what these states tell of, so that a limit can be raised or switched off.
 _BY_THRESHOLD = {QueueState.LOST, QueueState.PARKED, QueueState.LAGGING}
 
@@ -97,14 +95,22 @@ def _reasons(group: GroupStatus, thresholds: Thresholds) -> Iterator[Reason]:
 def _over(group: GroupStatus, measure: Measure, limits: Limits) -> Reason | None:
     value = VALUES[measure](group)
     if value is None:
-        if measure in _MAY_BE_MISSING or not group.sums.queues:
+        if _need_not_be_known(group, measure, limits):
             return None
         return Reason(Verdict.UNKNOWN, group.group, f"{measure} is not known")
     for verdict, limit in ((Verdict.CRITICAL, limits.crit), (Verdict.WARNING, limits.warn)):
         if limit is not None and limit.alerts(value):
-            shown = f"{measure} {_shown(value)} {MEASURES[measure].unit}"
+            unit = MEASURES[measure].unit
+            shown = f"{measure} {_shown(value)} {unit.removesuffix('s') if value == 1 else unit}"
             return Reason(verdict, group.group, f"{shown} (range {limit})")
     return None
+
+
+def _need_not_be_known(group: GroupStatus, measure: Measure, limits: Limits) -> bool:
+    """Nobody asked for dead letters; who does not keep order by key parks nothing."""
+    if measure is Measure.DEAD:
+        return not limits.given
+    return not group.sums.queues or (measure is Measure.PARKED and group.order != "key")
 
 
 def _shown(value: float) -> str:
@@ -126,4 +132,4 @@ def _by_state(group: GroupStatus) -> Iterator[Reason]:
 
 def queues_text(count: int) -> str:
     """1 queue, 2 queues."""
-    return "1 queue" if count == 1 else f"{count} queues"
+    return counted(count, "queue")

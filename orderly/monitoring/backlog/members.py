@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.queue_news import QueueNews, queue_news
@@ -104,6 +105,7 @@ def all_told(reading: GroupReading) -> bool:
         and reading.connections is not None
         and reading.connections.consume_type == ConsumeType.PASSIVELY
         and reading.running.keys() >= set(clients or ())
+        and not any(running.pops for running in reading.running.values())
     )
 
 
@@ -177,11 +179,16 @@ def _offset(claim: Claim) -> int:
 
 
 def subscribed(reading: GroupReading) -> set[str] | None:
-    """Topics that any member wants, as brokers and members tell; None: not known."""
-    if reading.connections is None or reading.errors:
+    """Topics that any member wants, as brokers and members tell; None: not known.
+
+    Consumers that pull by themselves need not announce theirs (Java: DefaultMQPullConsumer, and
+    DefaultLitePullConsumer.assign).
+    """
+    connections = reading.connections
+    if connections is None or reading.errors or connections.consume_type == ConsumeType.ACTIVELY:
         return None
     told = {sub.topic for running in reading.running.values() for sub in running.subscriptions}
-    return told | set(reading.connections.subscriptions)
+    return told | set(connections.subscriptions)
 
 
 def findings_of(reading: GroupReading) -> Iterator[str]:
@@ -203,4 +210,4 @@ def findings_of(reading: GroupReading) -> Iterator[str]:
             yield f"{queue} is claimed by {', '.join(claim.client for claim in claims)}"
     if idle := idle_of(reading):
         some = ", ".join(idle[:3]) + (", …" if len(idle) > 3 else "")
-        yield f"{len(idle)} of its members have no queue ({some}): it has more than it can use"
+        yield f"{counted(len(idle), 'member')} without a queue ({some}): more than it can use"

@@ -13,6 +13,8 @@ Rates = Sequence[Rate]
 COMMIT_PERIOD = 5.0  # seconds between commits (Java: persistConsumerOffsetInterval)
 # One commit more or less at either end: over six periods an error of at most a sixth.
 LEAST_FOR_ETA = 6 * COMMIT_PERIOD
+# What is worked off within two periods is under way: every busy queue has it, at the steadiest pace
+UNDER_WAY = 2 * COMMIT_PERIOD
 
 
 class Marks:
@@ -57,6 +59,9 @@ class Marks:
 def drain_eta(backlog: int | None, in_rate: Rate, out_rate: Rate, elapsed: float) -> Rate:
     """Seconds until a backlog is worked off at this pace; inf: never; None: not known.
 
+    Messages that are only under way are all done in the time that so many take: what comes in
+    behind them does not count.
+
     Args:
         backlog: messages.
         in_rate: messages a second stored.
@@ -67,6 +72,8 @@ def drain_eta(backlog: int | None, in_rate: Rate, out_rate: Rate, elapsed: float
         return 0.0
     if backlog is None or in_rate is None or out_rate is None or elapsed < LEAST_FOR_ETA:
         return None
+    if backlog <= out_rate * UNDER_WAY:
+        return backlog / out_rate
     return backlog / (out_rate - in_rate) if out_rate > in_rate else math.inf
 
 

@@ -138,7 +138,7 @@ class GroupReading:
         heads: by queue, the first message not finished; only of the worst queues.
         records: by queue; only of groups that keep order by key. A record that could not be read
             is None.
-        dead: dead letters; None: not read, or no such topic.
+        dead: dead letters; None: not read.
     """
 
     group: str

@@ -140,7 +140,9 @@ class GroupMemory:
             dead_rate=self._dead_rate(at, reading, window),
         )  # fmt: skip
         if reading.running and connections is not None:
-            self._ask_members(signs, queues, blocked_after)
+            self._ask_members(signs, at, queues, blocked_after)
+        else:
+            self._orphans = {}
         signs.owner_changes = self._owner_changes
         return signs
 
@@ -152,7 +154,11 @@ class GroupMemory:
         return self._dead.rates(at, values, window)[0][0]
 
     def _ask_members(
-        self, signs: Signs, queues: Callable[[], Iterable[MessageQueue]], blocked_after: float
+        self,
+        signs: Signs,
+        at: float,
+        queues: Callable[[], Iterable[MessageQueue]],
+        blocked_after: float,
     ) -> None:
         reading = signs.reading
         claims = claims_of(reading)
@@ -160,29 +166,35 @@ class GroupMemory:
         signs.findings = tuple(findings_of(reading))
         signs.owners = {queue: owner_of(found) for queue, found in claims.items()}
         self._count_changes(signs.owners)
-        signs.orphans = self._seen_orphans(reading, queues, claims) if all_told(reading) else {}
-        owned = {queue: _owners_claim(found) for queue, found in claims.items()}
-        if signs.order in ("key", "queue"):
+        signs.orphans = self._seen_orphans(at, reading, queues, claims)
+        if signs.order in ("key", "queue"):  # the others handle many messages of a queue at once
+            owned = {queue: _owners_claim(found) for queue, found in claims.items()}
             signs.unlocked = self._seen_unlocked(reading.running_at, owned)
-        signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
-        signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
+            signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
+            signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
 
     def _count_changes(self, owners: Mapping[MessageQueue, str]) -> None:
+        """A queue keeps its last owner while nobody has it."""
         for queue, owner in owners.items():
             self._owner_changes += self._owners.get(queue, owner) != owner
             self._owners[queue] = owner
 
     def _seen_orphans(
         self,
+        at: float,
         reading: GroupReading,
         queues: Callable[[], Iterable[MessageQueue]],
         claims: Mapping[MessageQueue, object],
     ) -> dict[MessageQueue, float]:
-        topics = subscribed(reading) or set()
+        """Queues nobody has, in look after look: one in which somebody keeps silent ends that.
+
+        Seen from this scan on at the earliest: what members told before may be older than a queue.
+        """
+        topics = (subscribed(reading) if all_told(reading) else None) or set()
         lonely = [q for q in queues() if q.topic in topics and q not in claims]
-        at = reading.running_at
         self._orphans = {queue: self._orphans.get(queue, at) for queue in lonely}
-        return {q: since for q, since in self._orphans.items() if at - since > TWO_ROUNDS}
+        told = reading.running_at
+        return {q: since for q, since in self._orphans.items() if told - since > TWO_ROUNDS}
 
     def _seen_unlocked(
         self, at: float, owned: Mapping[MessageQueue, Claim]

@@ -169,7 +169,7 @@ class GroupStatus:
         idle: of them, those known to have no queue; None: not known.
         model: "CLUSTERING", "BROADCASTING" or "" (not known).
         order: "queue", "key", "none" or "" (not known).
-        dead: dead letters; None: not known, or there is no such topic.
+        dead: dead letters; None: not known.
         dead_rate: dead letters a second, over the window.
         owner_changes: how often a queue changed its owner since the monitor started.
         findings: sentences about the group as a whole: subscriptions that differ, members

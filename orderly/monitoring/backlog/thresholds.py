@@ -51,10 +51,14 @@ DEFAULT_CRIT = {Measure.LOST: "0"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a value is a warning, and when it is critical; None: never."""
+    """When a value is a warning, and when it is critical; None: never.
+
+    `given` by somebody, not by default: then a value that is not known is not in order, either.
+    """
 
     warn: Range | None = None
     crit: Range | None = None
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ def _limits(measure: Measure, warn: Mapping[str, str], crit: Mapping[str, str]) 
     limits = Limits(
         _range(measure, warn.get(measure, DEFAULT_WARN.get(measure))),
         _range(measure, crit.get(measure, DEFAULT_CRIT.get(measure))),
+        given=measure in warn or measure in crit,
     )
     if measure in warn and limits.warn and limits.crit and limits.crit.hides(limits.warn):
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from orderly.client.pipeline import Pipeline, Question
@@ -23,6 +23,11 @@ class Asking:
     def __init__(self, pipeline: Pipeline, round_: Round) -> None:
         self._pipeline = pipeline
         self._round = round_
+
+    @property
+    def proxied(self) -> Collection[str]:
+        """See Round."""
+        return self._round.proxied
 
     def ask(self, questions: Sequence[tuple[str, Question[R]]]) -> list[R | OrderlyError]:
         """Ask each broker its questions, all side by side; blocks.

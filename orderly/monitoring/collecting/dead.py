@@ -21,12 +21,21 @@ Oldest = frozenset[tuple[MessageQueue, int]]
 """The oldest message of each queue that has one: while it stays the same, so does its age."""
 
 
+_NONE = DeadLetters(0, None, 0)
+
+
 def dead_topic(scan: Scan, group: str) -> TopicReading | None:
     """Where a group's dead letters are; None: it has none, or not all of it could be read."""
     reading = scan.topics.get(DEAD_PREFIX + group)
     if reading is None or NOT_READ in (*reading.minimum, *reading.maximum):
         return None
     return reading
+
+
+def has_none(scan: Scan, group: str) -> bool:
+    """Whether it is certain that a group has no dead letters: every broker told its topics."""
+    silent = any(broker.error for broker in scan.brokers.values())
+    return not silent and DEAD_PREFIX + group not in scan.topics
 
 
 def oldest_of(reading: TopicReading) -> Oldest:
@@ -91,6 +100,6 @@ class DeadAges:
         """A reading with its group's dead letters."""
         topic = dead_topic(scan, reading.group)
         if topic is None:
-            return reading
+            return replace(reading, dead=_NONE) if has_none(scan, reading.group) else reading
         _, at = self._known.get(reading.group, (None, None))
         return replace(reading, dead=dead_letters(topic, at))

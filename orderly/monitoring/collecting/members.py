@@ -18,6 +18,7 @@ from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.proxies import HIDDEN, may_be_hidden
 from orderly.monitoring.collecting.turns import longest_waiting, within
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand, request
@@ -57,6 +58,17 @@ def ask_who_is_online(
     for (group, broker), answer in zip(asked, answers, strict=True):
         by_group.setdefault(group, {})[broker] = answer
     return {group: _online(answered) for group, answered in by_group.items()}
+
+
+def _seen_by_all(
+    asking: Asking, brokers: Collection[str], groups: Iterable[str]
+) -> dict[str, Online]:
+    """The same; where a proxy may have members of a group, it is not known that nobody is there."""
+    found = ask_who_is_online(asking, brokers, groups)
+    empty = [name for name, it in found.items() if it.connections is None and not it.errors]
+    if empty and may_be_hidden(asking):
+        found |= {name: replace(found[name], errors=HIDDEN) for name in empty}
+    return found
 
 
 def _who(group: str) -> Question[ConsumerConnections | None]:
@@ -178,7 +190,7 @@ class Roster:
         due = self._due(groups, lambda group: self.of(group).read_at, urgent)
         now = time.time()
         chosen = due[: self._budgets.groups]
-        for group, online in ask_who_is_online(asking, scan.brokers, chosen).items():
+        for group, online in _seen_by_all(asking, scan.brokers, chosen).items():
             self._known[group] = with_online(self.of(group), online, now)
             self._through[group] = online.through
         self._through = {group: self._through.get(group, {}) for group in groups}

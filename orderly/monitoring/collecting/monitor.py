@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
+from orderly.errors import OrderlyError
 from orderly.log import get_logger
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.collecting.look import AddsDetails, Observer
@@ -114,6 +115,7 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - whatever it is, the next scan may succeed
             self._failed(error)
             return
+        _tell_changes(self._latest, snapshot)
         self._latest = snapshot
         self._tell(scans=self._status.scans + 1, last_success=time.time(), last_error=None)
         if self._taken is not None:
@@ -127,7 +129,7 @@ class Monitor:
     def _failed(self, error: Exception) -> None:
         """Warn once for each time it begins to fail, not at every scan."""
         emit = _log.warning if self._status.last_error is None else _log.debug
-        emit("scan.failed", error=str(error), exc_info=True)
+        emit("scan.failed", error=str(error), exc_info=not isinstance(error, OrderlyError))
         text = str(error) or repr(error)
         self._tell(failures=self._status.failures + 1, last_error=text)
 
@@ -135,3 +137,14 @@ class Monitor:
         """Change the status: `start` and `close` do it while the thread does."""
         with self._telling:
             self._status = replace(self._status, **changes)
+
+
+def _tell_changes(last: Snapshot | None, now: Snapshot) -> None:
+    """Log brokers that fell silent or answer again, once for each time."""
+    for name, broker in now.brokers.items():
+        before = last.brokers.get(name) if last else None
+        was = before.error if before else None
+        if broker.error is not None and was is None:
+            _log.warning("broker.not_measured", broker=name, error=broker.error)
+        elif broker.error is None and was is not None:
+            _log.info("broker.measured_again", broker=name)

@@ -7,9 +7,10 @@ from collections.abc import Container
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX
 
+PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"  # in which proxies tell each other of their clients
 _NAMESPACE_END = "%"
 _OWN_PREFIXES = (STATE_PREFIX, PARK_PREFIX)
-# As Java's TopicValidator has them.
+# As Java's TopicValidator has them, and that of proxies.
 _SYSTEM_TOPICS = frozenset(
     {
         "TBW102",
@@ -22,10 +23,11 @@ _SYSTEM_TOPICS = frozenset(
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
         "CHECKPOINT_TOPIC",
+        PROXY_TOPIC,
     }
 )
 _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
-# As Java's MixAll has them.
+# As Java's MixAll has them, and that of proxies.
 _SYSTEM_GROUPS = frozenset(
     {
         "DEFAULT_CONSUMER",
@@ -41,6 +43,7 @@ _SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_OWNER",
         "CID_ONSAPI_PULL",
+        f"CID_{PROXY_TOPIC}",
     }
 )
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -13,7 +13,9 @@ class Round:
     Attributes:
         masters: address by broker name; a broker without a master is not in it.
         deadline: on time.monotonic.
+        proxied: brokers with the topic in which proxies tell each other of their clients.
     """
 
     masters: Mapping[str, str]
     deadline: float
+    proxied: Collection[str] = ()

@@ -20,6 +20,7 @@ from orderly.errors import OrderlyError, RemotingError
 from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Scan
 from orderly.monitoring.collecting.assembly import assemble, queues_wanted
 from orderly.monitoring.collecting.memory import Memory
+from orderly.monitoring.collecting.names import PROXY_TOPIC
 from orderly.monitoring.collecting.opening import Opening, open_scan
 from orderly.monitoring.collecting.parts import Catalogue, Part, catalogue, is_consumed
 from orderly.monitoring.collecting.questions import route
@@ -97,6 +98,7 @@ class Collector:
         self.round = Round(masters, began + self.settings.deadline)
         half = replace(self.round, deadline=began + self.settings.deadline / 2)
         openings = open_scan(self.pipeline, half, self.selection, self._memory, began)
+        self.round = replace(self.round, proxied=_proxied(openings))
         openings |= self._absent(cluster, began)
         parts, chosen = self._placed([it.part for it in openings.values()], subscribed)
         wanted = queues_wanted(parts, chosen)
@@ -180,3 +182,10 @@ class Collector:
             seconds=traffic.seconds,
             retention=self._memory.retention(name),
         )
+
+
+def _proxied(openings: Mapping[str, Opening]) -> frozenset[str]:
+    """The brokers at which proxies tell each other of their clients, or did."""
+    return frozenset(
+        name for name, it in openings.items() if PROXY_TOPIC in (it.part.configs or ())
+    )

@@ -117,7 +117,9 @@ class Exported:
 
     def why_stale(self) -> str | None:
         """Why what is known is not fresh, for people; None: it is."""
-        return self._why_stale(self._totals.newest)
+        newest = self._totals.newest
+        why = self._why_stale(newest)
+        return _silence(newest.snapshot) if why is None and newest is not None else why
 
     def fresh(self) -> Newest | None:
         """What is known, if it is fresh: a number of an hour ago would look like one of now."""
@@ -168,3 +170,11 @@ class Exported:
 
     def _age(self, newest: Newest) -> float:
         return max(0.0, self._clock() - newest.snapshot.at)
+
+
+def _silence(snapshot: Snapshot) -> str | None:
+    """That no broker answered, if so: then the scan was in time, and knows nothing new."""
+    errors = [broker.error for broker in snapshot.brokers.values() if broker.error is not None]
+    if not errors or len(errors) < len(snapshot.brokers):
+        return None
+    return f"no broker answered the last scan: {errors[0]}"

@@ -12,9 +12,9 @@ from typing import Any
 from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
 from orderly.monitoring.backlog_json import Detail, document
-from orderly.monitoring.exporting.server import Answer, Question
 from orderly.monitoring.exporting.source import Exported
 from orderly.monitoring.exporting.text import CONTENT_TYPE
+from orderly.remoting.small_http import Answer, Question
 
 HISTORY_SCHEMA = "orderly.history/v1"
 MOST_QUEUES = 20_000  # in one JSON document: about 10 MB

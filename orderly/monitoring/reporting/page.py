@@ -21,6 +21,7 @@ from orderly.monitoring.reporting.contents import Contents, contents, waits, wor
 from orderly.monitoring.reporting.drawing import SERIES
 from orderly.monitoring.reporting.plots import backlog_plot, drain_plot, lines_plot, queues_plot
 from orderly.monitoring.reporting.troubles import troubles
+from orderly.monitoring.texts import escaped
 
 TOP = 20
 _QUEUE_PLOTS = 6
@@ -109,7 +110,7 @@ def _finalized(value: Any) -> Any:
     """What is printed: nothing invisible in a text from elsewhere, and never `None`."""
     if isinstance(value, Markup):
         return value
-    return words.NOT_KNOWN if value is None else words.visible(str(value))
+    return words.NOT_KNOWN if value is None else escaped(str(value))
 
 
 def _source(name: str) -> str:

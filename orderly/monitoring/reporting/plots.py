@@ -24,7 +24,8 @@ from orderly.monitoring.reporting.drawing import (
     drawn,
     plain_axes,
 )
-from orderly.monitoring.reporting.words import clock, count, duration, shortened, visible
+from orderly.monitoring.reporting.words import clock, count, duration, shortened
+from orderly.monitoring.texts import escaped
 
 _ROW, _LABEL, _AFTER = 24, 206, 130  # pixels: a bar's row, its label, the text behind it
 _LETTERS = 34  # of a label
@@ -74,7 +75,7 @@ def drain_plot(topics: Sequence[TopicStatus]) -> str:
 
 
 def _label(topic: TopicStatus) -> str:
-    return shortened(visible(f"{topic.group} · {topic.topic}"), _LETTERS)
+    return shortened(escaped(f"{topic.group} · {topic.topic}"), _LETTERS)
 
 
 def _bars(name: str, bars: Sequence[Bar]) -> str:
@@ -153,7 +154,7 @@ def _queue_axis(axes: Axes, rows: Sequence[QueueStatus]) -> None:
     places = range(0, len(rows), step)
     axes.set_xticks(places, [str(rows[place].queue.queue_id) for place in places])
     brokers = sorted({row.queue.broker_name for row in rows})
-    named = ", ".join(map(visible, brokers[:3])) + (", …" if brokers[3:] else "")
+    named = ", ".join(map(escaped, brokers[:3])) + (", …" if brokers[3:] else "")
     axes.set_xlabel(shortened(f"queue, on {named}", 80), labelpad=2)
     for place in range(1, len(rows)):
         if rows[place].queue.broker_name != rows[place - 1].queue.broker_name:
@@ -200,7 +201,7 @@ def _name_lines(axes: Axes, history: Mapping[str, Sequence[Point]], top: float) 
     heights = apart([end for end, _, _ in ends], top * TEXT * 1.3 / _LINES_HEIGHT, top)
     for height, (_, place, name) in zip(heights, ends, strict=True):
         axes.annotate(
-            shortened(visible(name), _LINE_LETTERS),
+            shortened(escaped(name), _LINE_LETTERS),
             (1.0, height), xycoords=("axes fraction", "data"),
             xytext=(8, 0), textcoords="offset points", annotation_clip=False,
             va="center", color=SERIES[place], weight="bold",

@@ -38,7 +38,7 @@ def test_it_serves_its_topics_until_a_signal(start, end):
     with Client(namesrv=namesrv) as client:
         counts = [len(client.routes.get(t).write_queues()) for t in ("orders", "payments")]
     process.send_signal(end)
-    assert (counts, process.wait(10)) == ([4, 2], 0)
+    assert (counts, process.wait(60)) == ([4, 2], 0)
 
 
 def test_as_json_the_first_object_says_where_it_is(start):

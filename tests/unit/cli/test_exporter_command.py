@@ -117,7 +117,7 @@ def first_message(service):
 
 def test_without_a_cluster_it_lives_is_not_ready_and_ends_cleanly(start):
     service = start("--namesrv", "127.0.0.1:1", "--interval", "1s")
-    eventually(lambda: "orderly_scan_failures_total 1" in metrics(service), SOON)
+    eventually(lambda: re.search("orderly_scan_failures_total [1-9]", metrics(service)), SOON)
     assert service.get("/healthz")[0] == 200
     status, body = service.get("/readyz")
     assert status == 503
@@ -140,6 +140,12 @@ def test_once_prints_the_metrics_of_one_scan(namesrv, capsys):
 def test_once_tells_only_of_the_groups_that_are_chosen(namesrv, capsys):
     assert run(["exporter", "--once", "-g", "bill*", "--namesrv", namesrv]) == 0
     assert "orderly_group_" not in capsys.readouterr().out
+
+
+def test_once_for_a_group_that_is_not_there_is_not_measured(namesrv, capsys):
+    assert run(["exporter", "--once", "-g", "shiping", "--namesrv", namesrv]) == 3
+    told = capsys.readouterr()
+    assert (told.out, told.err[:30]) == ("", "error: there is no group shipi")
 
 
 def test_once_without_a_cluster_is_not_measured(capsys):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.cli.text import escaped, iso_time, preview, printable
+from orderly.cli.text import preview, printable
+from orderly.monitoring.texts import escaped, iso_time
 
 
 @pytest.mark.parametrize(

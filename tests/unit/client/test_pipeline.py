@@ -12,13 +12,13 @@ from orderly.errors import (
     ConnectFailed,
     ConnectionLost,
     ProtocolError,
-    RemotingError,
     RequestTimeout,
 )
 from orderly.protocol.frame import reply_to, request
 from tests.support.waiting import eventually
 
 CODE = 43
+SHORT = 1.5  # seconds: where somebody keeps silent, and others must answer in time
 
 
 def questions(count, code=CODE, read=lambda reply: int(reply.ext["n"])):
@@ -29,14 +29,14 @@ def echo(command):
     return reply_to(command, ext={"n": command.ext["n"]})
 
 
-def soon(seconds=5.0):
+def soon(seconds=60.0):
     return time.monotonic() + seconds
 
 
 @pytest.fixture
 def pipeline(client):
     def new(**limits):
-        return Pipeline(client.connections, Limits(**limits))
+        return Pipeline(client.connections, Limits(**({"patience": 30.0} | limits)))
 
     return new
 
@@ -48,20 +48,27 @@ def test_answers_stand_at_the_place_of_their_questions(new_server, pipeline):
 
 
 def test_no_more_than_the_cap_waits_for_an_answer(new_server, pipeline):
-    server, held = new_server(), []
-    server.on(CODE, held.append)  # never answers
-    asking = pipeline(in_flight=3, patience=0.3)
-    answers = asking.ask(server.address, questions(10), soon())
-    assert len(held) == 3
-    assert all(isinstance(answer, RemotingError) for answer in answers)
+    server, held, answers = new_server(), [], []
+    server.on(CODE, held.append)  # answered below
+    asking = threading.Thread(
+        target=lambda: answers.extend(
+            pipeline(in_flight=3).ask(server.address, questions(10), soon())
+        )
+    )
+    asking.start()
+    for number in range(10):
+        eventually(lambda: len(held) >= min(10, number + 3))  # noqa: B023 - called at once
+        assert len(held) <= number + 3
+        server.push(echo(held[number]))
+    asking.join(60)
+    assert answers == list(range(10))
 
 
 def test_a_silent_server_costs_one_time_out_not_one_a_question(new_server, pipeline):
     server = new_server()
     server.on(CODE, lambda _: None)
-    started = time.monotonic()
     answers = pipeline(in_flight=8, patience=0.3).ask(server.address, questions(100), soon())
-    assert time.monotonic() - started < 1.0
+    assert len(server.requests(CODE)) <= 8, "those that were under way"
     assert isinstance(answers[0], RequestTimeout)
     assert "not asked" in str(answers[-1])
     assert answers[-1].__cause__ is not None
@@ -76,8 +83,12 @@ def test_a_server_given_up_is_probed_once_a_round_until_it_answers(new_server, p
     asking.ask(server.address, questions(8), soon())
     assert asking.counts() == {CODE: 1}
     server.on(CODE, echo)
-    asking.begin()
-    assert asking.ask(server.address, questions(8), soon()) == list(range(8))
+
+    def is_answered():
+        asking.begin()
+        return asking.ask(server.address, questions(8), soon()) == list(range(8))
+
+    eventually(is_answered)
 
 
 def test_the_deadline_holds_for_all_questions_together(new_server, pipeline):
@@ -85,8 +96,8 @@ def test_the_deadline_holds_for_all_questions_together(new_server, pipeline):
     server.on(CODE, lambda _: None)
     started = time.monotonic()
     answers = pipeline(patience=60.0).ask(server.address, questions(3), soon(0.3))
-    assert 0.2 < time.monotonic() - started < 2.0
-    assert all(isinstance(answer, RequestTimeout) for answer in answers)
+    assert 0.2 < time.monotonic() - started < 30.0
+    assert all(isinstance(answer, RequestTimeout | NotAsked) for answer in answers)
 
 
 def test_nothing_is_sent_after_the_deadline(new_server, pipeline):
@@ -148,17 +159,14 @@ def test_one_lost_connection_is_one_failure_whatever_it_took_along(new_server, p
 
 def test_a_hanging_server_does_not_hold_up_the_others(new_server, pipeline):
     slow, quick, answered = new_server(), new_server(), []
-    slow.on(CODE, lambda _: None)
+    slow.on(CODE, lambda c: eventually(lambda: len(answered) == 3) and echo(c))
     quick.on(CODE, echo)
     asked = {
         slow.address: questions(3),
-        quick.address: questions(3, read=lambda _: answered.append(time.monotonic())),
+        quick.address: questions(3, read=lambda reply: answered.append(reply) or "read"),
     }
-    started = time.monotonic()
-    answers = pipeline(patience=0.5).ask_each(asked, soon())
-    assert len(answered) == 3
-    assert max(answered) - started < 0.4
-    assert all(isinstance(answer, RequestTimeout) for answer in answers[slow.address])
+    answers = pipeline(patience=60.0).ask_each(asked, soon())
+    assert answers == {slow.address: [0, 1, 2], quick.address: ["read"] * 3}
 
 
 def test_requests_are_counted_by_code_and_address(new_server, pipeline):
@@ -171,7 +179,7 @@ def test_requests_are_counted_by_code_and_address(new_server, pipeline):
     asking.ask_each({one.address: questions(2), other.address: questions(1, code=21)}, soon())
     assert asking.counts() == {CODE: 2, 21: 1}
     assert asking.traffic(one.address).requests == {CODE: 2}
-    assert 0.0 < asking.traffic(one.address).seconds < 5.0
+    assert 0.0 < asking.traffic(one.address).seconds < 60.0
 
 
 def test_the_silence_of_a_member_is_not_taken_for_the_brokers(new_server, pipeline):
@@ -181,7 +189,7 @@ def test_the_silence_of_a_member_is_not_taken_for_the_brokers(new_server, pipeli
     asked = [Question(q.command, q.read, q.what, relayed=True) for q in questions(8)] + questions(
         4, code=21
     )
-    answers = pipeline(in_flight=4, patience=0.2).ask(server.address, asked, soon())
+    answers = pipeline(in_flight=4, patience=SHORT).ask(server.address, asked, soon())
     assert all(isinstance(answer, RequestTimeout) for answer in answers[:4])
     assert answers[8:] == [0, 1, 2, 3]
 
@@ -190,7 +198,7 @@ def test_few_members_that_keep_silent_take_up_threads_of_the_broker(new_server, 
     server = new_server()
     server.on(CODE, lambda _: None)
     asked = [Question(q.command, q.read, q.what, relayed=True) for q in questions(32)]
-    asking = pipeline(patience=0.2)
+    asking = pipeline(patience=SHORT)
     answers = asking.ask(server.address, asked, soon())
     assert len(server.requests(CODE)) == 4
     assert all(isinstance(answer, NotAsked) for answer in answers[4:])

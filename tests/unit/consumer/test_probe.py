@@ -6,12 +6,10 @@ import json
 import socket
 import struct
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from structlog.testing import capture_logs
 
-from orderly.consumer import probe as module
 from orderly.consumer.probe import Probe
 from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
@@ -140,44 +138,10 @@ def test_a_caller_that_hangs_up_ends_nothing(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_request_has_a_limit_however_slowly_it_trickles(told, monkeypatch):
-    monkeypatch.setattr(module, "_PATIENCE", 0.3)
-    done = threading.Event()
-    with Probe(0, told) as probe, ThreadPoolExecutor(1) as pool:
-        sock = socket.create_connection(("127.0.0.1", probe.port), timeout=SOON)
-
-        def trickle():
-            try:
-                while not done.wait(0.05):
-                    sock.send(b"G")
-            except OSError:
-                return
-
-        pool.submit(trickle)
-        try:
-            sock.recv(4096)  # returns, or is reset, when the probe gives up
-        except ConnectionError:
-            pass
-        finally:
-            done.set()
-    sock.close()
-
-
-def test_too_many_at_once_are_turned_away_and_room_comes_back(told, monkeypatch):
-    monkeypatch.setattr(module, "_AT_ONCE", 2)
-    with Probe(0, told) as probe:
-        idle = [socket.create_connection(("127.0.0.1", probe.port)) for _ in range(2)]
-        eventually(lambda: is_turned_away(probe))
-        for sock in idle:
-            sock.close()
-        eventually(lambda: not is_turned_away(probe))
-
-
-def is_turned_away(probe):
-    try:
-        return get(probe, "/live")[0] != 200
-    except (ConnectionError, http.client.HTTPException):
-        return True
+def test_no_web_page_reads_the_health_by_a_name_of_its_own(probe):
+    for host, answered in ((b"evil.example", False), (b"localhost:8080", True)):
+        reply = talk(probe, b"GET /live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+        assert (b'"live"' in reply) is answered
 
 
 def test_a_taken_port_is_refused_with_the_remedy(probe, told):

@@ -102,6 +102,9 @@ def test_a_java_members_running_info_is_read():
         consume_failed_messages=1,
     )
     assert info.jstack == "main TID: 1"
+    assert not info.pops
+    queue = b'{"brokerName":"b","queueId":-1,"topic":"t"}:{"waitAckCount":0}'
+    assert decode_running_info(body.replace(b'"mqPopTable":{}', b'"mqPopTable":{%b}' % queue)).pops
 
 
 def test_a_go_members_running_info_is_read():

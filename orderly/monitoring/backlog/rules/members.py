@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.members import Trouble
 from orderly.monitoring.backlog.pace import COMMIT_PERIOD
 from orderly.monitoring.backlog.pair import Pair
 
 
 def offline(pair: Pair, place: int) -> bool:
-    """6. OFFLINE: a backlog, and every broker says that nobody is connected."""
-    return pair.signs.offline and bool(pair.backlog[place])
+    """6. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
+    return pair.signs.offline and bool(pair.backlog[place]) and not _moved_since(pair, place)
+
+
+def _moved_since(pair: Pair, place: int) -> bool:
+    """Whether the group committed after its members were asked for: somebody came back.
+
+    A first scan cannot tell: to it everything is new.
+    """
+    first = pair.now.before == pair.now.at
+    return not first and pair.track.moved_at[place] > pair.signs.reading.read_at
 
 
 def why_offline(pair: Pair, place: int) -> str:
     """How many wait."""
-    return f"{pair.backlog[place]} messages wait, and no member of the group is connected"
+    messages = counted(pair.backlog[place] or 0, "message")
+    return f"a backlog of {messages}, and no member of the group is connected"
 
 
 def orphan(pair: Pair, place: int) -> bool:
@@ -115,4 +126,5 @@ def why_parked(pair: Pair, place: int) -> str:
     """How many."""
     record = pair.record(place)
     keys = record.parked if record else ()
-    return f"{len(keys)} keys with {sum(key.messages for key in keys)} messages are parked"
+    messages = counted(sum(key.messages for key in keys), "message")
+    return f"{counted(len(keys), 'key')} with {messages} parked"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import lt
 
+from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.pair import Pair
 from orderly.monitoring.backlog.reading import NEVER
 
@@ -74,7 +75,7 @@ def any_lost(pair: Pair) -> bool:
 def why_lost(pair: Pair, place: int) -> str:
     """How many."""
     count = pair.topic.reading.minimum[place] - pair.committed[place]
-    return f"{count} messages were deleted before they were consumed"
+    return f"{counted(count, 'message')} deleted before anybody consumed them"
 
 
 def ahead(pair: Pair, place: int) -> bool:

@@ -119,6 +119,13 @@ def test_samples_interval_and_timeout_reach_the_survey(surveyed):
     assert (how["samples"], how["interval"], how["settings"].deadline) == (3, 0.5, 2)
 
 
+def test_a_threshold_that_is_empty_is_none_and_not_measured(surveyed, capsys):
+    """As from --crit "$CRIT" with a variable that nobody set."""
+    assert run([*CHECK, "--crit", ""]) == 3
+    assert "'' is no range" in capsys.readouterr().err
+    assert not surveyed.asked
+
+
 def test_there_is_an_option_for_every_measure():
     assert set(SUFFIXES) == set(Measure)
 

@@ -56,7 +56,7 @@ def test_of_many_queues_alike_the_worst_are_told():
     rows = [row(QueueState.OFFLINE, queue_id=n, backlog=n + 1) for n in range(9)]
     (text,) = explanation(snapshot(*rows))
     assert re.findall(r"broker-a/(\d)", text) == ["8", "7", "6"]
-    assert "and 6 queues more are OFFLINE." in text
+    assert "and 6 more: OFFLINE." in text
     assert text.count("Next:") == 1
 
 

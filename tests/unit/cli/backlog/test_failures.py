@@ -136,14 +136,14 @@ def test_no_group_that_fits_is_not_ok(surveyed, capsys):
 def test_a_measurement_that_hangs_ends_in_time(surveyed, capsys, monkeypatch):
     released = threading.Event()
     monkeypatch.setattr(
-        "orderly.monitoring.collecting.survey.survey", lambda *_, **__: released.wait(30)
+        "orderly.monitoring.collecting.survey.survey", lambda *_, **__: released.wait(60)
     )
     began = time.monotonic()
-    code = run([*CHECK, "--timeout", "100ms", "--interval", "100ms"])
+    code = run([*CHECK, "--timeout", "100ms", "--interval", "1h"])
     took = time.monotonic() - began
     released.set()
-    failed(capsys, code, "not measured within 0.2 s")
-    assert took < 5
+    failed(capsys, code, "not measured within 1.1 s")
+    assert took < 30
 
 
 def test_nobody_listens(capsys):
@@ -155,5 +155,5 @@ def test_a_name_server_that_says_nothing(capsys):
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
         code = run([*CHECK, "--namesrv", address, "--timeout", "300ms"])
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9, "10 s is the default"
     failed(capsys, code, address)

@@ -145,7 +145,9 @@ def test_what_could_not_be_read_is_exit_3_and_the_rest_is_shown(surveyed, capsys
     ("found", "args", "said"),
     [
         (snapshot(), [], "no group has committed an offset"),
-        (snapshot(row()), ["--only-bad"], "all 1 groups are in order"),
+        (snapshot(row()), ["--only-bad"], "the group is in order"),
+        (snapshot(row(), row(group="b")), ["--only-bad"], "all 2 groups are in order"),
+        (snapshot(), ["-g", "ship*", "-t", "ord*"], "no group fits ship*, ord*\n"),
     ],
 )
 def test_no_line_is_told_why(surveyed, capsys, found, args, said):

@@ -135,7 +135,7 @@ def test_a_device_is_written_to_and_stays_one(tmp_path):
     reader = threading.Thread(target=lambda: found.append(pipe.read_text()), daemon=True)
     reader.start()
     write_whole(pipe, "all")
-    reader.join(10)
+    reader.join(60)
     assert found == ["all"]
     assert pipe.is_fifo()
 

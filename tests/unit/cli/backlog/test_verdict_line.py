@@ -76,5 +76,24 @@ def test_performance_data_follow_the_guidelines(state):
     assert [datum for datum in data if not DATUM.fullmatch(datum)] == []
 
 
+def test_names_end_neither_the_text_nor_a_label():
+    names = ("a|b", "c'd=9;|e")
+    found = line(*(group(name, [row(QueueState.OFFLINE, group=name)]) for name in names))
+    text, data = found.split(" | ")
+    assert "|" not in text + data
+    assert r"a\x7cb: OFFLINE" in text
+    assert r"'a\x7cb.backlog'=" in data
+    assert r"'c''d\x3d9;\x7ce.backlog'=" in data
+
+
+def test_a_backlog_that_is_not_known_is_not_told_as_0():
+    found = line(group("g", [row(QueueState.NOT_APPLICABLE, group="g")]))
+    assert found.startswith("ORDERLY OK - g: NOT_APPLICABLE, the backlog is not known | ")
+
+
+def test_one_message_is_not_messages():
+    assert "backlog 1 message in 1 queue" in line(group("g", [row(group="g", backlog=1)]))
+
+
 def test_without_a_group_there_is_no_data():
     assert line() == "ORDERLY UNKNOWN - no group found"

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.cli.formats import Kind, Style
-from orderly.cli.formats.values import duration, plain, shown
+from orderly.cli.formats.values import plain, shown
+from orderly.monitoring.texts import duration
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,23 @@ def test_members_that_are_not_known_are_not_away(found):
     assert group.members is None
 
 
+def test_a_group_that_committed_since_it_was_asked_for_is_not_offline():
+    backlog, away = Backlog(), {"shipping": GroupReading("shipping", read_at=AT)}
+    states = []
+    for n, committed in enumerate([(4, 4), (5, 4)]):
+        snapshot = backlog.take(
+            scan(AT + 15 * n, {"orders": [(0, 10)] * 2}, {"shipping": {"orders": committed}}, away)
+        )
+        states.append([row.state for row in snapshot.rows()])
+    assert states == [[QueueState.OFFLINE] * 2, [QueueState.OK, QueueState.OFFLINE]]
+
+
+def test_who_pulls_by_itself_may_consume_what_it_does_not_announce():
+    group = group_after(reading(connections=online("a", topics=(), kind="CONSUME_ACTIVELY")))
+    assert group.sums.backlog == 12
+    assert group.findings == ()
+
+
 def test_offsets_of_a_broadcasting_group_do_not_apply_and_are_never_lost_or_ahead():
     found = reading(connections=online("a", model="BROADCASTING"))
     group = group_after(found, committed=(4, 99), spans=((8, 10), (0, 10)))
@@ -125,7 +142,7 @@ def test_owners_idle_members_and_order_are_told():
     assert [row.owner for row in group.rows()] == ["a", "a"]
     assert group.idle == ("b",)
     assert (group.members, group.order, group.model) == (("a", "b"), "queue", "CLUSTERING")
-    assert any("have no queue" in text for text in group.findings)
+    assert any("1 member without a queue (b)" in text for text in group.findings)
 
 
 def test_owners_that_change_are_counted():
@@ -174,6 +191,34 @@ def test_a_member_that_did_not_tell_may_have_the_queue(kind):
     assert QueueState.ORPHAN not in states_after(*looks)
 
 
+def test_members_that_pop_say_nothing_of_queues():
+    def look(n):
+        running = {"a": replace(java({}), pops=True)}
+        return reading(AT + 30 * n, running=running)
+
+    group = group_after(*map(look, range(4)))
+    assert QueueState.ORPHAN not in group.sums.states
+    assert group.idle is None
+
+
+def test_a_look_in_which_somebody_kept_silent_is_no_look_at_orphans():
+    looks = [lonely(AT), lonely(AT + 30, connections=online("a", "b")), lonely(AT + 60)]
+    assert QueueState.ORPHAN not in states_after(*looks)
+
+
+def test_a_queue_that_was_just_added_is_no_orphan():
+    backlog = Backlog()
+    for n, (told, spans) in enumerate(
+        [(AT, [(0, 10)]), (AT, [(0, 10), (0, 10)]), (AT + 60, [(0, 10), (0, 10)])]
+    ):
+        found = {"shipping": lonely(told)}
+        at = AT + (0, 55, 60)[n]
+        snapshot = backlog.take(
+            scan(at, {"orders": spans}, {"shipping": {"orders": [4] * len(spans)}}, found)
+        )
+    assert QueueState.ORPHAN not in snapshot.groups["shipping"].sums.states
+
+
 # --- locks ---------------------------------------------------------------------------------------
 
 
@@ -194,6 +239,13 @@ def test_a_queue_never_locked_is_unlocked_after_two_rounds():
     ]
     assert states_after(*looks[:2])[0] is QueueState.OK
     assert states_after(*looks)[0] is QueueState.UNLOCKED
+
+
+def test_a_lock_that_is_held_needs_no_age():
+    """Go's client does not tell when it renewed one."""
+    held = {"locked": True, "last_lock_time": 0.0}
+    looks = [reading(AT + 30 * n, running={"a": java({Q0: held})}) for n in range(4)]
+    assert QueueState.UNLOCKED not in states_after(*looks)
 
 
 def test_a_consumer_without_order_needs_no_lock():
@@ -241,6 +293,18 @@ def test_a_java_queue_that_is_tried_again_is_suspended_from_the_second_scan_on()
     ]
     assert states_after(looks[0])[0] is QueueState.OK
     assert states_after(*looks)[0] is QueueState.SUSPENDED
+
+
+def test_a_java_consumer_without_order_is_never_taken_for_suspended():
+    """Its first message may be cached while later ones are handled beside it."""
+    looks = [
+        reading(
+            AT + 30 * n,
+            running={"a": java({Q0: SUSPENDED}, AT + 30 * n, PROP_CONSUMEORDERLY="false")},
+        )
+        for n in range(3)
+    ]
+    assert states_after(*looks)[0] is QueueState.OK
 
 
 def test_a_java_queue_between_two_messages_is_not_suspended():

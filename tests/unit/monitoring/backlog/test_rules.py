@@ -26,7 +26,7 @@ def healthy():
     """One queue with a backlog of 6 that nothing is wrong with."""
     reading = topic_reading("orders", [(0, 10)])
     topic = Topic(reading, [Curve()], [0.0], 600.0, [None], None, same=False, whole=True)
-    signs = Signs(GroupReading("shipping", running_at=AT), ("client-1",))
+    signs = Signs(GroupReading("shipping", read_at=AT, running_at=AT), ("client-1",))
     settings = Settings(thresholds=Thresholds({}))
     track = Track(1)
     track.offset[0], track.backlog[0] = 4, 6

@@ -184,6 +184,14 @@ def test_what_was_asked_for_and_is_not_known_is_unknown():
     assert verdict(rows, Thresholds.parse({"head_age": "5m"}, {})) is Verdict.UNKNOWN
 
 
+def test_a_limit_that_somebody_gave_needs_to_know_the_dead_letters():
+    rows = [row(QueueState.OK)]
+    assert verdict(rows, dead=None) is Verdict.OK, "nobody asked"
+    assert verdict(rows, Thresholds.parse({}, {"dead": "5"}), dead=None) is Verdict.UNKNOWN
+    keyed = Thresholds.parse({}, {})
+    assert verdict(rows, keyed, order="queue") is Verdict.OK, "it parks nothing"
+
+
 def test_seen_to_be_critical_wins_over_unknown_and_that_over_a_warning():
     thresholds = Thresholds.parse({"backlog": "1"}, {"backlog": "100"})
     unknown = row(QueueState.UNKNOWN, group="g", queue_id=1)

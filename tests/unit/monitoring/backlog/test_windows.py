@@ -208,6 +208,18 @@ def test_who_works_slower_than_messages_come_never_finishes():
     assert row.drain_eta == float("inf")
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_busy_queue_that_keeps_up_is_drained_in_a_moment(more):
+    """What one commit brings is under way: whether a bit more or less of it does not matter."""
+    backlog = Backlog()
+    for n in range(5):
+        stored = 1500 * n + 200 + more * n
+        (row,) = backlog.take(
+            scan(AT + 15 * n, {"orders": [(0, stored)]}, {"s": {"orders": [1500 * n]}})
+        ).rows()
+    assert row.drain_eta == pytest.approx(2.0, rel=0.1)
+
+
 def test_the_drain_eta_of_a_group_is_that_of_its_slowest_queue():
     backlog = Backlog()
     for n in range(5):

@@ -1,10 +1,13 @@
 """Dead letters are counted, and the oldest is as old as the oldest of all queues."""
 
+from dataclasses import replace
+
 import pytest
 
-from orderly.monitoring.backlog.reading import NOT_READ, DeadLetters
+from orderly.monitoring.backlog.reading import NOT_READ, BrokerReading, DeadLetters, GroupReading
 from orderly.monitoring.collecting.ages import Asked, Spans
 from orderly.monitoring.collecting.dead import (
+    DeadAges,
     dead_letters,
     dead_topic,
     oldest_at,
@@ -36,6 +39,13 @@ def test_what_is_stored_is_counted_and_the_offsets_give_the_inflow():
 def test_a_part_is_never_passed_off_as_the_whole(span):
     assert reading((0, 4), span) is None
     assert dead_topic(scan_of({}), "g") is None
+
+
+def test_without_a_topic_there_are_none_unless_a_broker_kept_silent():
+    scan = scan_of({}, groups=("g",))
+    assert DeadAges().with_dead(GroupReading("g"), scan).dead == DeadLetters(0, None, 0)
+    silent = replace(scan, brokers={"broker-b": BrokerReading("broker-b", error="silent")})
+    assert DeadAges().with_dead(GroupReading("g"), silent).dead is None
 
 
 def test_the_oldest_of_all_queues_counts_and_empty_ones_do_not():

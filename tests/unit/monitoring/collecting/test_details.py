@@ -13,6 +13,7 @@ from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
+from orderly.monitoring.collecting.names import PROXY_TOPIC
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 from orderly.namespace import DEAD_PREFIX
@@ -30,11 +31,12 @@ ASKED = {Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_CONSUMER_RUNNING_INFO,
          Code.VIEW_MESSAGE_BY_ID}  # fmt: skip
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ORDERED = {"PROP_CONSUMEORDERLY": "true"}
+SHORT = 1.5  # seconds: where somebody keeps silent, and others must answer in time
 
 
 class Watch:
-    def __init__(self, client, asked=(), patience=0.4, **budgets):
-        settings = ScanSettings(deadline=5.0, limits=Limits(patience=patience))
+    def __init__(self, client, asked=(), patience=10.0, **budgets):
+        settings = ScanSettings(deadline=60.0, limits=Limits(patience=patience))
         self.collector = Collector(client, Selection(), settings)
         self.details = Details(
             self.collector.pipeline, Budgets(**({"every": 0.0} | budgets)), asked
@@ -103,6 +105,23 @@ def test_a_group_without_members_was_asked_about(pay, client):
     assert reading.read_at > 0
 
 
+@pytest.mark.parametrize(("ago", "known"), [(5, False), (3600, True)])
+def test_where_a_proxy_is_nobody_is_said_to_be_away(pay, client, world, ago, known):
+    world.topic(PROXY_TOPIC, 1)
+    world.store(PROXY_TOPIC, 0, 1, at=time.time() - ago)
+    reading = Watch(client).of()
+    assert reading.connections is None
+    assert (not reading.errors) == known
+
+
+def test_who_is_online_needs_no_look_for_a_proxy(pay, client, world, member):
+    member(info())
+    world.topic(PROXY_TOPIC, 1)
+    world.store(PROXY_TOPIC, 0, 1, at=time.time())
+    reading = Watch(client).of()
+    assert (reading.errors, len(reading.running)) == ({}, 1)
+
+
 def test_a_broker_that_cannot_say_who_is_connected_is_named(pay, client, fakes, member):
     member(info())
     fakes.script(Fault(Code.GET_CONSUMER_CONNECTION_LIST, Fail(1, "not for you")))
@@ -121,9 +140,9 @@ def test_a_member_that_does_not_answer_is_left_out_and_costs_the_others_nothing(
     go = threading.Event()
     name = member(info())
     for _ in range(3):  # so many silent answers in a row would be a broker that is given up
-        member(lambda: go.wait(10) and info())
+        member(lambda: go.wait(60) and info())
     try:
-        reading = Watch(client).of()
+        reading = Watch(client, patience=SHORT).of()
         assert reading.running.keys() == {name}
         assert {queue.broker_name for queue in reading.delays} == {"broker-a", "broker-b"}
         assert {queue.broker_name for queue in reading.heads} == {"broker-a", "broker-b"}
@@ -291,8 +310,8 @@ def test_a_group_whose_members_keep_silent_is_not_asked_again_soon(pay, client, 
     world.commit("ship", "orders", {0: 1})
     go = threading.Event()
     for _ in range(6):
-        member(lambda: go.wait(10) and info())
-    watch = Watch(client, every=30.0)
+        member(lambda: go.wait(60) and info())
+    watch = Watch(client, patience=SHORT, every=30.0)
     try:
         counts = world.count()
         assert watch.of().running == {}
@@ -308,11 +327,11 @@ def test_members_that_could_not_be_asked_keep_what_they_told(pay, client, world,
     world.group("ship")
     world.commit("ship", "orders", {0: 1})
     name = member(info(), group="ship")
-    watch = Watch(client)
+    watch = Watch(client, patience=SHORT)
     assert watch.of("ship").running.keys() == {name}
     go = threading.Event()
     for _ in range(6):
-        member(lambda: go.wait(10) and info())
+        member(lambda: go.wait(60) and info())
     try:
         watch.scan()
         watch.details._roster._known["ship"] = replace(watch.of("ship"), running_at=time.time())

@@ -13,7 +13,7 @@ from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.protocol.codes import RequestCode as Code
 from tests.support.waiting import eventually
 
-QUICK = ScanSettings(deadline=2.0, limits=Limits(patience=0.3))
+PATIENT = ScanSettings(deadline=60.0, limits=Limits(patience=10.0))
 SOON = 0.02  # seconds between scans
 
 
@@ -30,7 +30,7 @@ def monitor(client):
     monitors = []
 
     def new(details=None, interval=SOON, **options):
-        collector = Collector(client, settings=QUICK)
+        collector = Collector(client, settings=PATIENT)
         monitors.append(Monitor(collector, Backlog(), details, interval=interval, **options))
         return monitors[-1]
 
@@ -149,3 +149,26 @@ def test_a_group_that_vanishes_is_gone_within_two_scans(orders, world, monitor):
     watching._round()
     watching._round()
     assert "pay" not in watching.latest().groups
+
+
+def test_a_broker_that_falls_silent_is_told_of_once_and_so_is_its_return(
+    orders, client, fakes, monitor, caplog
+):
+    def told():
+        return [
+            record.getMessage().split()[0]
+            for record in caplog.records
+            if record.getMessage().startswith("broker.")
+        ]
+
+    caplog.set_level("INFO", "orderly.monitoring")
+    quick = ScanSettings(deadline=60.0, limits=Limits(patience=0.3))
+    with Monitor(Collector(client, settings=quick), Backlog(), interval=SOON) as watching:
+        eventually(lambda: watching.status().scans > 1)
+        fakes.pause_broker("broker-b")
+        eventually(lambda: told() == ["broker.not_measured"])
+        scans = watching.status().scans
+        eventually(lambda: watching.status().scans > scans + 1)
+        fakes.resume_broker("broker-b")
+        eventually(lambda: "broker.measured_again" in told())
+        assert told() == ["broker.not_measured", "broker.measured_again"]

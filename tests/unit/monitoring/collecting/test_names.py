@@ -41,5 +41,6 @@ def test_rocketmqs_own_names_are_known():
     assert is_system_topic("TBW102")
     assert is_system_topic("rmq_sys_REVIVE_LOG_DefaultCluster")
     assert is_system_group("CID_RMQ_SYS_TRANS")
+    assert is_system_group("CID_DefaultHeartBeatSyncerTopic")
     assert not is_system_topic("orders")
     assert not is_system_group("pay")

@@ -14,14 +14,14 @@ from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.codes import ResponseCode
 from orderly.testing.fake.faults import DropRequest, Fail, Fault
 
-QUICK = ScanSettings(deadline=5.0, limits=Limits(patience=0.4))
+SHORT = 1.5  # seconds: where a broker keeps silent, and the other must answer in time
 PAIR = ("pay", "orders")
 
 
 @pytest.fixture
 def collector(client):
-    def new(cold_safe=False, **selection):
-        settings = ScanSettings(deadline=5.0, limits=Limits(patience=0.4), cold_safe=cold_safe)
+    def new(cold_safe=False, patience=10.0, **selection):
+        settings = ScanSettings(60.0, Limits(patience=patience), cold_safe)
         return Collector(client, Selection(**selection), settings)
 
     return new
@@ -287,17 +287,17 @@ def test_cold_safe_asks_for_the_minima_of_queues_that_were_added(orders, world, 
 def test_a_broker_that_hangs_is_not_read_and_the_other_is_fresh(orders, world, fakes, collector):
     world.commit(*PAIR, {0: 1}, broker="broker-b")
     fakes.pause_broker("broker-b")
-    scan = collector().scan()
+    scan = collector(patience=SHORT).scan()
     reading = scan.topics["orders"]
     assert scan.committed[PAIR] == (3, 0, NOT_READ, NOT_READ)
     assert reading.maximum == (5, 0, NOT_READ, NOT_READ)
     assert "did not answer" in scan.brokers["broker-b"].error
     assert scan.brokers["broker-a"].error is None
-    assert scan.seconds < 2.0
+    assert scan.seconds < 20.0, "of the minute that a scan may take"
 
 
 def test_a_broker_that_hangs_is_probed_by_one_request_a_scan(orders, world, fakes, collector):
-    collect = collector()
+    collect = collector(patience=SHORT)
     fakes.pause_broker("broker-b")
     collect.scan()
     assert collect.scan().brokers["broker-b"].requests == 1
@@ -321,7 +321,7 @@ def test_a_broker_that_is_gone_is_remembered(orders, world, fakes, collector):
 
 def test_a_broker_that_falls_silent_after_the_first_answers_says_so(orders, fakes, collector):
     fakes.script(Fault(Code.GET_TOPIC_STATS_INFO, DropRequest(), None))
-    scan = collector().scan()
+    scan = collector(patience=SHORT).scan()
     assert "did not answer" in scan.brokers["broker-a"].error
     assert scan.topics["orders"].maximum == (NOT_READ,) * 4
     assert scan.committed[PAIR] == (3, 0, NEVER, NEVER)
@@ -347,7 +347,7 @@ def test_a_topic_deleted_during_the_scan_is_left_out(orders, world, fakes, colle
 def test_without_a_name_server_nothing_is_known(fakes, client):
     fakes.stop()
     with pytest.raises(NameServerUnavailable):
-        Collector(client, settings=QUICK).scan()
+        Collector(client).scan()
 
 
 # --- without the right to read everything --------------------------------------------------------

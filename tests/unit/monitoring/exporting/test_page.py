@@ -7,8 +7,8 @@ import pytest
 from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.exporting.server import Server
 from orderly.monitoring.exporting.views import Views
+from orderly.remoting.small_http import Server
 from tests.support.browser import browser
 from tests.support.exporting import Exporting
 from tests.support.snapshots import AT, group, row, snapshot
@@ -36,7 +36,7 @@ def exporting():
 def opened(page, exporting):
     """The page, with what is exported; nothing that it complained of in the test stays unseen."""
     page.complaints.clear()
-    with Server("127.0.0.1", 0, Views(exporting.exported).answer) as server:
+    with Server("127.0.0.1", 0, Views(exporting.exported).answer, "exporter") as server:
         page.open(f"http://127.0.0.1:{server.port}/")
         page.eventually("document.querySelectorAll('tr.group').length > 0")
         yield page

@@ -5,12 +5,13 @@ from http import HTTPStatus
 
 import pytest
 
+from orderly.monitoring.backlog.reading import BrokerReading
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog_json import Detail, document
 from orderly.monitoring.exporting import views as module
-from orderly.monitoring.exporting.server import Question
 from orderly.monitoring.exporting.text import CONTENT_TYPE
 from orderly.monitoring.exporting.views import Views
+from orderly.remoting.small_http import Question
 from tests.support.exporting import Exporting
 from tests.support.snapshots import AT, row, snapshot
 
@@ -73,6 +74,18 @@ def test_it_is_live_from_the_start_and_ready_with_something_fresh():
     exporting.clock.now += 3600
     assert ask("/readyz", 503)["reasons"] == ["what is known is 3600 s old"]
     assert ask("/healthz", 200) == {"live": True}
+
+
+def test_it_is_not_ready_while_no_broker_answers_and_says_so_in_metrics(exporting, ask):
+    silent = BrokerReading("broker-a", error="timed out")
+    exporting.take(snapshot(row(QueueState.UNKNOWN), brokers={"broker-a": silent}))
+    assert told(ask("/readyz"), 503)["reasons"] == ["no broker answered the last scan: timed out"]
+    assert 'orderly_broker_up{cluster="DefaultCluster",broker="broker-a"} 0' in (
+        exporting.exported.metrics()
+    )
+    brokers = {"broker-a": silent, "broker-b": BrokerReading("broker-b")}
+    exporting.take(snapshot(row(), brokers=brokers))
+    assert told(ask("/readyz"))["ready"]
 
 
 @pytest.mark.parametrize("detail", list(Detail))

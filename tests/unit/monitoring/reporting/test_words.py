@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.monitoring import texts
 from orderly.monitoring.reporting import words
 
 
@@ -31,10 +32,10 @@ def test_a_small_rate_is_not_0(value, text):
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_whatever_stands_there_can_be_seen_and_written(text):
-    shown = words.visible(text)
+    shown = texts.escaped(text)
     assert "\n" not in shown
     shown.encode()
-    assert words.visible(shown) == shown
+    assert texts.escaped(shown) == shown
 
 
 @given(st.text(), st.integers(1, 40))

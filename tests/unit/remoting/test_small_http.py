@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.errors import ConfigError
-from orderly.monitoring.exporting import server as module
-from orderly.monitoring.exporting.server import Answer, Server, is_loopback
+from orderly.remoting import small_http as module
+from orderly.remoting.small_http import Answer, Server, is_loopback
 from tests.support.waiting import eventually
 
 SOON = 20.0
@@ -41,7 +41,7 @@ def answering():
 
 @pytest.fixture
 def server(answering):
-    with Server("127.0.0.1", 0, answering) as server:
+    with Server("127.0.0.1", 0, answering, "exporter") as server:
         yield server
 
 
@@ -169,7 +169,7 @@ def test_on_loopback_no_foreign_name_gets_an_answer(server, answering, host, sta
 
 
 def test_elsewhere_it_has_any_name(answering):
-    with Server("0.0.0.0", 0, answering) as server:
+    with Server("0.0.0.0", 0, answering, "exporter") as server:
         assert ask(server, Host="exporter.monitoring.svc:9788")[0] == 200
 
 
@@ -178,8 +178,8 @@ def test_a_defect_is_told_in_the_log_and_not_to_the_caller(server, answering):
     with capture_logs() as events:
         status, body, _ = ask(server, "/metrics")
     assert (status, body) == (500, b"500 Internal Server Error\n")
-    (event,) = events
-    assert (event["event"], event["path"]) == ("exporter.not_answered", "/metrics")
+    told = [event["path"] for event in events if event["event"] == "http.not_answered"]
+    assert told == ["/metrics"]
     answering.body = "fine"
     assert ask(server)[0] == 200
 
@@ -192,7 +192,7 @@ def test_a_caller_that_hangs_up_ends_nothing(answering, capfd):
         assert go_on.wait(SOON)
         return Answer(LARGE * 1000, "text/plain", HTTPStatus.OK)
 
-    with Server("127.0.0.1", 0, slow) as server:
+    with Server("127.0.0.1", 0, slow, "exporter") as server:
         sock = socket.create_connection(("127.0.0.1", server.port))
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert asked.wait(SOON)
@@ -207,7 +207,7 @@ def test_a_request_has_a_limit_however_slowly_it_trickles(answering, monkeypatch
     monkeypatch.setattr(module, "_ASKING", 0.3)
     done = threading.Event()
     with (
-        Server("127.0.0.1", 0, answering) as server,
+        Server("127.0.0.1", 0, answering, "exporter") as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
     ):
 
@@ -228,15 +228,15 @@ def test_a_request_has_a_limit_however_slowly_it_trickles(answering, monkeypatch
 
 
 def test_an_answer_has_a_limit_however_slowly_it_is_read(monkeypatch):
-    monkeypatch.setattr(module, "_ANSWERING", 0.3)
+    monkeypatch.setattr(module, "_ANSWERING", 1.0)
     body = b"x" * 50_000_000
     with (
-        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain")) as server,
+        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain"), "exporter") as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
     ):
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert sock.recv(1) == b"H"
-        eventually(lambda: not threads("orderly-exporter-limit"), SOON)
+        eventually(lambda: not threads("orderly-http-limit"), SOON)
         with contextlib.suppress(ConnectionError):
             received = sum(map(len, iter(lambda: sock.recv(1 << 20), b"")))
             assert received < len(body)
@@ -244,7 +244,7 @@ def test_an_answer_has_a_limit_however_slowly_it_is_read(monkeypatch):
 
 def test_too_many_at_once_are_turned_away_and_room_comes_back(answering, monkeypatch):
     monkeypatch.setattr(module, "_AT_ONCE", 2)
-    with Server("127.0.0.1", 0, answering) as server:
+    with Server("127.0.0.1", 0, answering, "exporter") as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
         eventually(lambda: is_turned_away(server))
         for sock in idle:
@@ -260,14 +260,14 @@ def is_turned_away(server):
 
 
 def test_a_taken_port_is_refused_with_the_remedy(server, answering):
-    with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{server.port}: .*choose another"):
-        Server("127.0.0.1", server.port, answering).start()
+    with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{server.port}: .*choose another port"):
+        Server("127.0.0.1", server.port, answering, "exporter").start()
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_a_port_that_cannot_be_is_refused(answering, port):
     with pytest.raises(ConfigError, match="0 to 65535"):
-        Server("127.0.0.1", port, answering)
+        Server("127.0.0.1", port, answering, "exporter")
 
 
 def test_it_listens_on_ipv6_too(answering):
@@ -275,7 +275,7 @@ def test_it_listens_on_ipv6_too(answering):
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         return  # a machine without IPv6
-    with Server("::1", 0, answering) as server:
+    with Server("::1", 0, answering, "exporter") as server:
         connection = http.client.HTTPConnection("::1", server.port, timeout=SOON)
         connection.request("GET", "/")
         assert connection.getresponse().status == 200
@@ -296,7 +296,7 @@ def threads(name):
 
 
 def test_start_and_close_may_be_repeated_and_leave_no_thread(answering):
-    server = Server("127.0.0.1", 0, answering)
+    server = Server("127.0.0.1", 0, answering, "exporter")
     server.close()
     assert server.port == 0
     port = server.start().port

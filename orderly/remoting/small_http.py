@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 from orderly.errors import ConfigError
 from orderly.log import get_logger
 
-_log = get_logger("orderly.exporter")
+_log = get_logger("orderly.http")
 _AT_ONCE = 16  # requests; more are turned away
 _ASKING = 5.0  # seconds for a request, from the first byte to the last
 _ANSWERING = 30.0  # seconds for its answer: 25 MB to a slow scraper
@@ -62,18 +62,23 @@ class Server:
     """Serves `answer` until closed. Thread-safe.
 
     Args:
-        host, port: where to listen; port 0 for any free one.
+        host, port: where to listen; port 0 for any free one. On loopback only requests for a name
+            of loopback are answered, so that no web page gets here by a name of its own.
         answer: called for each request, on a thread of its own.
+        role: for the names of threads and for the log.
 
     Raises:
         ConfigError: no such port.
     """
 
-    def __init__(self, host: str, port: int, answer: Callable[[Question], Answer]) -> None:
+    def __init__(
+        self, host: str, port: int, answer: Callable[[Question], Answer], role: str
+    ) -> None:
         if not 0 <= port < 65536:
             raise ConfigError(f"the port to listen at must be 0 to 65535, not {port}")
         self._address = (host, port)
         self._answer = answer
+        self._role = role
         self._lifecycle = threading.Lock()
         self._server: _Server | None = None
 
@@ -111,13 +116,13 @@ class Server:
     def _listen(self) -> _Server:
         host, port = self._address
         try:
-            server = _Server(self._address, self._answer)
+            server = _Server(self._address, self._answer, self._role)
         except OSError as error:
             raise ConfigError(
-                f"cannot listen at {host}:{port}: {error}; choose another address (port 0: any"
-                " free one) or stop what listens there"
+                f"the {self._role} cannot listen at {host}:{port}: {error}; choose another port"
+                " (0: any free one) or stop what listens there"
             ) from error
-        name = f"orderly-exporter-{server.server_address[1]}"
+        name = f"orderly-{self._role}-{server.server_address[1]}"
         threading.Thread(target=server.serve_forever, name=name, daemon=True).start()
         return server
 
@@ -138,8 +143,11 @@ class _Server(ThreadingMixIn, TCPServer):
     block_on_close = False
     request_queue_size = _AT_ONCE
 
-    def __init__(self, address: tuple[str, int], answer: Callable[[Question], Answer]) -> None:
+    def __init__(
+        self, address: tuple[str, int], answer: Callable[[Question], Answer], role: str
+    ) -> None:
         self.answer = answer
+        self.role = role
         self.only_local = is_loopback(address[0])
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._room = threading.Semaphore(_AT_ONCE)
@@ -162,7 +170,7 @@ class _Server(ThreadingMixIn, TCPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - inherited
-        _log.debug("exporter.request_failed", peer=client_address[0], exc_info=True)
+        _log.debug("http.request_failed", role=self.role, peer=client_address[0], exc_info=True)
 
 
 class _Request(BaseHTTPRequestHandler):
@@ -186,7 +194,7 @@ class _Request(BaseHTTPRequestHandler):
             self._send(self._answered())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - inherited name
-        """No access log: scrapers come every few seconds."""
+        """No access log: probes and scrapers come every few seconds."""
 
     def send_error(
         self,
@@ -213,7 +221,13 @@ class _Request(BaseHTTPRequestHandler):
         except ValueError:
             return _refusal(HTTPStatus.BAD_REQUEST)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the server
-            _log.error("exporter.not_answered", path=path, error=repr(error), exc_info=True)
+            _log.error(
+                "http.not_answered",
+                role=self.server.role,
+                path=path,
+                error=repr(error),
+                exc_info=True,
+            )
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _send(self, answer: Answer) -> None:
@@ -243,7 +257,7 @@ class _Request(BaseHTTPRequestHandler):
 def _limited(request: socket.socket, seconds: float) -> Iterator[None]:
     """Cut the connection after `seconds`, whatever goes on until then."""
     limit = threading.Timer(seconds, _cut, (request,))
-    limit.name, limit.daemon = "orderly-exporter-limit", True
+    limit.name, limit.daemon = "orderly-http-limit", True
     limit.start()
     try:
         yield

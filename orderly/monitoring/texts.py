@@ -1,0 +1,48 @@
+"""Values and foreign text as every reader gets them: in tables, on pages, in lines. Pure."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import UTC, datetime
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi overrides, surrogates, …
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: 420ms, 12s, 5m12s, 3d4h; inf is `never`."""
+    if math.isinf(seconds):
+        return "never"
+    if 0 < seconds < 1:
+        return f"{max(1, round(seconds * 1000))}ms"
+    left, parts = round(seconds), list[str]()
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count}{unit}" if count else "")
+        if len(parts) == 2:
+            break
+    return "".join(parts) or "0s"
+
+
+def counted(count: int, word: str, written: str = "") -> str:
+    """1 message, 2 messages; `written` is how the number is to look."""
+    return f"{written or count} {word}{'' if count == 1 else 's'}"
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def escaped(text: str) -> str:
+    r"""`text` on one line; what nobody would see, or what would turn text around, as `\x1b`."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _UNSEEN:
+        return character
+    return character.encode("unicode_escape").decode("ascii")
