@@ -133,7 +133,7 @@ def test_what_was_deleted_before_it_was_consumed_is_lost_and_the_rest_is_the_bac
     assert (lost.state.name, lost.lost, lost.backlog) == ("LOST", start - 4, end - start)
     assert lost.head_age is None, "303 answers with the time of day for it"
     assert lost.head.offset == start, "the oldest that is left"
-    assert f"{start - 4} messages were deleted" in lost.cause
+    assert f"{start - 4} messages deleted" in lost.cause
     assert (well.lost, well.backlog) == (0, end - start - 5)
     assert 0 <= well.head_age < 600
     assert (status.sums.lost, status.sums.backlog) == (start - 4, 2 * (end - start) - 5)

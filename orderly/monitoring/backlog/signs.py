@@ -6,7 +6,7 @@ remembered from look to look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
@@ -165,7 +165,7 @@ class GroupMemory:
         signs.idle = idle_of(reading)
         signs.findings = tuple(findings_of(reading))
         signs.owners = {queue: owner_of(found) for queue, found in claims.items()}
-        self._count_changes(signs.owners)
+        self._count_changes(signs.owners, signs.topics)
         signs.orphans = self._seen_orphans(at, reading, queues, claims)
         if signs.order in ("key", "queue"):  # the others handle many messages of a queue at once
             owned = {queue: _owners_claim(found) for queue, found in claims.items()}
@@ -173,8 +173,12 @@ class GroupMemory:
             signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
             signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
 
-    def _count_changes(self, owners: Mapping[MessageQueue, str]) -> None:
-        """A queue keeps its last owner while nobody has it."""
+    def _count_changes(
+        self, owners: Mapping[MessageQueue, str], topics: Container[str] | None
+    ) -> None:
+        """A queue of the group's topics keeps its last owner while nobody has it."""
+        if topics is not None:
+            self._owners = {q: owner for q, owner in self._owners.items() if q.topic in topics}
         for queue, owner in owners.items():
             self._owner_changes += self._owners.get(queue, owner) != owner
             self._owners[queue] = owner

@@ -12,9 +12,9 @@ from typing import final
 
 from orderly.monitoring.collecting.parts import Part
 
-# Seconds after which a broker nobody sees any more counts as removed: what breaks on a Friday
-# evening must not look well on Saturday.
-FORGET_AFTER = 3 * 86_400.0
+# Seconds after which a broker nobody sees any more counts as removed: what breaks in the evening
+# must not look well in the morning.
+FORGET_AFTER = 86_400.0
 _RETENTION_FOR = 3600.0  # seconds
 _MINIMA_FOR = 600.0  # seconds; minima move when whole files are deleted, once in hours
 

@@ -133,3 +133,13 @@ def test_an_unknown_group_is_one_line(locks):
     assert (code, out) == (3, "")
     assert err.startswith("error: there is no group nobody")
     assert err.count("\n") == 1
+
+
+def test_nothing_is_said_of_commits_that_could_not_be_read(locks, start, orderly_fake):
+    start()
+    settled(locks, lambda doc: doc["verdict"] == "OK")
+    orderly_fake.script(Fault(Code.GET_ALL_CONSUMER_OFFSET, DropResponse(), times=None))
+    code, out, err = locks("--timeout", "600ms")
+    assert code == 3
+    assert "could not be read" in err or "nothing could be measured" in err
+    assert "never committed" not in out

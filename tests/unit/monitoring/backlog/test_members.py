@@ -7,6 +7,7 @@ import pytest
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.backlog.reading import DeadLetters, GroupReading, Head, QueueRecord
+from orderly.monitoring.backlog.signs import GroupMemory
 from orderly.monitoring.backlog.states import QueueState
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.queue_news import QueueNews, news_texts
@@ -153,6 +154,16 @@ def test_owners_that_change_are_counted():
         reading(running={"b": java({Q0: {}, Q1: {}})}),
     )
     assert group.owner_changes == 2
+
+
+def test_owners_in_topics_no_longer_consumed_are_forgotten():
+    memory = GroupMemory()
+    other = replace(Q0, topic="bills")
+    for queue in (Q0, other):
+        running = {"a": replace(java({queue: {}}), subscriptions=(Subscription(queue.topic),))}
+        found = reading(running=running, connections=online("a", topics=(queue.topic,)))
+        memory.signs(AT, found, list, 60.0, 300.0)
+    assert memory._owners == {other: "a"}
 
 
 def test_two_owners_are_a_finding():

@@ -15,6 +15,7 @@ from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
 
 ONE = Selection(groups=("pay",))
+PATIENT = ScanSettings(60.0, Limits(patience=10.0))
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def orders(world):
 
 
 def test_one_survey_measures_and_judges(orders, client):
-    snapshot = survey(client, ONE)
+    snapshot = survey(client, ONE, settings=PATIENT)
     assert snapshot.groups["pay"].sums.backlog == 2
     assert {row.state for row in snapshot.rows()} == {QueueState.OK}
 
@@ -51,7 +52,7 @@ def test_one_group_costs_its_topic_and_a_few_requests(orders, world, client):
         world.topic(f"other-{number}")
         world.commit("ship", f"other-{number}", {0: 0})
     counts = world.count()
-    survey(client, ONE, budgets=Budgets())
+    survey(client, ONE, settings=PATIENT, budgets=Budgets())
     assert counts[Code.GET_TOPIC_STATS_INFO] == 2
     assert counts[Code.GET_CONSUMER_CONNECTION_LIST] == 2
     assert sum(counts.values()) <= 20
