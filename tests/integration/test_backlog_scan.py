@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly import Client, OrderlyConsumer, OrderlyProducer, ProducerConfig
+from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
 from orderly.client.gate import Limits
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
@@ -70,10 +70,10 @@ def consumed(two):
     group, topic = unique("group"), unique("topic")
     two.client.admin.create_topic(topic, 2)
     config = ProducerConfig(layout="loose")
-    seen = Recorder()
+    seen, first = Recorder(), ConsumerConfig(consume_from="first")
     with OrderlyProducer(namesrv=two.namesrv, config=config) as producer:
         keys = [f"key-{number}" for number in range(20)]
-        with OrderlyConsumer(group, seen, namesrv=two.namesrv).subscribe(topic):
+        with OrderlyConsumer(group, seen, namesrv=two.namesrv, config=first).subscribe(topic):
             send_numbers(producer, topic, keys, 1)
             eventually(lambda: len(seen.deliveries) >= 20)
         send_numbers(producer, topic, keys[:8], 1)
