@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-members test-fake test-container faults simulate soak fuzz offline-image format bench lock jars clean
+.PHONY: help demo test unit check lint test-members test-fake test-container faults simulate soak fuzz offline-image dashboards format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: $(READY)  ## Throw hostile bytes at the decoders (ARGS="--cases 1000000 --
 
 offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh
+
+dashboards: $(READY)  ## Render alerts and dashboards from docker/monitoring/mixin
+	@$(BIN)/python docker/monitoring/render.py
 
 format: $(READY)  ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true
