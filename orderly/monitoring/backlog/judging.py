@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.snapshot import GroupStatus
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity
 from orderly.monitoring.backlog.thresholds import MEASURES, Limits, Measure, Thresholds
+from orderly.monitoring.texts import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.reading import GroupReading
+from orderly.monitoring.texts import counted
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.queue_news import QueueNews, queue_news
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty

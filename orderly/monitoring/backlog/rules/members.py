@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.members import Trouble
 from orderly.monitoring.backlog.pace import COMMIT_PERIOD
 from orderly.monitoring.backlog.pair import Pair
+from orderly.monitoring.texts import counted
 
 
 def offline(pair: Pair, place: int) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from operator import lt
 
-from orderly.monitoring.backlog.counted import counted
 from orderly.monitoring.backlog.pair import Pair
 from orderly.monitoring.backlog.reading import NEVER
+from orderly.monitoring.texts import counted
 
 
 def unreadable(pair: Pair, place: int) -> bool:
