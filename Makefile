@@ -2,22 +2,31 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo-ready
 READY := $(VENV)/.ready
+# How many processes run tests side by side, each with a broker of its own; 0: this one alone, as a
+# debugger wants it.
+JOBS ?= 2
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-members test-fake test-container faults simulate soak fuzz offline-image dashboards format bench lock jars clean
+.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## See ordered messaging work on a real broker with real flights
+demo: $(DEMO)  ## See ordered messaging work on a real broker with real flights
 	@$(BIN)/orderly demo $(ARGS)
 
 test: $(READY)  ## Run all tests; a real broker is downloaded and started for them
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) --ignore=tests/spark $(ARGS)
+	@$(BIN)/pytest tests/spark $(ARGS)
+
+test-spark: $(READY)  ## Run the tests with Spark (needs Java 17+)
+	@$(BIN)/pytest tests/spark $(ARGS)
 
 unit: $(READY)  ## Run the tests that need no broker
-	@$(BIN)/pytest tests/unit $(ARGS)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
 
 check: lint unit  ## lint, and the unit tests
 
@@ -25,22 +34,35 @@ lint: $(READY)  ## Format, lint, types, known vulnerabilities of the locked pack
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock || echo "pip-audit: not clean, or its service could not be reached"
+	@$(BIN)/python .ci/audit.py
 
 test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
-	@$(BIN)/pytest tests/behaviour --members=1,2,3 $(ARGS)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/behaviour --members=1,2,3 $(ARGS)
 
 test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
-	@$(BIN)/pytest tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
 
-ON_CONTAINER := container bad_input cli offsets_cli members_are_asked java_member mqadmin
+ON_CONTAINER := container container_bad_input bad_input cli offsets_cli members_are_asked java_member \
+  mqadmin mixed_groups state_records state_topics
 
 test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker)
-	@$(BIN)/pytest $(ON_CONTAINER:%=tests/integration/test_%.py) tests/behaviour \
+	@$(BIN)/pytest $(SIDE_BY_SIDE) $(ON_CONTAINER:%=tests/integration/test_%.py) tests/contract \
+	  tests/behaviour \
 	  --broker=container -m "not slow" $(ARGS)
+
+test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
+	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build_compose.sh
+	@ORDERLY_TEST_COMPOSE=1 $(BIN)/pytest tests/compose $(ARGS)
 
 faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
 	@$(BIN)/pytest tests/integration/faults $(ARGS)
+
+chaos: $(READY)  ## Kill, pause and cut off brokers of a cluster (ROUNDS=50 SEED=7)
+	@CHAOS_ROUNDS=$(or $(ROUNDS),4) CHAOS_SEED=$(or $(SEED),1) \
+	  $(BIN)/pytest tests/integration/cluster/test_chaos.py $(ARGS)
+
+test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on the real library, too)
+	@$(BIN)/pytest tests/native tests/unit/native $(ARGS)
 
 simulate: $(READY)  ## Run thousands of drawn histories of a cluster under virtual time (ARGS="--seeds 10000 --mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
@@ -64,10 +86,13 @@ format: $(READY)  ## Format and mend what ruff can mend
 bench: $(READY)  ## Measure sending and consuming against the raw-socket floor
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-lock: | $(VENV)  ## Renew requirements.lock (pinned versions with hashes)
-	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
-	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --quiet --output-file requirements.lock
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-header --quiet
+EXTRAS := cli embedded demo monitoring testing native otel once redis speed
+
+lock: | $(VENV)  ## Renew requirements.lock and requirements-spark.lock (pinned versions with hashes)
+	@$(BIN)/$(COMPILE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock
+	@$(BIN)/$(COMPILE) --extra spark --constraint requirements.lock --output-file requirements-spark.lock
 
 jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (needs Maven)
 	@$(BIN)/python docker/update_jars.py
@@ -80,13 +105,21 @@ $(VENV):
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv
 
 # Exactly the locked packages, checked against their hashes; then this checkout, editable.
-$(READY): requirements.lock pyproject.toml
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+
+$(DEMO): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; say which: make demo PYTHON=python3.12"; exit 3; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "Python's venv module is missing; on Debian: apt install python3-venv"; exit 3; }
 	@echo "Preparing $(VENV) (once, about a minute) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# PySpark is 450 MB and is built here: the demo does without.
+$(READY): $(DEMO) requirements-spark.lock
+	@echo "Adding PySpark to $(VENV) (once, about two minutes) …"
+	@$(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements-spark.lock
 	@touch $@

@@ -1,7 +1,8 @@
-"""Resolve docker/pom.xml with Maven and write the list that users download by.
+"""Resolve the two POMs with Maven and write the lists of jars that are downloaded.
 
-Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need only the list:
-one line a jar, its SHA-256, its size in bytes, and its path in a Maven repository.
+Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need only the list of
+the broker's jars, the image made offline the proxy's as well: one line a jar, its SHA-256, its size
+in bytes, and its path in a Maven repository.
 """
 
 from __future__ import annotations
@@ -9,36 +10,45 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).parent
-LIST = HERE.parent / "orderly" / "testing" / "jars.txt"
-HEADER = "# Jars of the embedded broker: SHA-256, bytes, path. Written by `make jars`.\n"
+BROKER = HERE.parent / "orderly" / "testing" / "jars.txt"
+PROXY = HERE / "offline" / "proxy-jars.txt"
+HEADER = "# Jars of the {}: SHA-256, bytes, path. Written by `make jars`.\n"
 
 
-def resolve(target: Path) -> None:
-    """Copy every jar the POM needs at run time into `target`, laid out as a repository."""
-    command = ["mvn", "--batch-mode", "--quiet", "--file", str(HERE / "pom.xml")]
-    command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    command += ["-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={target}"]
-    subprocess.run(command, check=True)
+def resolved(pom: Path) -> set[str]:
+    """The lines of all jars that a POM needs at run time."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom)]
+        command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command += ["-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={root}"]
+        subprocess.run(command, check=True)
+        return {line(root, jar) for jar in root.rglob("*.jar")}
 
 
 def line(root: Path, jar: Path) -> str:
-    """One line of the list."""
+    """One line of a list."""
     content = jar.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     return f"{digest} {len(content)} {jar.relative_to(root).as_posix()}\n"
 
 
+def write(target: Path, title: str, lines: set[str]) -> None:
+    """Write a list, by path."""
+    ordered = sorted(lines, key=lambda row: PurePosixPath(row.split()[2]))
+    target.write_text(HEADER.format(title) + "".join(ordered))
+    print(f"{target.name}: {len(lines)} jars")
+
+
 def main() -> None:
-    """Write the list anew."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        resolve(root)
-        jars = sorted(root.rglob("*.jar"))
-        LIST.write_text(HEADER + "".join(line(root, jar) for jar in jars))
-    print(f"{LIST.name}: {len(jars)} jars")
+    """Write both lists anew; the proxy's has only what the broker's has not."""
+    broker = resolved(HERE / "pom.xml")
+    write(BROKER, "embedded broker", broker)
+    proxy = resolved(PROXY.with_name("proxy-pom.xml"))
+    write(PROXY, "proxy, without those of the broker", proxy - broker)
 
 
 if __name__ == "__main__":

@@ -24,10 +24,14 @@
     │   └── PrecedingSendFailed         held back behind a failed send of the same key
     ├── LockLost                        the queue is no longer ours; somebody else may have it
     ├── QueueRecreated                  what was applied is of a queue that is no more
+    ├── DataLost                        messages that were to be read are no longer there
     ├── WorkerDied                      a worker process ended before it answered
     ├── HandlerHung (TimeoutError)      a handler ran over handler_timeout and was stopped
     ├── NotPicklable                    a value that cannot pass between our processes
     ├── OffsetFileError                 the offset file of a broadcasting consumer
+    ├── NativeLibraryError              librocketmq: not found, not loadable, or too old
+    ├── NativeCallFailed                a call of librocketmq that did not succeed
+    ├── UnsupportedByDriver             what librocketmq cannot do, and who can
     └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
 
 An error answers two questions, so that loops ask the error and not a list of types:
@@ -167,6 +171,10 @@ class QueueRecreated(OrderlyError):
     """A message newer than the last one applied has a lower offset: the queue was made anew."""
 
 
+class DataLost(OrderlyError):
+    """Messages that a pipeline was to read are no longer at the broker."""
+
+
 class WorkerDied(OrderlyError):
     """A worker process ended before its handler answered; the messages come again.
 
@@ -191,6 +199,25 @@ class NotPicklable(OrderlyError):
 
 class OffsetFileError(OrderlyError):
     """The offset file of a broadcasting consumer cannot be read or written; see its cause."""
+
+
+class NativeLibraryError(OrderlyError):
+    """librocketmq is not to be found, cannot be loaded, or lacks a call; the text says which."""
+
+
+class NativeCallFailed(OrderlyError):
+    """A call of librocketmq did not succeed.
+
+    Attributes: code (its status; -1: it gave none).
+    """
+
+    def __init__(self, message: str, *, code: int = -1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnsupportedByDriver(OrderlyError, NotImplementedError):
+    """What the native driver cannot do; the text names the class that can."""
 
 
 class EmbeddedBrokerError(OrderlyError):

@@ -15,7 +15,9 @@ from collections.abc import Hashable, MutableMapping
 from functools import cached_property
 from typing import Any
 
+from orderly.foreign_text import escaped
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.redaction import redacted
 
 QUEUE_FIELDS = ("group", "topic", "broker", "queue_id", "offset", "key", "attempt")
 _LONGEST = 200  # characters of one field that a program, or its data, chose
@@ -25,7 +27,8 @@ def get_logger(name: str, **bound: Any) -> Any:
     """Return a bound logger called `name` ("orderly.consumer") with `bound` on every event.
 
     Where an event goes is decided when it is emitted, so an application may configure structlog
-    before or after it imports or makes our objects.
+    before or after it imports or makes our objects. A field `redact` that is true, bound or of one
+    event, is no field: it has keys hidden (see `orderly.redaction`).
     """
     return _AtFirstEvent(name, bound)
 
@@ -54,6 +57,7 @@ class _AtFirstEvent:
         return structlog.wrap_logger(
             logging.getLogger(self._name),
             processors=[
+                _redact,
                 _hand_to_application,
                 structlog.stdlib.filter_by_level,
                 structlog.processors.format_exc_info,
@@ -67,6 +71,23 @@ def _drop(event: str, **fields: Any) -> None:
     """Nobody listens."""
 
 
+def _redact(
+    logger: logging.Logger,  # noqa: ARG001 - structlog's signature
+    method: str,  # noqa: ARG001
+    event: MutableMapping[str, Any],
+) -> MutableMapping[str, Any]:
+    return _cut(redacted(event) if event.pop("redact", False) else event)
+
+
+def _cut(event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Long keys, after they were hashed: the hash is that of the whole key."""
+    if isinstance(key := event.get("key"), str):
+        event["key"] = key[:_LONGEST]
+    if "keys" in event:
+        event["keys"] = [each and each[:_LONGEST] for each in event["keys"]]
+    return event
+
+
 def _hand_to_application(
     logger: logging.Logger, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
@@ -75,10 +96,15 @@ def _hand_to_application(
 
     if not structlog.is_configured():
         return event
-    fields = dict(event)
+    fields = {name: _on_one_line(name, value) for name, value in event.items()}
     text = fields.pop("event", "")
     getattr(structlog.get_logger(logger.name), method)(text, logger=logger.name, **fields)
     raise structlog.DropEvent
+
+
+def _on_one_line(name: str, value: Any) -> Any:
+    """No text of a message acts on a terminal, or forges a line; a stack is code, and long."""
+    return escaped(value) if isinstance(value, str) and name != "stack" else value
 
 
 def where(
@@ -113,10 +139,10 @@ def type_text(value: object) -> str:
 
 
 def key_text(key: Hashable) -> str | None:
-    """A key for one field of an event: text as it is, anything else as its repr; None stays."""
+    """A key as text: a text as it is, anything else as its repr; None stays. Events cut it."""
     if key is None or isinstance(key, str):
-        return key and key[:_LONGEST]
+        return key
     try:
-        return repr(key)[:_LONGEST]
+        return repr(key)
     except Exception:  # noqa: BLE001 - a user's class may do anything
         return type_text(key)

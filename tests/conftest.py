@@ -1,6 +1,7 @@
 """What all tests of the project share."""
 
 import logging
+import os
 
 import pytest
 import structlog
@@ -24,6 +25,7 @@ OPTIONAL = {
     "promtool": "the alerts (promtool)",
     "chromium": "the exporter's page and the report (chromium)",
 }
+COMPOSE_IS_WANTED = "ORDERLY_TEST_COMPOSE" in os.environ
 
 
 def pytest_addoption(parser):
@@ -36,13 +38,13 @@ def pytest_addoption(parser):
 
 def pytest_ignore_collect(collection_path, config):
     """Tests of what only another broker has are not collected; the header says so."""
-    of_container = collection_path.name == "test_container.py" and "integration" in str(
-        collection_path
-    )
+    name, folder = collection_path.name, collection_path.parent.name
+    of_container = name.startswith("test_container") and folder == "integration"
     program = NEEDS_PROGRAM.get(collection_path.name)
     without_program = program is not None and not is_wanted(program)
     without_container = of_container and config.getoption("--broker") != "container"
-    return True if without_program or without_container else None
+    without_compose = folder == "compose" and not COMPOSE_IS_WANTED
+    return True if without_program or without_container or without_compose else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,7 +57,9 @@ def pytest_collection_modifyitems(config, items):
 def pytest_report_header(config):
     where = config.getoption("--broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
+    missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
     missing += [what for program, what in OPTIONAL.items() if not is_wanted(program)]
+    missing += [] if os.environ.get("ORDERLY_LIBROCKETMQ") else ["the real librocketmq"]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
     return f"not collected here: tests of {', '.join(missing)}" if missing else None
 

@@ -1,4 +1,4 @@
-"""Lay out RocketMQ as the public image has it: lib, conf and the two start scripts.
+"""Lay out RocketMQ as the public image has it: lib, conf and the three start scripts.
 
 Usage: python docker/offline/stage.py FOLDER
 """
@@ -10,8 +10,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from orderly.testing.jars import fetch_jars
+from orderly.testing.jars import Jar, fetch_jars, listed_jars
 from orderly.testing.settings import BROKER, LOGBACK, NAME_SERVER, java_flags
+
+PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
+PROXY_JARS = Path(__file__).with_name("proxy-jars.txt")
 
 # $JAVA_OPT_EXT comes last and wins, as in the public image.
 SCRIPT = """\
@@ -21,20 +24,27 @@ exec java {flags} -Dorderly.log="$HOME/logs/rocketmqlogs/{name}.log" $JAVA_OPT_E
 """
 
 
+def proxy_jars() -> list[Jar]:
+    """What the proxy needs beyond the broker's jars."""
+    rows = (line.split() for line in PROXY_JARS.read_text().splitlines() if line[0] != "#")
+    return [Jar(path, int(size), digest) for digest, size, path in rows]
+
+
 def main() -> None:
     """Fill the folder."""
     home = Path(sys.argv[1])
     for name in ("bin", "conf", "lib"):
         (home / name).mkdir(parents=True)
-    for jar in fetch_jars():
+    for jar in fetch_jars(jars=(*listed_jars(), *proxy_jars())):
         shutil.copy(jar, home / "lib")
     (home / "conf" / "rmq.logback.xml").write_text(LOGBACK)
     for command, name, server in (
         ("mqnamesrv", "namesrv", NAME_SERVER),
         ("mqbroker", "broker", BROKER),
+        ("mqproxy", "proxy", PROXY),
     ):
         script = home / "bin" / command
-        flags = shlex.join(java_flags(server))
+        flags = shlex.join(java_flags(NAME_SERVER if server == NAME_SERVER else BROKER))
         script.write_text(SCRIPT.format(flags=flags, name=name, main=server))
         script.chmod(0o755)
 

@@ -15,8 +15,9 @@ import click
 
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.settings import Settings, common_options, settings_of
-from orderly.cli.settings_file import SETTINGS, SettingsFile, parse_settings, secret
+from orderly.cli.settings_file import parse_settings
 from orderly.config import ClientConfig
+from orderly.config.settings_file import SETTINGS, SettingsFile, secret
 from orderly.errors import ConfigError
 
 _FORMATS = ("table", "json", "yaml", "csv")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.hiding import letter_without_key
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import preview
 from orderly.errors import ConfigError
-from orderly.monitoring.texts import escaped, iso_time
+from orderly.foreign_text import escaped
+from orderly.monitoring.texts import iso_time
 
 if TYPE_CHECKING:
     from orderly.monitoring.dead_letters import DeadLetter, Replayed
@@ -38,10 +41,11 @@ def dlq() -> None:
 
 @dlq.command("list")
 @click.argument("group")
+@redact_option
 @output_option
 @common_options
 @click.pass_context
-def list_letters(ctx: click.Context, *, group: str, output: str) -> None:
+def list_letters(ctx: click.Context, *, group: str, redact_keys: str | None, output: str) -> None:
     """Show the dead letters of GROUP, whoever wrote them: this library, Java, or a broker."""
     settings = settings_of(ctx)
     group = settings.group(group)
@@ -49,19 +53,32 @@ def list_letters(ctx: click.Context, *, group: str, output: str) -> None:
 
     with settings.client() as client:
         letters = DeadLetters(client, group).list()
+    redact = redact_keys is not None
     if output == "json":
-        told = [{**_fields(letter), **json_body(letter.message.body)} for letter in letters]
+        told = [_told(letter, redact=redact) for letter in letters]
         print_json({"schema": LIST_SCHEMA, "group": group, "dead_letters": told})
     else:
-        _print_letters(letters)
+        _print_letters(letters, redact=redact)
     if not letters:
         click.echo(f"group {group} has no dead letters", err=True)
 
 
-def _print_letters(letters: Sequence[DeadLetter]) -> None:
-    rows = [(*_cells(_fields(letter)), preview(letter.message.body, PREVIEW)) for letter in letters]
+def _told(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
+    """A body is not shown where keys are not: it may have the key in it."""
+    fields = _fields(letter)
+    return letter_without_key(fields) if redact else fields | json_body(letter.message.body)
+
+
+def _print_letters(letters: Sequence[DeadLetter], *, redact: bool = False) -> None:
+    rows = [_row(letter, redact=redact) for letter in letters]
     headings = ("stored", "broker", "offset", "topic", "key", "tags", "times", "message id", "body")
     print_table(Table(headings, rows))
+
+
+def _row(letter: DeadLetter, *, redact: bool) -> tuple[str | int | None, ...]:
+    if redact:
+        return (*_cells(letter_without_key(_fields(letter))), None)
+    return (*_cells(_fields(letter)), preview(letter.message.body, PREVIEW))
 
 
 def _cells(fields: Mapping[str, str | int | None]) -> tuple[str | int | None, ...]:
@@ -69,7 +86,7 @@ def _cells(fields: Mapping[str, str | int | None]) -> tuple[str | int | None, ..
     return tuple({**fields, "key": None if key is None else escaped(str(key))}.values())
 
 
-def _fields(letter: DeadLetter) -> dict[str, str | int | None]:
+def _fields(letter: DeadLetter) -> dict[str, Any]:
     message = letter.message
     return {
         "time": iso_time(message.store_time),

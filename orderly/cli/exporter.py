@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import signal
-from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +12,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.durations import Duration
+from orderly.cli.monitoring import monitor_of, recorder_of, told_to_end
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.text import printable
@@ -58,6 +57,15 @@ DEFAULT_LISTEN = "127.0.0.1:9788"
 )
 @redact_option
 @click.option("--once", is_flag=True, help="Print the metrics of one scan and end.")
+@click.option(
+    "--record",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep every scan as Parquet, too, for `orderly spark backlog`.",
+)
+@click.option(
+    "--keep", type=Duration(1), help="With --record: remove days older than this, as 30d."
+)
 @click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
 @selection_options
 @common_options
@@ -70,6 +78,8 @@ def exporter(
     granularity: str,
     redact_keys: str | None,
     once: bool,
+    record: Path | None,
+    keep: float | None,
     otlp: bool,
     names: Names,
 ) -> int:
@@ -86,13 +96,16 @@ def exporter(
         if once:
             return _print_once(client, selection, detail)
         totals = Totals()
-        monitor = _monitor(
-            client,
-            selection,
-            interval,
-            lambda snapshot: totals.take(redacted(snapshot, redact_keys)),
-        )
-        _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
+        with ExitStack() as stack:
+            recorder = stack.enter_context(recorder_of(record, interval, keep)) if record else None
+
+            def take(snapshot: Snapshot) -> None:
+                totals.take(redacted(snapshot, redact_keys))
+                if recorder is not None:
+                    recorder.take(snapshot)  # it keeps no keys
+
+            monitor = monitor_of(client, selection, interval, take)
+            _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
     return 0
 
 
@@ -122,21 +135,8 @@ def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
     click.echo(metrics_of(snapshot, detail).text, nl=False)
     errors = {name: broker.error for name, broker in snapshot.brokers.items() if broker.error}
     for name, error in errors.items():
-        click.echo(f"broker {name} could not be read: {printable(error)}", err=True)
+        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
     return NOT_MEASURED if errors else 0
-
-
-def _monitor(
-    client: Client, selection: Selection, interval: float, taken: Callable[[Snapshot], None]
-) -> Monitor:
-    from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415 - `--help` is quick
-    from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
-    from orderly.monitoring.collecting.monitor import Monitor  # noqa: PLC0415
-    from orderly.monitoring.collecting.scan import Collector  # noqa: PLC0415
-
-    collector = Collector(client, selection)
-    details = Details(collector.pipeline, asked=selection.named_groups)
-    return Monitor(collector, Backlog(), details, interval=interval, taken=taken)
 
 
 def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp: bool) -> None:
@@ -149,7 +149,7 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
             " members, and keys of messages (--redact-keys hash); there is no password",
             err=True,
         )
-    end = _told_to_end()
+    end = told_to_end()
     with ExitStack() as running:
         if otlp:
             from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
@@ -159,11 +159,3 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
         end.get()
-
-
-def _told_to_end() -> queue.SimpleQueue[int]:
-    """Where SIGTERM and ^C leave a note, and do no more: they may interrupt a lock's holder."""
-    notes: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: notes.put(received))
-    return notes

@@ -23,12 +23,13 @@ def queue_rows(client: Client, group: str, topic: str | None = None) -> list[Que
     if topic is not None:
         client.routes.get(topic)  # or there is none
     snapshot = survey(client, Selection((group,), () if topic is None else (topic,)))
-    if group in snapshot.groups:
-        return list(snapshot.groups[group].rows())
+    rows = list(snapshot.groups[group].rows()) if group in snapshot.groups else []
+    if any(row.maximum is not None for row in rows):
+        return rows
     for broker in snapshot.brokers.values():
         if broker.error is not None:
             raise OrderlyError(f"the offsets of group {group} could not be read: {broker.error}")
-    return []
+    return rows
 
 
 def members_online(client: Client, group: str) -> list[str] | None:

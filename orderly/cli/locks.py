@@ -69,7 +69,7 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
     for line in _notes(report):
         click.echo(line, err=not form.for_reader)
     for name, error in report.errors.items():
-        click.echo(f"broker {name} could not be read: {printable(error)}", err=True)
+        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
     return int(report.verdict)
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
     drop,
@@ -59,10 +61,13 @@ parked.add_command(drop)
 @parked.command("list", short_help="The parked keys of a group.")
 @click.argument("group")
 @topic_option
+@redact_option
 @output_option
 @common_options
 @click.pass_context
-def list_keys(ctx: click.Context, *, group: str, topic: str | None, output: str) -> int:
+def list_keys(
+    ctx: click.Context, *, group: str, topic: str | None, redact_keys: str | None, output: str
+) -> int:
     """Show the parked keys of GROUP; nobody needs to be running.
 
     Exit codes: 0 known, also if nothing is parked; 3 some queue could not be read (UNKNOWN).
@@ -73,6 +78,8 @@ def list_keys(ctx: click.Context, *, group: str, topic: str | None, output: str)
 
     with settings.client() as client:
         listing = ParkedMessages(client, group, topic).list()
+    if redact_keys:
+        listing = listing_without_keys(listing)
     if output == "json":
         print_json(_listed(group, listing))
     else:
@@ -119,7 +126,7 @@ def _fields(report: KeyReport) -> dict[str, Any]:
         "last_offset": report.last_offset,
         "since": None if details is None else iso_time(details.parked_at),
         "attempts": None if details is None else details.attempts,
-        "reason": None if details is None else details.reason,
+        "reason": (details.reason or None) if details is not None else None,
         "fingerprint": None if details is None else details.fingerprint,
         "first_error": None if details is None else details.first_error,
         "last_error": None if details is None else details.last_error,

@@ -18,7 +18,7 @@ from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import printable
 from orderly.errors import ConfigError
-from orderly.monitoring.texts import escaped
+from orderly.foreign_text import escaped
 
 if TYPE_CHECKING:
     from orderly.monitoring.parked import ParkedMessages

@@ -83,7 +83,8 @@ def run(args: Sequence[str]) -> int:
         return NOT_MEASURED
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to tell the user
         if settings.debug:
-            traceback.print_exc()
+            for line in traceback.format_exc().splitlines():
+                click.echo(printable(line), err=True)
         click.echo(f"error: {printable(_told(error, debug=settings.debug))}", err=True)
         return NOT_MEASURED
     return code if isinstance(code, int) else 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from orderly.cli.gathering import gathered
 from orderly.cli.settings import Settings, settings_of
 from orderly.errors import OrderlyError
 from orderly.namespace import unwrap, wrap
@@ -121,13 +121,4 @@ _NAMES = (
 
 def selection_options(command: F) -> F:
     """Add -g, -t and -r as the argument `names`."""
-    for option in reversed(_NAMES):
-        command = option(command)
-
-    @wraps(command)
-    def call(
-        *args: Any, group: tuple[str, ...], topic: tuple[str, ...], regex: bool, **others: Any
-    ) -> Any:
-        return command(*args, names=Names(group, topic, regex), **others)
-
-    return call  # type: ignore[return-value]
+    return gathered(command, _NAMES, ("group", "topic", "regex"), Names, "names")

@@ -1,13 +1,9 @@
 """What holds for every command: name servers, namespace, context, colours, -v, --debug.
 
-Where a setting comes from, the first that has it:
-
-    an option of the command line
-    the context that --context names
-    the environment: ORDERLY_NAMESRV, ORDERLY_NAMESPACE, …; ORDERLY_BACKLOG_CHECK_CRIT for --crit
-    the settings file: its current context (or ORDERLY_CONTEXT's), then what holds in all
-    NAMESRV_ADDR, as Java's tools have it
-    the name server of `orderly broker start`, the setting's own default
+Where a setting comes from is `orderly.config.layers`; where nobody names a name server, that of
+`orderly broker start` is taken. Options of commands come from the same places: --crit of `backlog
+check` is ORDERLY_BACKLOG_CHECK_CRIT in the environment. Secrets have no option: command lines are
+seen by every user of the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,9 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orderly.cli import colors
+from orderly.cli.gathering import with_options
 from orderly.cli.logs import configure
-from orderly.cli.settings_file import SETTINGS, SettingsFile, read_settings
+from orderly.cli.settings_file import read_settings
 from orderly.config import ClientConfig, check_group, check_topic
+from orderly.config.layers import config_fields, current_context, find_settings
+from orderly.config.settings_file import SettingsFile
 from orderly.errors import ConfigError
 from orderly.namespace import unwrap, wrap
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 Name = TypeVar("Name", str, str | None)
-ENVIRONMENT = "environment"
 
 
 @dataclass(slots=True)
@@ -58,33 +56,15 @@ class Settings:
         Raises:
             ConfigError: no name server is named, a bad setting, or a bad settings file.
         """
-        found = {name: layer for name, layer in self.found().items() if name != "color"}
-        env = {_variable(name): text for name, (text, origin) in found.items() if _read(origin)}
-        explicit = {name: value for name, (value, origin) in found.items() if not _read(origin)}
+        found = self.found()
+        texts, values = config_fields(found)
         if "namesrv" not in found:
-            explicit["namesrv"] = self._local()
-        return ClientConfig.from_env(env, **explicit)
+            values["namesrv"] = self._local()
+        return ClientConfig.from_env(texts, **values)
 
     def found(self) -> dict[str, tuple[Any, str]]:
         """Each setting that somebody made: its value, and where it comes from."""
-        result: dict[str, tuple[Any, str]] = {}
-        for origin, table in self._layers():
-            for name in SETTINGS:
-                if name in table:
-                    result.setdefault(name, (table[name], origin))
-        return result
-
-    def _layers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        file = self.file()
-        yield "option", self._given()
-        if self.context:
-            yield f"context {self.context}", file.context(self.context)
-        yield ENVIRONMENT, _environment()
-        if not self.context and (name := self.context_name()):
-            yield f"context {name}", file.context(name)
-        yield str(file.path), file.common()
-        if address := os.environ.get("NAMESRV_ADDR"):
-            yield "NAMESRV_ADDR", {"namesrv": address}
+        return find_settings(self.file(), self._given(), self.context, os.environ)
 
     def _given(self) -> dict[str, Any]:
         given = {"namesrv": self.namesrv, "color": self.color}
@@ -99,7 +79,7 @@ class Settings:
 
     def context_name(self) -> str:
         """The context that holds, or ""."""
-        return self.context or os.environ.get("ORDERLY_CONTEXT") or self.file().current
+        return current_context(self.file(), self.context, os.environ)
 
     def _local(self) -> str:
         """The name server of the local broker that runs."""
@@ -165,21 +145,6 @@ class Settings:
 
 
 _TIMEOUTS = ("connect_timeout", "request_timeout")
-
-
-def _environment() -> dict[str, str]:
-    """Settings of the environment by their own names; an empty variable is none."""
-    pairs = ((name, os.environ.get(_variable(name), "")) for name in SETTINGS)
-    return {name: text for name, text in pairs if text}
-
-
-def _variable(name: str) -> str:
-    return f"ORDERLY_{name.upper()}"
-
-
-def _read(origin: str) -> bool:
-    """Whether the value is a text that has to be read as what it means."""
-    return origin == ENVIRONMENT
 
 
 def settings_of(ctx: click.Context) -> Settings:
@@ -279,9 +244,7 @@ _COMMON = (
 
 def common_options(command: F) -> F:
     """Add what every command takes; the values are found in `Settings`."""
-    for option in reversed(_COMMON):
-        command = option(command)
-    return command
+    return with_options(command, _COMMON)
 
 
 def output_option(command: F) -> F:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Format, format_options, show
-from orderly.cli.progress import Progress
-from orderly.cli.selection import Names, complete_group, complete_topic
+from orderly.cli.sampling import Reading, of_topic, patience_option, since_option, tell_gaps
+from orderly.cli.selection import Names, complete_group
 from orderly.cli.settings import Settings, common_options, settings_of
-from orderly.cli.text import printable
 from orderly.monitoring.backlog.states import Verdict
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option(
-    "-t", "--topic", required=True, metavar="TOPIC", shell_complete=complete_topic, help="Of what."
-)
+@of_topic
 @click.option(
     "-g",
     "--group",
@@ -81,12 +79,7 @@ Examples:
     metavar="N,…",
     help="Other numbers of queues. Default: half, twice and four times as many.",
 )
-@click.option(
-    "--since",
-    type=Duration(1),
-    metavar="DURATION",
-    help="Messages of that time, evenly, instead of the last ones: 90s, 15m, 6h.",
-)
+@since_option
 @click.option(
     "--interval",
     type=Duration(0.1),
@@ -94,16 +87,8 @@ Examples:
     show_default=True,
     help="Without --since: for how long to count what comes.",
 )
-@click.option(
-    "--timeout",
-    type=Duration(0.1),
-    default="30s",
-    show_default=True,
-    help="For reading messages, and for each other step.",
-)
-@click.option(
-    "--redact-keys", "redact", type=click.Choice(["hash"]), help="Show hashes instead of keys."
-)
+@patience_option
+@redact_option
 @format_options("table", "json", "csv", "yaml")
 @common_options
 @click.pass_context
@@ -117,7 +102,7 @@ def skew(
     since: float | None,
     interval: float,
     timeout: float,
-    redact: str | None,
+    redact_keys: str | None,
     form: Format,
 ) -> int:
     """Tell how unevenly messages flow into the queues of TOPIC, and which keys cause it.
@@ -125,8 +110,9 @@ def skew(
     Also what other numbers of queues would give, and what to do.
 
     Reads a sample of the messages without a trace: nothing is pulled, no group appears. What
-    --what-if tells is the selector itself (hash_mod, Java's SelectMessageQueueByHash; numeric_mod
-    if all keys are numbers), asked for each message of the sample.
+    --what-if tells is the selector itself, asked for each message of the sample: hash_mod, Java's
+    SelectMessageQueueByHash; numeric_mod if all keys are numbers; that of producers in another
+    language if it is the one that explains the places.
 
     Exits 3 if a broker could not be read; what could be read is shown all the same.
     """
@@ -140,12 +126,12 @@ def skew(
         sample=sample, interval=interval, since=since, timeout=timeout, what_if=what_if or ()
     )
     found = _look(settings, settings.topic(topic), wanted, default_numbers=what_if is None)
-    report = Report(found, status, redact=redact is not None)
+    report = Report(found, status, redact=redact_keys is not None)
     if form.for_reader:
         click.echo(text(report, form, color=settings.use_color()), color=settings.use_color())
     else:
         show(answer(report), form, settings)
-    _tell_gaps(found)
+    tell_gaps(found.errors, found.keys.messages, found.planned)
     return int(Verdict.UNKNOWN if found.errors else Verdict.OK)
 
 
@@ -168,18 +154,7 @@ def _look(
             wanted = _with_numbers(wanted, len(client.routes.get(topic).write_queues()))
         if wanted.since is None:
             click.echo(f"counting what comes into {topic} for {wanted.interval:g} s", err=True)
-        return look_at_topic(client, topic, wanted, _Reading().tell)
-
-
-class _Reading:
-    """How far the reading is; it begins when it is first told of."""
-
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-
-    def tell(self, count: int, planned: int) -> None:
-        self._progress = self._progress or Progress("messages read", planned)
-        self._progress.reached(count)
+        return look_at_topic(client, topic, wanted, Reading().tell)
 
 
 def _with_numbers(wanted: SampleSettings, queues: int) -> SampleSettings:
@@ -187,14 +162,3 @@ def _with_numbers(wanted: SampleSettings, queues: int) -> SampleSettings:
 
     numbers = (queues // 2, queues * 2, queues * 4)
     return replace(wanted, what_if=tuple(n for n in numbers if 1 <= n <= _MOST_QUEUES))
-
-
-def _tell_gaps(found: TopicSkew) -> None:
-    for name, error in found.errors.items():
-        click.echo(f"broker {name} could not be read: {printable(error)}", err=True)
-    if found.keys.messages < found.planned:
-        click.echo(
-            f"{found.keys.messages} of {found.planned} messages were read: the others came too late"
-            " (--timeout gives them longer), or are deleted",
-            err=True,
-        )

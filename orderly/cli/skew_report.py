@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from orderly.cli.backlog.redacting import hidden
 from orderly.cli.formats import Answer, Column, Format, Kind, written
 from orderly.cli.formats.answer import Cell
+from orderly.foreign_text import escaped, hidden
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
 from orderly.monitoring.collecting.topic_sample import TopicSkew
@@ -16,7 +16,7 @@ from orderly.monitoring.skew.advice import advice, percent
 from orderly.monitoring.skew.inflow import Basis, Inflow
 from orderly.monitoring.skew.keys import HotKey
 from orderly.monitoring.skew.what_if import Outcome
-from orderly.monitoring.texts import duration, escaped
+from orderly.monitoring.texts import duration
 
 _TOP = 10  # keys in the table
 _WIDTH = 100

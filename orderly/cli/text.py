@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from orderly.monitoring.texts import escaped
+from orderly.foreign_text import escaped
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: window titles, hyperlinks

@@ -1,4 +1,4 @@
-"""`orderly topic create|list|route`."""
+"""`orderly topic create|list|route|show`; `grow` is in `topic_growth`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import click
 
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.topic_growth import grow
+from orderly.errors import RouteError
 from orderly.model import Permission, TopicRoute
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
+from orderly.protocol.message_types import MessageType
+from orderly.protocol.topic_config import TopicConfig
+from orderly.selectors.layout import layout_of
 
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, DEAD_PREFIX)
 _SYSTEM_TOPICS = frozenset(
@@ -24,11 +29,17 @@ _SYSTEM_TOPICS = frozenset(
         "DefaultHeartBeatSyncerTopic",
     }
 )
+_TYPES = [kind for kind in MessageType if kind is not MessageType.UNSPECIFIED]
+_ORDERED = {None, MessageType.NORMAL, MessageType.FIFO, MessageType.MIXED}
+SHOW_SCHEMA = "orderly.topic/v1"
 
 
 @click.group()
 def topic() -> None:
-    """Create topics, list them, show where their queues live."""
+    """Create topics, list them, show them, give them more queues."""
+
+
+topic.add_command(grow)
 
 
 @topic.command("create")
@@ -36,19 +47,30 @@ def topic() -> None:
 @click.option(
     "--queues", type=click.IntRange(1, 1024), default=8, show_default=True, help="On each broker."
 )
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice([kind.lower() for kind in _TYPES]),
+    help="Declare the messages' type, which proxies hold gRPC producers to; fifo: ordered ones."
+    " Default: not declared, which is normal.",
+)
 @common_options
 @click.pass_context
-def create(ctx: click.Context, name: str, queues: int) -> None:
+def create(ctx: click.Context, name: str, queues: int, kind: str | None) -> None:
     """Create topic NAME. Its queues are the most that can be consumed side by side.
 
-    1 queue: global order. More: order per sharding key. Choose well: the number stays, because
-    with another one keys would move to other queues. A topic that exists with this number is
-    left alone; one with another number is an error.
+    1 queue: global order. More: order per sharding key. Choose well: with another number keys
+    would move to other queues, so that the topic must be drained first (`orderly topic grow`). A
+    topic that exists with this number, and type if one is given, is left alone; another one is an
+    error.
     """
     settings = settings_of(ctx)
     name = settings.topic(name)
+    wanted = None if kind is None else MessageType[kind.upper()]
     with settings.client() as client:
-        created = client.admin.create_topic(name, queues)
+        created = client.admin.create_topic(
+            name, queues, order=wanted in _ORDERED, message_type=wanted
+        )
     number = f"{queues} {'queue' if queues == 1 else 'queues'}"
     if created:
         click.echo(f"created {name} with {number} on each broker")
@@ -103,6 +125,58 @@ def route(ctx: click.Context, name: str, output: str) -> None:
     headings = ("broker", "cluster", "master", "read queues", "write queues", "permission")
     cells = [tuple(row[heading.replace(" ", "_")] for heading in headings) for row in rows]
     print_table(Table(headings, cells, title=name))
+
+
+@topic.command("show")
+@click.argument("name")
+@output_option
+@common_options
+@click.pass_context
+def show(ctx: click.Context, name: str, output: str) -> None:
+    """Show the settings of topic NAME as its brokers have them: queues, permission, type.
+
+    The last line is its layout, to be given to all producers as their pin.
+    """
+    settings = settings_of(ctx)
+    name = settings.topic(name)
+    with settings.client() as client:
+        found = client.routes.get(name)
+        configs = {
+            broker.broker_name: client.admin.topic_config(name, broker)
+            for broker in sorted(found.brokers, key=lambda broker: broker.broker_name)
+        }
+    rows = [config_row(broker, config) for broker, config in configs.items()]
+    layout = _layout_text(found)
+    if output == "json":
+        print_json({"schema": SHOW_SCHEMA, "topic": name, "layout": layout, "brokers": rows})
+        return
+    headings = ("broker", "type", "read queues", "write queues", "permission", "order")
+    cells = [tuple(row[heading.replace(" ", "_")] for heading in headings) for row in rows]
+    print_table(Table(headings, cells, title=name))
+    click.echo(f"layout: {layout or '-'}", err=True)
+
+
+def config_row(broker: str, config: TopicConfig | None) -> dict[str, Any]:
+    """A topic's settings on one broker; all None if it has no such topic."""
+    if config is None:
+        names = ("type", "read_queues", "write_queues", "permission", "order", "attributes")
+        return {"broker": broker, **dict.fromkeys(names)}
+    return {
+        "broker": broker,
+        "type": config.message_type,
+        "read_queues": config.read_queues,
+        "write_queues": config.write_queues,
+        "permission": permission_text(Permission(config.perm)),
+        "order": "yes" if config.order else "no",
+        "attributes": dict(config.attributes),
+    }
+
+
+def _layout_text(found: TopicRoute) -> str | None:
+    try:
+        return str(layout_of(found))
+    except RouteError:
+        return None
 
 
 def route_rows(found: TopicRoute) -> list[dict[str, Any]]:

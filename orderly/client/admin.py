@@ -26,6 +26,7 @@ from orderly.protocol.bodies import (
     decode_group_list,
     decode_topic_stats,
 )
+from orderly.protocol.broker_settings import decode_settings
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.protocol.headers import (
@@ -36,6 +37,7 @@ from orderly.protocol.headers import (
     GetTopicStats,
     to_ext,
 )
+from orderly.protocol.message_types import ATTRIBUTE, MessageType
 from orderly.protocol.topic_config import TopicConfig, decode_topic_config
 
 V = TypeVar("V")
@@ -71,7 +73,7 @@ class Admin:
         order: bool = True,
         cluster: str | None = None,
         broker: str | None = None,
-        fifo: bool = False,
+        message_type: MessageType | None = None,
     ) -> bool:
         """Create a topic on each master of a cluster. A topic that exists is left as it is.
 
@@ -82,15 +84,15 @@ class Admin:
                 a whole, instead of letting keys move.
             cluster: its name; may be left out if there is only one.
             broker: create it on this broker only.
-            fifo: also declare message type FIFO, for gRPC clients behind a proxy.
+            message_type: what proxies let gRPC clients send to it; None: not declared, NORMAL.
 
         Returns:
-            True if it was created; False if it exists with these queues (its other settings are
-            neither compared nor changed).
+            True if it was created; False if it exists with these queues, and this type if one is
+            given (its other settings are neither compared nor changed).
 
         Raises:
             ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
-                the topic exists with other queues: to change them moves keys.
+                the topic exists with other queues (to change them moves keys) or another type.
         """
         check_topic(topic)
         if queues < 1:
@@ -100,10 +102,12 @@ class Admin:
             read_queue_nums=queues,
             write_queue_nums=queues,
             order=order,
-            attributes="+message.type=FIFO" if fifo else None,
+            attributes=None if message_type is None else f"+{ATTRIBUTE}={message_type}",
         )
         chosen = _chosen(self.cluster(), cluster, broker)
         if self._exists(topic, {data.broker_name: queues for data in chosen}):
+            if message_type is not None:
+                self._require_type(topic, chosen, message_type)
             return False
         self._masters.ask_each(
             chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made"
@@ -121,23 +125,60 @@ class Admin:
             raise ConfigError(
                 f"topic {topic} exists already, with {_layout_text(route)}; wanted:"
                 f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
-                " queues would move keys and strand messages; growing and shrinking a topic is"
-                " not available yet. Keep its queues, or choose another name"
+                " queues would move keys and strand messages. Keep its queues, have them drained"
+                f" and grown by `orderly topic grow {topic}`, or choose another name"
             )
         return True
 
-    def topic_config(self, topic: str, broker: BrokerData) -> TopicConfig | None:
+    def _require_type(self, topic: str, chosen: Iterable[BrokerData], wanted: MessageType) -> None:
+        for broker in chosen:
+            present = self.topic_config(topic, broker)
+            if present is not None and present.message_type != wanted:
+                raise ConfigError(
+                    f"topic {topic} exists already, of type {present.message_type} on broker"
+                    f" {broker.broker_name}; wanted: {wanted}. Keep its type, or choose another"
+                    " name (mqadmin updateTopic -a +message.type=… changes it, once nothing of"
+                    " another type is in it)"
+                )
+
+    def topic_config(
+        self, topic: str, broker: BrokerData, *, timeout: float | None = None
+    ) -> TopicConfig | None:
         """The topic's settings as a broker itself has them; None if it has no such topic.
 
         A name server may show an older state, or a broker that is being drained.
+
+        Args:
+            topic: its name.
+            broker: of which only the master is asked.
+            timeout: seconds; None: the client's.
         """
         header = GetTopicConfig(topic=check_topic(topic))
         what = f"the settings of topic {topic!r}"
         try:
-            reply = self._masters.ask(broker, request(header.code, to_ext(header)), what)
+            command = request(header.code, to_ext(header))
+            reply = self._masters.ask(broker, command, what, timeout=timeout)
         except TopicNotFound:
             return None
         return decode_topic_config(reply.body)
+
+    def put_topic(self, config: TopicConfig, broker: BrokerData) -> None:
+        """Give a topic other settings on one broker; its attributes stay.
+
+        Queues and permission decide where keys go and what is left behind: `monitoring.growing`
+        has the way in which they may be changed.
+        """
+        header = CreateTopic(
+            topic=config.name,
+            read_queue_nums=config.read_queues,
+            write_queue_nums=config.write_queues,
+            perm=config.perm,
+            order=config.order,
+            topic_filter_type=config.filter_type,
+            topic_sys_flag=config.sys_flag,
+        )
+        what = f"topic {config.name!r} to be changed on broker {broker.broker_name!r}"
+        self._masters.ask(broker, request(header.code, to_ext(header)), what)
 
     def grow_topic(
         self, topic: str, broker: BrokerData, queues: int, present: TopicConfig | None
@@ -154,17 +195,12 @@ class Admin:
             present: what `topic_config` told; its other settings stay.
         """
         found = present or TopicConfig(name=check_topic(topic), read_queues=0, write_queues=0)
-        header = CreateTopic(
-            topic=topic,
-            read_queue_nums=max(queues, found.read_queues),
-            write_queue_nums=max(queues, found.write_queues),
-            perm=found.perm,
-            order=found.order,
-            topic_filter_type=found.filter_type,
-            topic_sys_flag=found.sys_flag,
+        grown = replace(
+            found,
+            read_queues=max(queues, found.read_queues),
+            write_queues=max(queues, found.write_queues),
         )
-        what = f"topic {topic!r} to have {queues} queues"
-        self._masters.ask(broker, request(header.code, to_ext(header)), what)
+        self.put_topic(grown, broker)
 
     def broker_settings(self, broker: BrokerData) -> dict[str, str]:
         """A broker's configuration, by name; values are texts as the broker writes them.
@@ -174,8 +210,7 @@ class Admin:
         """
         what = f"the configuration of broker {broker.broker_name!r}"
         reply = self._masters.ask(broker, request(RequestCode.GET_BROKER_CONFIG), what)
-        pairs = (line.partition("=") for line in reply.body.decode(errors="replace").splitlines())
-        return {name.strip(): value.strip() for name, _, value in pairs}
+        return decode_settings(reply.body)
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Oldest and next offset of every queue of the topic.

@@ -28,6 +28,7 @@ from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
 from orderly.remoting.pool import Connections
 from orderly.remoting.schedule import Schedule
+from orderly.remoting.security import security_of
 
 
 class Client:
@@ -63,6 +64,7 @@ class Client:
             on_request=self._on_request,
             on_open=self._on_open,
             on_loss=self._on_loss,
+            security=security_of(self.config),
         )
         calls = Calls(self.connections, self.config.request_timeout)
         self.name_servers = NameServers(self.config.addresses, calls)
@@ -73,7 +75,9 @@ class Client:
         masters = Masters(calls, self.name_servers, self.routes)
         self.admin = Admin(masters, self.name_servers, self.routes)
         self.groups = GroupAdmin(masters, self.admin, self.routes)
-        self._peer_requests = PeerRequests(self.heartbeat.answers_of, self._members_changed)
+        self._peer_requests = PeerRequests(
+            self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
+        )
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False

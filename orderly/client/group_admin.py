@@ -13,6 +13,7 @@ from orderly.client.routes import Routes
 from orderly.config import check_group, check_offset, check_topic
 from orderly.errors import BrokerError, ConfigError, RouteError
 from orderly.model import BrokerData, MessageQueue
+from orderly.protocol.bodies import decode_groups_of_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.filter_check import FilterCheck, encode_filter_check
 from orderly.protocol.frame import request
@@ -26,6 +27,8 @@ from orderly.protocol.headers import (
     to_ext,
 )
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.producer_table import decode_producers
+from orderly.protocol.query_headers import GroupsOfTopic
 from orderly.protocol.reset_bodies import decode_offsets_of_members, decode_reset
 from orderly.protocol.running_info import RunningInfo, decode_running_info
 from orderly.protocol.stats_bodies import decode_connections
@@ -179,6 +182,31 @@ class GroupAdmin:
         raise ConfigError(
             f"no member {client_id!r} of group {group!r} is online; online: {listed(online)}"
         )
+
+    def producers(self) -> dict[str, frozenset[str]]:
+        """Client ids of the producers connected to any broker, by producer group.
+
+        Of all topics: which ones a producer sends to nobody knows.
+        """
+        command = request(RequestCode.GET_ALL_PRODUCER_INFO)
+        found: dict[str, frozenset[str]] = {}
+        for broker in self._masters.all():
+            reply = self._masters.ask(broker, command, "the producers that are connected")
+            for group, ids in decode_producers(reply.body).items():
+                found[group] = found.get(group, frozenset()).union(ids)
+        return found
+
+    def consuming(self, topic: str) -> tuple[str, ...]:
+        """Groups that have an offset in a topic, or members that subscribe to it; sorted.
+
+        Raises:
+            TopicNotFound: there is no such topic.
+        """
+        header = GroupsOfTopic(topic=check_topic(topic))
+        command = request(header.code, to_ext(header))
+        what = f"the groups of topic {topic!r}"
+        replies = self._masters.ask_each(self._masters.of(topic), command, what)
+        return tuple(sorted({name for r in replies for name in decode_groups_of_topic(r.body)}))
 
     def member_offsets(self, group: str, topic: str) -> dict[str, dict[MessageQueue, int]]:
         """Which offset comes next, by client id and owned queue, as the members say themselves.

@@ -16,7 +16,7 @@ from orderly.client.calls import Calls
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
-from orderly.errors import LifecycleError, OrderlyError, TopicNotFound
+from orderly.errors import LifecycleError, NoPermission, OrderlyError, TopicNotFound
 from orderly.log import get_logger
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import RequestCode
@@ -160,25 +160,28 @@ class Heartbeats:
             if known:
                 self._leave(UnregisterClient(client_id=self._client_id, producer_group=group))
 
-    def heartbeat_now(self) -> None:
+    def heartbeat_now(self) -> NoPermission | None:
         """Tell all brokers of all known routes, and wait until they were told.
 
         Routes of subscribed topics are fetched if need be. What fails is logged: one broker's
         trouble is not the others', and the next round comes.
+
+        Returns:
+            A refusal, if every broker has refused us.
         """
         with self._round:
             heartbeat = self._snapshot()
             if not heartbeat.consumers and not heartbeat.producers:
-                return
+                return None
             self._round_thread = threading.get_ident()
             try:
                 self._learn_routes(heartbeat)
                 body = encode_heartbeat(heartbeat)
-                for address in self._routes.broker_addresses():
-                    if not self._closing:  # brokers that hang must not hold up the close in turn
-                        self._beat(address, body)
+                failures = [self._beat(a, body) for a in self._routes.broker_addresses()]
             finally:
                 self._round_thread = None
+        refusals = [failure for failure in failures if isinstance(failure, NoPermission)]
+        return refusals[0] if refusals and len(refusals) == len(failures) else None
 
     def connected(self, connection: Connection) -> None:
         """Note a new connection, on the thread that opened it: a broker must learn who we are."""
@@ -231,7 +234,9 @@ class Heartbeats:
             except OrderlyError as error:
                 _log.warning("route.not_read", topic=topic, error=str(error))
 
-    def _beat(self, address: str, body: bytes) -> None:
+    def _beat(self, address: str, body: bytes) -> OrderlyError | None:
+        if self._closing:  # brokers that hang must not hold up the close in turn
+            return None
         try:
             self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
         except OrderlyError as error:
@@ -239,8 +244,9 @@ class Heartbeats:
             emit("heartbeat.failed", address=address, error=str(error))
             self._failing.add(address)
             self._timer.wake_within(_RETRY_AFTER)
-        else:
-            self._failing.discard(address)
+            return error
+        self._failing.discard(address)
+        return None
 
     def _leave(self, header: UnregisterClient) -> None:
         command = request(header.code, to_ext(header))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from orderly.errors import OrderlyError, ProtocolError
-from orderly.log import get_logger
+from orderly.log import error_text, get_logger
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.direct_result import DirectResult, encode_direct_result
@@ -74,15 +74,19 @@ class PeerRequests:
         answers_of: the answers of a group, or None if this client has no member that answers.
         on_members_changed: called with the group when its members or topics changed; must not
             block.
+        redact: neither events nor answers have texts of failures, which may quote a message.
     """
 
     def __init__(
         self,
         answers_of: Callable[[str], GroupAnswers | None],
         on_members_changed: Callable[[str], object],
+        *,
+        redact: bool,
     ) -> None:
         self._answers_of = answers_of
         self._on_members_changed = on_members_changed
+        self._redact = redact
         self._answering = Schedule("answers")  # its own: the answers may block
         self._lock = threading.Lock()
         self._direct: set[str] = set()  # groups whose handler runs directly at this moment
@@ -112,7 +116,7 @@ class PeerRequests:
         elif command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             self._receive_direct(connection, command)
         elif question := self._questions.get(command.code):
-            self._answering.after(0, partial(_answer, connection, command, question))
+            self._answering.after(0, partial(self._answer, connection, command, question))
         else:
             _log.debug("request.refused", address=connection.address, code=command.code)
             _send(connection, command, reply_to(command, _NOT_SUPPORTED, remark=_UNKNOWN))
@@ -140,7 +144,7 @@ class PeerRequests:
         if busy:  # one that waited would run after the broker has given it up
             _send(connection, command, reply_to(command, ResponseCode.SYSTEM_BUSY, remark=_BUSY))
             return
-        work = partial(_answer, connection, command, partial(self._consume_directly, group))
+        work = partial(self._answer, connection, command, partial(self._consume_directly, group))
         threading.Thread(target=work, name=f"orderly-direct-{group}", daemon=True).start()
 
     def _consume_directly(self, group: str, command: RemotingCommand) -> RemotingCommand:
@@ -164,30 +168,35 @@ class PeerRequests:
             raise _NoMember(f"this client has no consumer of group {group!r} that answers")
         return answers
 
+    def _answer(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        question: Callable[[RemotingCommand], RemotingCommand],
+    ) -> None:
+        """Send what `question` makes of the request; a failure is an answer, too."""
+        try:
+            reply = question(command)
+        except Exception as error:  # noqa: BLE001 - whatever a callable raises, the broker waits
+            emit = _log.info if isinstance(error, _NoMember) else _log.error
+            emit(
+                "request.failed",
+                address=connection.address,
+                request=RequestCode(command.code).name,
+                error=error_text(error),
+                exc_info=None if isinstance(error, _NoMember) else error,
+                redact=self._redact,
+            )
+            reply = reply_to(command, ResponseCode.SYSTEM_ERROR, remark=self._remark(error))
+        try:
+            _send(connection, command, reply)
+        except OrderlyError as error:  # the broker has gone, or the answer is too large for a frame
+            _log.warning("request.not_answered", address=connection.address, error=str(error))
 
-def _answer(
-    connection: Connection,
-    command: RemotingCommand,
-    question: Callable[[RemotingCommand], RemotingCommand],
-) -> None:
-    """Send what `question` makes of the request; a failure is an answer, too."""
-    try:
-        reply = question(command)
-    except Exception as error:  # noqa: BLE001 - whatever a callable raises, the broker waits
-        emit = _log.info if isinstance(error, _NoMember) else _log.error
-        emit(
-            "request.failed",
-            address=connection.address,
-            request=RequestCode(command.code).name,
-            error=repr(error),
-            exc_info=None if isinstance(error, _NoMember) else error,
-        )
-        remark = str(error) if isinstance(error, OrderlyError) else repr(error)
-        reply = reply_to(command, ResponseCode.SYSTEM_ERROR, remark=remark)
-    try:
-        _send(connection, command, reply)
-    except OrderlyError as error:  # the broker has gone, or the answer is too large for a frame
-        _log.warning("request.not_answered", address=connection.address, error=str(error))
+    def _remark(self, error: Exception) -> str:
+        if isinstance(error, OrderlyError):
+            return str(error)
+        return type(error).__name__ if self._redact else error_text(error)
 
 
 def _send(connection: Connection, command: RemotingCommand, reply: RemotingCommand) -> None:

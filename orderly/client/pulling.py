@@ -71,6 +71,7 @@ class PullResult:
         next_offset: where to pull next; with OFFSET_ILLEGAL the one the broker takes for right.
         min_offset, max_offset: where the queue began and ended when the broker replied.
         suggested_broker_id: the replica the broker would rather have asked next.
+        address: who replied; "" if nobody noted it.
     """
 
     status: PullStatus
@@ -79,6 +80,7 @@ class PullResult:
     min_offset: int
     max_offset: int
     suggested_broker_id: int
+    address: str = ""
 
 
 def pull_command(query: PullQuery) -> RemotingCommand:
@@ -120,4 +122,5 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
         header.min_offset,
         header.max_offset,
         header.suggest_which_broker_id,
+        address,
     )

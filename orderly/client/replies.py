@@ -1,7 +1,7 @@
 """Replies that say no: response codes to errors that tell what to do.
 
-Only the code counts: successful replies carry remarks too, and broken ones the text of a Java
-exception.
+Only the code says what happened: successful replies carry remarks too, and broken ones the text of
+a Java exception. Of a refusal the remark chooses the advice.
 """
 
 from __future__ import annotations
@@ -15,10 +15,25 @@ from orderly.errors import (
     OffsetNotFound,
     TopicNotFound,
 )
+from orderly.foreign_text import escaped
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 
 _SHOWN_REMARK = 200  # characters; the whole text is in BrokerError.remark
+
+_NO_KEY = (
+    "it lets nobody in without a key; set access_key and secret_key (ORDERLY_ACCESS_KEY and"
+    " ORDERLY_SECRET_KEY, or in the settings file)"
+)
+_NO_POLICY = (
+    "the access key's user may not do it; have it granted (mqadmin updateAcl; docs/security.md says"
+    " what is needed), or use another access_key"
+)
+
+_NO_PERMISSION_1 = (
+    "the access key's account may not do it; grant it in the broker's access file (plain_acl.yml,"
+    " or mqadmin updateAclConfig), or use another access_key"
+)
 
 _MEANING: dict[int, tuple[type[BrokerError], str]] = {
     ResponseCode.SYSTEM_ERROR: (BrokerError, "it failed inside; its own log says why"),
@@ -66,6 +81,24 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
 }
 _UNKNOWN = (BrokerError, "it was refused")
 
+# ACL 1.0 refuses by an exception before the request is processed: its code says "failed inside"
+# (NettyRemotingAbstract), and only the class in the remark that it is a refusal.
+_ACL_1 = "org.apache.rocketmq.acl.common.AclException"
+
+# What the remark of a refusal tells beyond the code: words of ACL 2.0 (AuthenticationPipeline,
+# AuthorizationPipeline), then of ACL 1.0 (PlainPermissionManager). Only the advice hangs on them.
+_ACCESS: tuple[tuple[str, str], ...] = (
+    ("username cannot be null", _NO_KEY),
+    ("no accesskey is configured", _NO_KEY),
+    ("signature failed", "the secret key does not belong to the access key; check secret_key"),
+    ("is not found", "it does not know the access key; check access_key, or create the user there"),
+    ("no acl config", "it does not know the access key; check access_key, or add the account"),
+    ("is disabled", "the user of the access key is disabled; enable it (mqadmin updateUser)"),
+    ("no permission to access", _NO_POLICY),
+    ("no default permission", _NO_PERMISSION_1),
+    ("need admin permission", _NO_PERMISSION_1),
+)
+
 
 def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
     """Return the error for a reply whose code says no.
@@ -75,9 +108,13 @@ def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
         address: who sent it.
         what: what was asked, with topic and group: "the route of topic 'orders'".
     """
-    kind, advice = _MEANING.get(reply.code, _UNKNOWN)
     remark = reply.remark or ""
-    said = f": {' '.join(remark.split())[:_SHOWN_REMARK]}" if remark else ""
+    refused = reply.code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_1)
+    kind, advice = _MEANING.get(ResponseCode.NO_PERMISSION if refused else reply.code, _UNKNOWN)
+    if kind is NoPermission:
+        words = remark.lower()
+        advice = next((better for said, better in _ACCESS if said in words), advice)
+    said = f": {escaped(' '.join(remark.split())[:_SHOWN_REMARK])}" if remark else ""
     text = f"{address} was asked for {what}: {advice} ({_code_text(reply.code)}{said})"
     return kind(text, code=reply.code, remark=remark, address=address)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from orderly.client.client import Client
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import MessageQueue
-
-_SETTING = "fileReservedTime"  # hours (Java: MessageStoreConfig)
-_HOUR = 3600.0
+from orderly.protocol.broker_settings import retention_of
 
 
 def retention(client: Client, queue: MessageQueue) -> float:
@@ -20,7 +18,7 @@ def retention(client: Client, queue: MessageQueue) -> float:
     broker = client.routes.get(queue.topic).broker(name)
     if broker is None:
         raise RouteError(f"broker {name} is not in the route of {queue.topic}")
-    hours = client.admin.broker_settings(broker).get(_SETTING, "")
-    if not hours.isdecimal():
+    seconds = retention_of(client.admin.broker_settings(broker))
+    if seconds is None:
         raise OrderlyError(f"broker {name} does not tell how long it keeps messages")
-    return int(hours) * _HOUR
+    return seconds

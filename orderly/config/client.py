@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, SupportsIndex
 
 from orderly.config.fields import MIB, FromEnv, check_types, require
 from orderly.config.names import parse_addresses
 
+_VERIFICATIONS = ("host", "chain", "none")
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -24,6 +28,21 @@ class ClientConfig(FromEnv):
         route_interval: seconds between route refreshes.
         heartbeat_interval: seconds between heartbeats; the broker forgets a member after 120.
         max_frame: bytes; a longer frame from a peer is a ProtocolError.
+        access_key, secret_key: user and password at brokers with access control (ACL 1.0 and 2.0):
+            every request is signed. Empty: none is. Neither they nor the token are in the repr, and
+            a config that has them is not pickled: read them where they are needed.
+        security_token: sent along with signed requests, for who hands out keys for a while.
+        tls: encrypt the connections to name servers and brokers, all of them.
+        tls_ca_file: the certificates of the authorities that are trusted, PEM. Empty: the system's.
+        tls_cert_file, tls_key_file: this client's own certificate and its key, PEM, for servers
+            that ask for one. The key may be in the first file.
+        tls_verify: "host": the server's certificate must be signed by a trusted authority, and for
+            the host that was connected to (brokers announce IP addresses unless their brokerIP1 is
+            a name). "chain": signed is enough. "none" is insecure, and warns: anybody on the way
+            may read and change messages.
+        redact_keys: "hash": events, and what consumers tell brokers of themselves, have hashes
+            instead of keys and no text of a failure, for both may be personal data; commands that
+            have --redact-keys take it from here. Empty: keys are shown.
     """
 
     namesrv: str = ""
@@ -33,6 +52,15 @@ class ClientConfig(FromEnv):
     route_interval: float = 30.0
     heartbeat_interval: float = 30.0
     max_frame: int = 16 * MIB
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    security_token: str = field(default="", repr=False)
+    tls: bool = False
+    tls_ca_file: str = ""
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_verify: str = "host"
+    redact_keys: str = ""
 
     def __post_init__(self) -> None:
         given = self.namesrv != ""
@@ -46,6 +74,69 @@ class ClientConfig(FromEnv):
         for name in ("connect_timeout", "request_timeout", "route_interval", "heartbeat_interval"):
             require(getattr(self, name) > 0, f"{name} must be more than 0 seconds")
         require(self.max_frame >= 64 * 1024, "max_frame must be at least 65536 bytes")
+        require(self.redact_keys in ("", "hash"), "redact_keys must be 'hash', or '' to show keys")
+        self._check_security()
+
+    def _check_security(self) -> None:
+        require(
+            bool(self.access_key) == bool(self.secret_key),
+            "access_key and secret_key go together: set both (ORDERLY_ACCESS_KEY and"
+            " ORDERLY_SECRET_KEY, or in the settings file), or none",
+        )
+        require(
+            not self.security_token or self.access_key != "",
+            "security_token goes along with access_key and secret_key: set them too",
+        )
+        require(self.tls_verify in _VERIFICATIONS, f"tls_verify must be one of {_VERIFICATIONS}")
+        for name in ("tls_ca_file", "tls_cert_file", "tls_key_file"):
+            require(self.tls or not getattr(self, name), f"{name} needs tls=True (ORDERLY_TLS)")
+        require(
+            not self.tls_key_file or self.tls_cert_file != "",
+            "tls_key_file needs tls_cert_file, the certificate it is the key of",
+        )
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
+        require(
+            not self.access_key,
+            "a ClientConfig with keys is not pickled, nor copied: whatever holds the pickle would"
+            " hold them; make it where it is used (ClientConfig.from_settings, or from_env)",
+        )
+        return object.__reduce_ex__(self, protocol)
+
+    @classmethod
+    def from_settings(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        context: str = "",
+        env: Mapping[str, str] | None = None,
+        **explicit: Any,
+    ) -> Self:
+        """Read the settings as the command line does: the first of these that has one.
+
+        `explicit` fields; the context named here; the environment; the context of ORDERLY_CONTEXT
+        or the file's own; what the file says outside of contexts; NAMESRV_ADDR for the name server.
+
+        Args:
+            path: a settings file (see `orderly.config.settings_file`); None: no file.
+            context: one of the file's.
+            env: variables; default: os.environ.
+            explicit: fields.
+
+        Raises:
+            ConfigError: no such file or context, a bad setting, or no name server.
+        """
+        from orderly.config import layers, settings_file  # noqa: PLC0415  they read our fields
+
+        env = os.environ if env is None else env
+        file = settings_file.read_settings(Path(path)) if path else settings_file.NO_FILE
+        texts, values = layers.config_fields(layers.find_settings(file, explicit, context, env))
+        return cls.from_env(texts, **values)
+
+    @property
+    def redacts(self) -> bool:
+        """Whether keys are hidden."""
+        return self.redact_keys != ""
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -81,6 +81,9 @@ class ConsumerConfig(FromEnv):
         instance: broadcasting: a stable name of this member, which finds its offsets again after
             a restart. 1-64 characters of `A-Za-z0-9_.-`; one process at a time may use it.
         offsets_folder: broadcasting: where the offset files are; "~" is understood.
+        require_ordered_group: on a topic of message type FIFO, refuse to start in a group that a
+            broker does not know as ordered: gRPC members of it would get messages of one key side
+            by side, and heed no queue lock. False: no gRPC client is ever in the group.
         allow_direct_consume: let administrators have a message consumed here by hand (`mqadmin
             queryMsgByUniqueKey` with -g and -d); it then runs between two batches of its queue.
         allow_thread_dump: include the stacks of all threads when an administrator asks for them
@@ -120,6 +123,7 @@ class ConsumerConfig(FromEnv):
     model: str = "clustering"
     instance: str = ""
     offsets_folder: str = "~/.orderly/offsets"
+    require_ordered_group: bool = True
     allow_direct_consume: bool = False
     allow_thread_dump: bool = False
     java_compat: bool = False

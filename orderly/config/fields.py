@@ -50,7 +50,8 @@ def check_types(config: Any) -> None:
     """Check the type of every plain field; a bool is no number, and neither is NaN."""
     for field in _plain(config):
         kind, value = _KINDS[str(field.type)], getattr(config, field.name)
-        require(kind.accepts(value), f"{field.name} must be {kind.name}, not {value!r}")
+        shown = f"not {value!r}" if field.repr else "and it is not"  # a secret is never shown
+        require(kind.accepts(value), f"{field.name} must be {kind.name}, {shown}")
 
 
 def _plain(config: Any) -> list[Field[Any]]:

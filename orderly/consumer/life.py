@@ -118,7 +118,9 @@ class Life:
             answers=self._answers(),
         )
         self._registered = True
-        client.heartbeat.heartbeat_now()
+        refusal = client.heartbeat.heartbeat_now()
+        if refusal is not None:  # no broker takes us for a member: wrong key, or not permitted
+            raise refusal
         self._loops.start()
         session.log.info("consumer.started", topics=sorted(session.subscriptions))
 

@@ -18,6 +18,7 @@ from orderly.model import TopicRoute
 from orderly.namespace import is_retry_topic
 from orderly.protocol.group_config import GroupConfig
 from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, ConsumeType, MessageModel, Subscription
+from orderly.protocol.message_types import MessageType
 from orderly.protocol.stats_bodies import ConsumerConnections
 
 
@@ -43,7 +44,10 @@ def check_start(
         check_filter(client, group, subscription, log)
     for name in sorted({broker.broker_name for route in routes for broker in route.brokers}):
         with _answered(log, broker=name):
-            check_settings(client.groups.group_config(group, name), name, config, log)
+            settings = client.groups.group_config(group, name)
+            check_settings(settings, name, config, log)
+            if not settings.orderly and config.require_ordered_group and not config.broadcasting:
+                check_types(client, group, routes, name)
     with _answered(log):
         members = client.admin.consumer_connections(group)
         if members is not None:
@@ -105,6 +109,27 @@ def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, l
             hint="this member keeps the order, gRPC members would not: mark the group with mqadmin"
             " updateSubGroup -o true",
         )
+
+
+def check_types(client: Client, group: str, routes: Iterable[TopicRoute], broker: str) -> None:
+    """Refuse FIFO topics for a group that a broker does not know as ordered.
+
+    A topic is declared FIFO for gRPC clients. Those of such a group are given messages of one
+    queue side by side, past our locks; a topic for remoting clients only needs no type.
+
+    Raises:
+        ConfigError: a topic is FIFO on this broker.
+    """
+    for route in routes:
+        data = route.broker(broker)
+        found = data and client.admin.topic_config(route.topic, data)
+        if found and found.message_type == MessageType.FIFO:
+            raise ConfigError(
+                f"topic {route.topic} is of type FIFO, but broker {broker} does not know group"
+                f" {group} as ordered, so gRPC members would get messages of one key side by side."
+                f" Mark it (mqadmin updateSubGroup -c <cluster> -g {group} -o true), or set"
+                " ConsumerConfig.require_ordered_group=False if no gRPC client ever joins"
+            )
 
 
 def check_members(

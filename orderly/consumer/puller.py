@@ -3,6 +3,9 @@
 A reply is taken in on the connection's reader thread, which then asks for the next one: no
 hand-off between threads on the hot path. Whatever may connect runs on a small executor instead.
 A pull never carries an offset commit: it would slip past the fence of `offset_saver`.
+
+Pulls go to the master, and to a slave where the master says so or is down. A slave may lag: it is
+believed when it brings messages, and in nothing else.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from orderly.ordering.drop import Drop
 from orderly.ordering.window import Gate
 
 _CONNECTING_THREADS = 4
+_MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
 
 
 class Puller:
@@ -91,19 +95,42 @@ class Puller:
     def _query(self, held: Held, offset: int) -> PullQuery:
         session = self._session
         batch, wanted = session.config.pull_batch, held.subscription
-        return PullQuery(session.group, held.queue, offset, batch, wanted)
+        return PullQuery(session.group, held.queue, offset, batch, wanted, broker_id=held.replica)
 
     def _replied(self, held: Held, reply: PullResult | OrderlyError) -> None:
         try:
             if isinstance(reply, OrderlyError):
                 self._failed(held, reply)
+                return
+            found = reply.status is PullStatus.FOUND
+            held.replica = reply.suggested_broker_id if found and now() > held.master_until else 0
+            if not found and self._is_slave(held, reply.address):
+                self._not_at_slave(held)
             elif reply.status is PullStatus.OFFSET_ILLEGAL:
-                was_legal = reply.min_offset <= held.owned.next_pull <= reply.max_offset
-                self._offset_illegal(held, reply.next_offset, reset=was_legal)
+                self._refused(held, reply)
             else:
                 self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
+
+    def _master(self, held: Held) -> str | None:
+        route = self._session.client.routes.cached(held.queue.topic)
+        broker = route and route.broker(held.queue.broker_name)
+        return broker.master if broker else None
+
+    def _is_slave(self, held: Held, address: str) -> bool:
+        return bool(address) and address != self._master(held)
+
+    def _not_at_slave(self, held: Held) -> None:
+        """Ask the master what the slave does not have; while it is down, the slave later again."""
+        held.master_until = now() + _MISTRUST
+        with held.lock:
+            held.owned.pull_failed()
+        if self._master(held) is not None:
+            self._pull(held, may_connect=False)
+        else:
+            retry = self._session.config.pull_retry
+            self._session.client.schedule.after(retry, partial(self.start, held))
 
     def _take_in(self, held: Held, reply: PullResult) -> None:
         messages = self._wanted(held, reply)
@@ -120,7 +147,7 @@ class Puller:
                 next_offset = messages.pop().queue_offset
         with held.lock:
             ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys)
-            held.owned.no_key = None if failure is None else error_text(failure)
+            held.owned.no_key = None if failure is None else self._text_of(failure)
         if ready:
             self._arrived(held)
         if failure is None:
@@ -149,6 +176,10 @@ class Puller:
             return keys, error
         return keys, None
 
+    def _text_of(self, error: BaseException) -> str:
+        """As others are shown it: its text may quote the message."""
+        return type(error).__name__ if self._session.redacts else error_text(error)
+
     def _without_key(self, held: Held, offset: int, error: BaseException) -> None:
         """Wait in front of a message of which nobody knows behind which others it has to wait."""
         retry = self._session.config.pull_retry
@@ -169,7 +200,7 @@ class Puller:
             asked = held.owned.refill_gate()
         if asked is None:
             return
-        query = replace(self._query(held, asked), suspend=0.0)
+        query = replace(self._query(held, asked), suspend=0.0, broker_id=0)
         try:
             sent = self._session.client.brokers.pull(
                 query, partial(self._refilled, held, asked), may_connect=may_connect
@@ -192,6 +223,9 @@ class Puller:
     def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
+        if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
+            self._refill_failed(held, asked, OrderlyError("a slave may not have them yet"))
+            return
         if reset:
             self._offset_illegal(held, reply.next_offset, reset=True)
         elif reply.next_offset <= asked:
@@ -228,6 +262,18 @@ class Puller:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             self._executor.submit(partial(self._refill, held, may_connect=True))
 
+    def _refused(self, held: Held, reply: PullResult) -> None:
+        """Go on where the broker says; of one that lost its newest messages: skip none that it has.
+
+        It names its end, and we may have pulled, and not finished, what is below that.
+        """
+        with held.lock:
+            asked, unfinished = held.owned.next_pull, held.owned.offset
+        beyond = asked > reply.max_offset
+        correct = min(reply.next_offset, unfinished) if beyond else reply.next_offset
+        legal = reply.min_offset <= asked and not beyond
+        self._offset_illegal(held, correct, reset=legal)
+
     def _offset_illegal(self, held: Held, correct: int, *, reset: bool) -> None:
         again = self._session.find(held.queue)
         if reset and held.released and again is not None:
@@ -258,6 +304,8 @@ class Puller:
         if self._closed:
             return
         retry = self._session.config.pull_retry
+        if held.replica:  # a slave, which learns of a new topic a minute later: the master, at once
+            held.replica, held.master_until, retry = 0, now() + _MISTRUST, 0.0
         held.log.warning(
             "pull.failed",
             error=str(error),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -79,6 +80,8 @@ class Held:
         being_parked: messages and bytes that lanes are about to park, by key.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
+        replica: id of the broker that the next pull goes to; 0 is the master.
+        master_until: no slave is asked before (seconds).
     """
 
     owned: OwnedQueue
@@ -97,6 +100,8 @@ class Held:
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
+    replica: int = 0
+    master_until: float = -math.inf
     released: bool = False
 
     @property
@@ -140,7 +145,10 @@ class Session:
         self.client = client
         self.config = config
         self.consume_from = parse_consume_from(config.consume_from)
-        self.log = get_logger("orderly.consumer", client_id=client.client_id, **where(group))
+        self.redacts = client.config.redacts
+        self.log = get_logger(
+            "orderly.consumer", client_id=client.client_id, redact=self.redacts, **where(group)
+        )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[Held], None] = lambda _: None
         self.key = key

@@ -39,4 +39,5 @@ class Delivery:
     def at(self) -> dict[str, Any]:
         """The fields of an event about it."""
         at = where(self.context.group, self.message.queue, self.message)
+        at["redact"] = self.context.redact_keys
         return at if self.context.key is None else at | {"key": key_text(self.context.key)}

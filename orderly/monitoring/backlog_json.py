@@ -22,7 +22,7 @@ from orderly.monitoring.backlog.snapshot import (
     Sums,
     TopicStatus,
 )
-from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
+from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.texts import iso_time
 
 SCHEMA = "orderly.backlog/v2"
@@ -64,24 +64,9 @@ def document(
     }
 
 
-def verdict_of(row: QueueStatus) -> Verdict:
-    """How bad a queue is: its state's verdict; a new queue that is surely empty is well."""
-    if row.state is QueueState.NEW and row.backlog == 0:
-        return Verdict.OK
-    return VERDICTS[row.state]
-
-
-def verdict_of_sums(sums: Sums) -> Verdict:
-    """How bad the worst of several queues is, as `verdict_of`."""
-    states = set(sums.states)
-    if sums.unknown == 0:  # so the new ones are empty
-        states.discard(QueueState.NEW)
-    return VERDICTS[worst(states)]
-
-
 def is_bad(row: QueueStatus) -> bool:
     """Whether a queue is in trouble: its verdict is not OK."""
-    return verdict_of(row) is not Verdict.OK
+    return row.verdict is not Verdict.OK
 
 
 def _group(group: GroupStatus, detail: Detail) -> Fields:
@@ -118,7 +103,7 @@ def group_fields(group: GroupStatus) -> Fields:
     return {
         "group": group.group,
         "state": str(group.sums.state),
-        "verdict": verdict_of_sums(group.sums).name,
+        "verdict": group.sums.verdict.name,
         "model": group.model or None,
         "order": group.order or None,
         "members": _listed(group.members),
@@ -135,7 +120,7 @@ def topic_fields(topic: TopicStatus) -> Fields:
     return {
         "topic": topic.topic,
         "state": str(topic.sums.state),
-        "verdict": verdict_of_sums(topic.sums).name,
+        "verdict": topic.sums.verdict.name,
         "totals": sums_fields(topic.sums),
         "skew": None if topic.skew is None else _skew(topic.skew),
     }
@@ -167,7 +152,7 @@ def queue_fields(row: QueueStatus) -> Fields:
         "broker": row.queue.broker_name,
         "queue": row.queue.queue_id,
         "state": str(row.state),
-        "verdict": verdict_of(row).name,
+        "verdict": row.verdict.name,
         "cause": row.cause,
         "advice": advice(row) if is_bad(row) else "",
         "min": row.minimum,

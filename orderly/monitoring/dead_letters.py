@@ -91,7 +91,7 @@ class DeadLetters:
             route = self._client.routes.refresh(self.topic)
         except TopicNotFound:  # made with the first dead letter
             return ()
-        _require_readable(route)
+        require_readable(route)
         stored = map(self._stored, route.read_queues())
         merged = heapq.merge(*stored, key=attrgetter("store_time"))
         return tuple(map(DeadLetter, merged))
@@ -164,7 +164,12 @@ def _source(letter: DeadLetter) -> str:
     return letter.topic
 
 
-def _require_readable(route: TopicRoute) -> None:
+def require_readable(route: TopicRoute) -> None:
+    """See that the dead letters can be read.
+
+    Raises:
+        NoPermission: a broker gives them to nobody; the text says what to do.
+    """
     for data in route.queues:
         if Permission.READ not in data.permission:
             raise NoPermission(

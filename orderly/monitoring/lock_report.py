@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orderly.monitoring.backlog.members import clients_of, is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.backlog.signs import TWO_ROUNDS
 from orderly.monitoring.backlog.states import Verdict, severity
-from orderly.monitoring.collecting.members import is_broadcasting, is_ordered
 from orderly.monitoring.locks import QueueLock, locks, silent
 
 
@@ -63,14 +63,12 @@ def lock_report(scan: Scan, group: str) -> LockReport:
     """
     reading = scan.groups.get(group) or GroupReading(group)
     errors = {name: broker.error for name, broker in scan.brokers.items() if broker.error}
-    online = reading.connections.connections if reading.connections else ()
-    known = bool(reading.read_at) and not reading.errors
     takes_locks = False if is_broadcasting(reading) else is_ordered(reading)
     return LockReport(
         at=scan.at,
         group=group,
         locks=tuple(_judged(lock, reading, takes_locks) for lock in locks(scan, group)),
-        members=tuple(sorted({it.client_id for it in online})) if known or online else None,
+        members=clients_of(reading),
         idle=tuple(sorted(name for name, info in reading.running.items() if not info.queues)),
         silent=silent(reading),
         takes_locks=takes_locks,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.members import clients_of
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.namespace import is_retry_topic
 from orderly.protocol.running_info import QueueInfo
@@ -56,8 +57,7 @@ def locks(scan: Scan, group: str) -> tuple[QueueLock, ...]:
 
 def silent(reading: GroupReading) -> tuple[str, ...]:
     """The members online that did not say what they have, sorted."""
-    online = reading.connections.connections if reading.connections else ()
-    return tuple(sorted({member.client_id for member in online} - reading.running.keys()))
+    return tuple(name for name in clients_of(reading) or () if name not in reading.running)
 
 
 def _lock(queue: MessageQueue, reading: GroupReading) -> QueueLock:

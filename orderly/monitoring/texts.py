@@ -1,13 +1,11 @@
-"""Values and foreign text as every reader gets them: in tables, on pages, in lines. Pure."""
+"""Values as every reader gets them: in tables, on pages, in lines. Pure."""
 
 from __future__ import annotations
 
 import math
-import unicodedata
 from datetime import UTC, datetime
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi overrides, surrogates, …
 
 
 def duration(seconds: float) -> str:
@@ -35,14 +33,3 @@ def iso_time(seconds: float) -> str:
     """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def escaped(text: str) -> str:
-    r"""`text` on one line; what nobody would see, or what would turn text around, as `\x1b`."""
-    return text if text.isprintable() else "".join(map(_shown, text))
-
-
-def _shown(character: str) -> str:
-    if unicodedata.category(character) not in _UNSEEN:
-        return character
-    return character.encode("unicode_escape").decode("ascii")

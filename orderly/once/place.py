@@ -31,6 +31,10 @@ class Owner(Protocol):
     def key(self) -> Hashable | None:
         """What orders the message; None: by its sharding key."""
 
+    @property
+    def redact_keys(self) -> bool:
+        """Whether keys are not to be shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -78,7 +78,7 @@ class RedisOnce:
         place, came = self._naming.place(message, context), arrival(message, context)
         script = client.register_script(_SCRIPT)
         reply = script(keys=[self._row(place)], args=_arguments(came, commands))
-        return _verdict(reply, place, message, came)
+        return _verdict(reply, place, message, came, redact=context.redact_keys)
 
     async def apply_async(
         self, client: AsyncRedis, message: ReceivedMessage, context: Owner, *commands: Command
@@ -87,7 +87,7 @@ class RedisOnce:
         place, came = self._naming.place(message, context), arrival(message, context)
         script = client.register_script(_SCRIPT)
         reply = await script(keys=[self._row(place)], args=_arguments(came, commands))
-        return _verdict(reply, place, message, came)
+        return _verdict(reply, place, message, came, redact=context.redact_keys)
 
     def _row(self, place: Place) -> str:
         parts = (place.group, place.cluster, place.topic, place.broker, place.queue_id)
@@ -105,8 +105,11 @@ def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
     return [came.offset, token, came.stored_at, came.message_id or "", RECENT, *words]
 
 
-def _verdict(reply: Any, place: Place, message: ReceivedMessage, came: Arrival) -> Verdict:
+def _verdict(
+    reply: Any, place: Place, message: ReceivedMessage, came: Arrival, *, redact: bool
+) -> Verdict:
     name, offset, token = (part.decode() if isinstance(part, bytes) else part for part in reply)
     verdict = Verdict(name)
-    tell(verdict, place, message, came.token, (int(offset), int(token) if token != "" else None))
+    found = (int(offset), int(token) if token != "" else None)
+    tell(verdict, place, message, came.token, found, redact=redact)
     return verdict

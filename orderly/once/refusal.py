@@ -17,6 +17,8 @@ def tell(
     message: ReceivedMessage,
     token: int | None,
     found: tuple[int, int | None],
+    *,
+    redact: bool = False,
 ) -> None:
     """Emit the event of a refusal; nothing for APPLY.
 
@@ -26,6 +28,7 @@ def tell(
         message: which one.
         token: of the queue's owner here.
         found: offset and token of the row.
+        redact: show no key.
 
     Raises:
         LockLost: STALE_OWNER.
@@ -33,7 +36,8 @@ def tell(
     """
     if verdict:
         return
-    at = where(place.group, message.queue, message) | {"key": place.key}
+    key = place.key.removeprefix("=") if redact else place.key
+    at = where(place.group, message.queue, message) | {"key": key, "redact": redact}
     emit = {Verdict.STALE_OWNER: _log.warning, Verdict.RECREATED: _log.error}.get(
         verdict, _log.info
     )

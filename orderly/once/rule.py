@@ -16,7 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-RECENT = 16  # ids a row keeps; a producer's retry is stored before the key's next message is sent
+# Ids a row keeps. A producer's retry is stored before the key's next message is sent, and a batch
+# is stored again whole: as many as ProducerConfig.batch_messages has by default.
+RECENT = 64
 
 
 class Verdict(Enum):

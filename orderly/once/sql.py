@@ -104,7 +104,7 @@ class Once:
             if new == row or self._written(connection, place, new, fresh=row is None):
                 break
         found = (new.offset, new.token) if row is None else (row.offset, row.token)
-        tell(verdict, place, message, came.token, found)
+        tell(verdict, place, message, came.token, found, redact=context.redact_keys)
         return verdict
 
     async def apply_async(

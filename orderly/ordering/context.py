@@ -98,6 +98,7 @@ class ConsumeContext:
         replayed: the message was parked and is being released.
         dry_run: nothing is acknowledged whatever the handler answers: it shall leave no trace. Only
             a handler that says it can is called so.
+        redact_keys: keys are not to be shown, in logs of the handler's either.
         parked: queue offset -> why, of what `park` named.
         rejected: queue offset -> reason, of what `dead_letter` named.
         fingerprint: how it failed; set by a listener, whose answer does not tell.
@@ -112,6 +113,7 @@ class ConsumeContext:
     max_suspend: float = MAX_SUSPEND
     replayed: bool = False
     dry_run: bool = False
+    redact_keys: bool = False
     parked: dict[int, Failure] = field(default_factory=dict, init=False)
     finished: set[int] = field(default_factory=set, init=False)
     untried: set[int] = field(default_factory=set, init=False)

@@ -64,7 +64,7 @@ class ProcessHandler:
             return worker.call(messages, context)  # type: ignore[no-any-return]
         except WorkerDied as error:
             at = where(self._group, context.message_queue, messages[0])
-            at |= {"attempt": context.attempt} | (
+            at |= {"attempt": context.attempt, "redact": context.redact_keys} | (
                 {} if context.key is None else {"key": key_text(context.key)}
             )
             self._log.error("worker.died", **at, exit_code=error.exit_code)

@@ -14,7 +14,7 @@ from orderly.errors import (
     RemotingError,
 )
 from orderly.model import MessageQueue, SendResult
-from orderly.ordering.sending.batch import Batch, Verdict
+from orderly.ordering.sending.batch import Batch, E, Verdict
 from orderly.producer.pending import PendingSend
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.command import RemotingCommand, request
@@ -76,7 +76,7 @@ def results_of(
     ]
 
 
-def verdict_on(error: OrderlyError, batch: Batch[PendingSend], *, sent: bool) -> Verdict:
+def verdict_on(error: OrderlyError, batch: Batch[E], *, sent: bool) -> Verdict:
     """Say what a failed attempt means for the batch.
 
     A generic failure (code 1) is what a broker makes of a batch that one message spoils, but also

@@ -9,6 +9,7 @@ from orderly.errors import LifecycleError, OrderlyError
 from orderly.log import get_logger
 from orderly.model import SendResult
 from orderly.producer.pending import PendingSend
+from orderly.redaction import places
 
 _log = get_logger("orderly.producer")
 _telling = threading.local()
@@ -54,6 +55,7 @@ def _tell(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
             entry.future.set_exception(outcome)
     except BaseException as error:  # noqa: BLE001 - futures catch Exception; a SystemExit from a
         # user's callback must neither end a reader thread nor leave the next futures waiting
-        _log.error("send.callback_raised", message_id=entry.message_id, error=repr(error))
+        told = {"error": type(error).__name__, "stack": places(error)}  # its text may quote a key
+        _log.error("send.callback_raised", message_id=entry.message_id, **told)
     finally:
         _telling.active = outer

@@ -24,9 +24,10 @@ from orderly.producer.pending import (
 )
 from orderly.producer.queue_sender import QueueSender
 from orderly.producer.room import Room
+from orderly.producer.topic_types import TopicTypes
 from orderly.producer.topics import Topics
 from orderly.selectors.choice import Selector, check_selector, choose, lane_of
-from orderly.selectors.keyed import hash_mod, numeric_mod
+from orderly.selectors.rules import needs_key
 from orderly.selectors.unkeyed import RoundRobin
 
 _CONNECTORS = 16  # threads that may wait for connections at once; started only when needed
@@ -46,7 +47,9 @@ class Dispatch:
     def __init__(
         self, client: Client, group: str, config: ProducerConfig, selector: Selector, log: Any
     ) -> None:
-        self.topics = Topics(client.routes, config.layout, log)
+        # A broker that keeps silent must not cost the first message its time.
+        types = TopicTypes(client.admin, config.send_timeout / 3, log)
+        self.topics = Topics(client.routes, config.layout, log, types.check)
         self.room = Room(config.max_pending)
         self._client = client
         self._group = group
@@ -70,7 +73,7 @@ class Dispatch:
         """
         check_message(message, self._config.max_message_size)
         chosen = self._selector if selector is None else check_selector(selector)
-        if message.sharding_key is None and arg is None and chosen in (hash_mod, numeric_mod):
+        if message.sharding_key is None and arg is None and needs_key(chosen):
             chosen = self._spread  # no key: no order to keep, any queue will do
         return chosen, lane_of(chosen, message, arg)
 

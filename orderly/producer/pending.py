@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from orderly.model import Message, SendResult
 from orderly.ordering.sending.batch import Entry
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
+from orderly.protocol.message_types import APPEARS_LATER
 from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
@@ -67,7 +69,19 @@ def check_message(message: Message, max_body: int) -> None:
     if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
         raise InvalidMessage(f"the sharding key must be a str or an int, not {key!r}")
     _check_tags_and_keys(message)
-    reserved = names.RESERVED.intersection(message.properties) if message.properties else ()
+    if message.properties:
+        _check_names(message.properties)
+
+
+def _check_names(properties: Mapping[str, str]) -> None:
+    later = sorted(APPEARS_LATER.intersection(properties))
+    if later:
+        raise InvalidMessage(
+            f"with property {later[0]} the broker would show the message later, behind messages"
+            " that were sent after it: a stream in order has no delayed or transactional messages."
+            " Leave the property out, or send the message with another client to a topic of its own"
+        )
+    reserved = names.RESERVED.intersection(properties)
     if reserved:
         raise InvalidMessage(
             f"RocketMQ uses the property names {sorted(reserved)} itself; choose others"

@@ -61,9 +61,10 @@ class OrderlyProducer:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = check_group(group)
         self.config = config or ProducerConfig()
-        self._log = get_logger("orderly.producer", group=group)
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
+        redacts = self._client.config.redacts
+        self._log = get_logger("orderly.producer", group=group, redact=redacts)
         self._dispatch = Dispatch(self._client, group, self.config, selector, self._log)
         self._lifecycle = threading.Lock()
         self._started = False
@@ -169,7 +170,8 @@ class OrderlyProducer:
             are not.
 
         Raises:
-            ConfigError: (InvalidMessage) the message, its key, or the selector's answer.
+            ConfigError: (InvalidMessage) the message, its key, or the selector's answer; a key for
+                a topic whose message type says that it has no order (DELAY, TRANSACTION, …).
             TopicNotFound: the topic does not exist.
             LayoutChanged: the topic's queues are not the pinned ones.
             RouteError, NameServerUnavailable: no queue to be had at the moment.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +38,22 @@ class Topics:
         routes: of the client.
         layout: "strict", "loose", or a pin.
         log: for events.
+        check: asked about the route of each topic before messages with an order are sent to it;
+            may block, raises ConfigError.
 
     Raises:
         ConfigError: `layout` is none of the three.
     """
 
-    def __init__(self, routes: Routes, layout: str, log: Any) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        layout: str,
+        log: Any,
+        check: Callable[[TopicRoute], None] = lambda _: None,
+    ) -> None:
         self._routes = routes
+        self._check = check
         self._loose = layout == LOOSE
         self._given = None if layout in (STRICT, LOOSE) else parse_layout(layout)
         self._log = log
@@ -70,7 +80,7 @@ class Topics:
             LayoutChanged: ordered and strict, and the route is not the pinned one.
             RouteError: no queue can be written to.
             TopicNotFound, NameServerUnavailable: there is no route to be had.
-            ConfigError: no topic name.
+            ConfigError: no topic name; or ordered, and the topic is declared to have no order.
         """
         known = (self._seen if ordered else self._unordered).get(topic)
         route = self._routes.cached(topic) or self._fetch(topic)
@@ -79,6 +89,8 @@ class Topics:
         if not ordered:
             known = self._unordered[topic] = _look_at(route)
             return known.queues
+        if known is None:
+            self._check(route)
         return self._ordered(route).queues
 
     def _ordered(self, route: TopicRoute) -> _Seen:

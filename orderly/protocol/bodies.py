@@ -155,6 +155,11 @@ def decode_topic_list(body: bytes) -> tuple[str, ...]:
     return tuple(sorted(texts_in(load_object(body), "topicList")))
 
 
+def decode_groups_of_topic(body: bytes) -> tuple[str, ...]:
+    """Read which groups consume a topic, sorted (GroupList)."""
+    return tuple(sorted(texts_in(load_object(body), "groupList")))
+
+
 def decode_group_list(body: bytes) -> tuple[str, ...]:
     """Read the names of a broker's subscription groups, sorted (SubscriptionGroupWrapper)."""
     return tuple(sorted(object_in(load_object(body), "subscriptionGroupTable")))

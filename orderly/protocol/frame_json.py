@@ -83,6 +83,8 @@ def _ext_fields(fields: Any) -> dict[str, str]:
         raise ProtocolError(f"header field 'extFields' is not an object: {fields!r:.80}")
     kept = {name: value for name, value in fields.items() if value is not None}
     for name, value in kept.items():
-        if not isinstance(value, str):
+        if type(value) is int:
+            kept[name] = str(value)  # librocketmq writes numbers so, and Java takes them as text
+        elif not isinstance(value, str):
             raise ProtocolError(f"header field {name!r:.80} is not a string: {value!r:.80}")
     return kept

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from orderly.errors import ProtocolError
+from orderly.foreign_text import key_digest
 from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import as_int
 
 Key = str | int
 MOST_OF_KEY = 1024  # bytes as JSON; so a record has room for two hundred of the longest
-_TAG_DIGITS = 16
 _INT_BITS = 63
 
 
@@ -61,8 +60,7 @@ def key_tag(key: Key) -> str:
 
     Two keys may share one: compare the key, too.
     """
-    kind = "i" if isinstance(key, int) else "s"
-    return sha256(f"{kind}{key}".encode()).hexdigest()[:_TAG_DIGITS]
+    return key_digest(key)
 
 
 def as_key(value: Any) -> Key:

@@ -65,13 +65,6 @@ class GetTopicConfigs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigsReply:
-    """How many topics there are on all pages; brokers before 5.5 do not say it."""
-
-    total_topic_num: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GetGroupConfigs:
     """One page of all groups' settings; as GetTopicConfigs, and whole without any field."""
 
@@ -80,13 +73,6 @@ class GetGroupConfigs:
     group_seq: int
     max_group_num: int | None = None
     data_version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfigsReply:
-    """How many groups there are on all pages; brokers before 5.5 do not say it."""
-
-    total_group_num: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

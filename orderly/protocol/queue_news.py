@@ -7,6 +7,7 @@ once, and whoever may ask a broker may read it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,13 @@ def _written(told: QueueNews) -> str:
         "seconds": _rounded(told.seconds),
         "parked": told.parked,
     }
-    return dumps({name: value for name, value in fields.items() if value is not None}).decode()
+    known = {name: value for name, value in fields.items() if value is not None}
+    return _printable(dumps(known).decode())
+
+
+def _printable(text: str) -> str:
+    """JSON that acts on no terminal: mqadmin prints it as it is."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _read(text: str) -> QueueNews | None:

@@ -18,6 +18,7 @@ from orderly.protocol.json_values import (
     object_in,
     text_in,
 )
+from orderly.protocol.message_types import ATTRIBUTE, MessageType
 
 _SET = "+"
 
@@ -42,6 +43,11 @@ class TopicConfig:
     filter_type: str = "SINGLE_TAG"
     sys_flag: int = 0
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message_type(self) -> str:
+        """What it is declared for, a MessageType; or a later release's, which is none of ours."""
+        return self.attributes.get(ATTRIBUTE, MessageType.NORMAL)
 
 
 @dataclass(frozen=True, slots=True)

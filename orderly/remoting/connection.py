@@ -18,10 +18,12 @@ from collections.abc import Callable
 from orderly.errors import ConnectionLost, LifecycleError, OrderlyError, RemotingError
 from orderly.log import get_logger
 from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame
+from orderly.protocol.signing import signed
 from orderly.remoting.dial import open_socket
-from orderly.remoting.failures import connection_lost, request_name, request_timed_out
+from orderly.remoting.failures import connection_lost, request_name, request_timed_out, said_nothing
 from orderly.remoting.pending import OnReply, PendingCall, PendingCalls
 from orderly.remoting.schedule import Schedule
+from orderly.remoting.security import UNPROTECTED, Security
 from orderly.remoting.writer import FrameWriter
 
 _log = get_logger("orderly.remoting")
@@ -41,10 +43,11 @@ class Connection:
     Args:
         address: "host:port".
         timeouts: sweeps expired requests; must outlive the connection.
-        connect_timeout: seconds.
+        connect_timeout: seconds, and as many for the TLS handshake.
         max_frame: bytes; a longer frame from the peer ends the connection.
         on_request: gets the peer's own requests, on the reader thread: must not block.
         on_close: called once, on the reader thread, before pending calls are told of the loss.
+        security: how requests are signed and the connection is encrypted.
 
     Raises:
         ConnectFailed: the connection could not be opened.
@@ -59,8 +62,10 @@ class Connection:
         max_frame: int,
         on_request: Callable[[Connection, RemotingCommand], None],
         on_close: Callable[[Connection], None],
+        security: Security = UNPROTECTED,
     ) -> None:
         self.address = address
+        self._credentials = security.credentials
         self._on_request = on_request
         self._on_close = on_close
         self._ids = itertools.count(1)
@@ -71,7 +76,12 @@ class Connection:
         self._socket = open_socket(
             address, connect_timeout=connect_timeout, write_timeout=_WRITE_TIMEOUT
         )
-        self._writer = FrameWriter(self._socket, f"orderly-write-{address}", self._abort)
+        tls = security.tls and security.tls.open(self._socket, address, connect_timeout)
+        self._encrypted, self._heard = tls is not None, False
+        self._receive = tls.recv if tls else self._socket.recv
+        self._writer = FrameWriter(
+            self._socket, f"orderly-write-{address}", self._abort, tls.seal if tls else None
+        )
         self._decoder = FrameDecoder(max_frame)
         self._reader = threading.Thread(
             target=self._read, name=f"orderly-read-{address}", daemon=True
@@ -147,10 +157,10 @@ class Connection:
         Raises:
             ConnectionLost: it did not go out.
         """
-        self._write(encode_frame(command), command.code)
+        self._write(self._frame(command), command.code)
 
     def reply(self, command: RemotingCommand) -> None:
-        """Answer a request of the peer.
+        """Answer a request of the peer. Answers are not signed, as Java's are not.
 
         Raises:
             ConnectionLost: the answer did not go out.
@@ -169,7 +179,7 @@ class Connection:
 
     def _send(self, command: RemotingCommand, call: PendingCall) -> int:
         request_id = command.request_id = next(self._ids) & _ID_MASK
-        frame = encode_frame(command)
+        frame = self._frame(command)
         if not self._pending.add(request_id, call):
             raise self._lost(call.code)
         self._unheard_since = min(self._unheard_since, time.monotonic())
@@ -184,6 +194,11 @@ class Connection:
             raise
         return request_id
 
+    def _frame(self, command: RemotingCommand) -> bytes:
+        if self._credentials is not None:
+            command = signed(command, self._credentials)
+        return encode_frame(command)
+
     def _write(self, frame: bytes, code: int) -> None:
         if self._cause is not None:
             raise self._lost(code)
@@ -197,13 +212,14 @@ class Connection:
         with self._end:
             if self._cause is not None:
                 return
-            self._cause = cause
+            self._cause = cause if self._heard else said_nothing(cause, encrypted=self._encrypted)
         with contextlib.suppress(OSError):  # it may be gone already; then the reader wakes anyway
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> None:
         try:
-            while data := self._socket.recv(_READ_SIZE):
+            while data := self._receive(_READ_SIZE):
+                self._heard = True
                 self._unheard_since = math.inf
                 for command in self._decoder.receive(data):
                     self._dispatch(command)

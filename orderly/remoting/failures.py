@@ -21,6 +21,18 @@ def connection_lost(address: str, code: int, cause: BaseException | None) -> Con
     return error
 
 
+def said_nothing(cause: BaseException, *, encrypted: bool) -> BaseException:
+    """The cause of an end before the peer sent a byte: it may want to be spoken to otherwise."""
+    if not isinstance(cause, ConnectionResetError | BrokenPipeError):
+        return cause
+    hint = (
+        "a certificate of this client, set tls_cert_file and tls_key_file"
+        if encrypted
+        else "TLS, set tls=True (ORDERLY_TLS)"
+    )
+    return ConnectionResetError(f"{cause}, and had said nothing; if it demands {hint}")
+
+
 def request_timed_out(address: str, code: int, timeout: float) -> RequestTimeout:
     """The error of a request that waited `timeout` seconds for its reply."""
     return RequestTimeout(

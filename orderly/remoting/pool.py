@@ -14,6 +14,7 @@ from orderly.errors import LifecycleError
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
 from orderly.remoting.schedule import Schedule
+from orderly.remoting.security import UNPROTECTED, Security
 from orderly.remoting.single_flight import SingleFlight
 
 
@@ -25,8 +26,7 @@ class Connections:
     refused before any lock is touched, and nothing is said on the parent's connections.
 
     Args:
-        connect_timeout: seconds.
-        max_frame: bytes; see `Connection`.
+        connect_timeout, max_frame, security: see `Connection`.
         on_request: gets the peers' requests, on reader threads: must not block.
         on_open: called after a connection was opened, on the thread that asked for it.
         on_loss: called after a connection was lost (not by `close`), on its reader thread:
@@ -41,6 +41,7 @@ class Connections:
         on_request: Callable[[Connection, RemotingCommand], None],
         on_open: Callable[[Connection], None],
         on_loss: Callable[[Connection], None],
+        security: Security = UNPROTECTED,
     ) -> None:
         self._process = os.getpid()
         self._connect_timeout = connect_timeout
@@ -48,6 +49,7 @@ class Connections:
         self._on_request = on_request
         self._on_open = on_open
         self._on_loss = on_loss
+        self._security = security
         self._timeouts = Schedule("timeouts")
         self._opening = SingleFlight[Connection]()
         self._lock = threading.Lock()
@@ -118,6 +120,7 @@ class Connections:
             max_frame=self._max_frame,
             on_request=self._on_request,
             on_close=self._forget,
+            security=self._security,
         )
         self._admit(connection)
         self._on_open(connection)

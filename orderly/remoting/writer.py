@@ -22,14 +22,20 @@ class FrameWriter:
         sock: blocking, with a write time-out set on it.
         name: of the thread that writes in a congestion.
         on_broken: called with the cause when the stream broke; must not write.
+        seal: puts what is sent for a frame into a list, with TLS; see `TlsStream.seal`.
     """
 
     def __init__(
-        self, sock: socket.socket, name: str, on_broken: Callable[[BaseException], None]
+        self,
+        sock: socket.socket,
+        name: str,
+        on_broken: Callable[[BaseException], None],
+        seal: Callable[[bytes, list[bytes]], None] | None = None,
     ) -> None:
         self._socket = sock
         self._name = name
         self._on_broken = on_broken
+        self._seal = seal or _as_it_is
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
 
@@ -43,27 +49,29 @@ class FrameWriter:
             OSError: the stream is broken and the peer cannot have seen all of `frame`.
         """
         with self._lock:
-            if self._unsent:
-                self._unsent.append(memoryview(frame))
-                return
+            held: list[bytes] = []
             sent: list[int] = []
             try:
-                # map and extend run in C: a signal cannot come between the system call and the
-                # note of its result, as it could with `sent = send(frame)`.
-                sent.extend(map(self._socket.send, (frame,), _DO_NOT_WAIT))
+                self._seal(frame, held)
+                if not self._unsent:
+                    # map and extend run in C: a signal cannot come between the system call and
+                    # the note of its result, as it could with `sent = send(frame)`.
+                    sent.extend(map(self._socket.send, held, _DO_NOT_WAIT))
             except BlockingIOError:
-                sent.append(0)
+                pass  # nothing of it went out
             except OSError as error:
+                held.clear()
                 self._on_broken(error)
                 raise
             finally:
-                if sent and sent[0] < len(frame):
-                    self._queue_rest(frame, sent[0])
+                if held and sum(sent) < len(held[0]):
+                    self._queue(memoryview(held[0])[sum(sent) :])
 
-    def _queue_rest(self, frame: bytes, sent: int) -> None:
+    def _queue(self, rest: memoryview) -> None:
         try:
-            self._unsent.append(memoryview(frame)[sent:])
-            threading.Thread(target=self._drain, name=self._name, daemon=True).start()
+            self._unsent.append(rest)
+            if len(self._unsent) == 1:
+                threading.Thread(target=self._drain, name=self._name, daemon=True).start()
         except BaseException as error:
             self._on_broken(error)  # half a frame went out, and nobody will write the rest
             raise
@@ -88,3 +96,7 @@ class FrameWriter:
             else:
                 self._unsent.popleft()
             return self._unsent[0] if self._unsent else None
+
+
+def _as_it_is(frame: bytes, held: list[bytes]) -> None:
+    held.append(frame)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
-from orderly.selectors.keyed import hash_mod, numeric_mod
+from orderly.selectors.rules import needs_key
 from orderly.selectors.unkeyed import RandomQueue, RoundRobin, SingleQueue
 
 Selector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue]
@@ -71,4 +71,4 @@ def lane_of(selector: Selector, message: Message, arg: object) -> str | None:
         return None
     if isinstance(key, str | int) and not isinstance(key, bool):
         return str(key)
-    return None if selector in (hash_mod, numeric_mod) else KEYLESS_LANE
+    return None if needs_key(selector) else KEYLESS_LANE

@@ -1,6 +1,7 @@
 """Selectors that place a message by its key: the same key, the same queue.
 
-They keep order only while the list of queues does not change; `layout` guards that.
+They keep order only while the list of queues does not change; `layout` guards that. Those of
+producers in other languages are in `proxy`, `cpp` and `go`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
 from orderly.protocol.java_string import java_string_hash
+from orderly.selectors.key_text import key_text
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
@@ -28,7 +30,7 @@ def hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> 
     Raises:
         ConfigError: `arg` is neither (a bool is not a key).
     """
-    return queues[abs(java_string_hash(_as_text(arg))) % len(queues)]
+    return queues[abs(java_string_hash(key_text(arg, "hash_mod"))) % len(queues)]
 
 
 def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
@@ -51,14 +53,3 @@ def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
     if not _LONG_MIN <= arg <= _LONG_MAX:
         raise ConfigError(f"numeric_mod: {arg} does not fit into 64 bits; use hash_mod")
     return queues[arg % len(queues)]
-
-
-def _as_text(arg: object) -> str:
-    if isinstance(arg, str):
-        return arg
-    if isinstance(arg, int) and not isinstance(arg, bool):
-        return str(int(arg))
-    raise ConfigError(
-        f"hash_mod needs a str or an int as sharding key or arg, not {arg!r};"
-        " pass the text that identifies the thing whose messages must stay in order"
-    )

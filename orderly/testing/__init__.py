@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orderly.testing.container import RocketMQContainer
     from orderly.testing.embedded import EmbeddedBroker
+    from orderly.testing.embedded_cluster import EmbeddedCluster
     from orderly.testing.engine import ContainerUnavailable
     from orderly.testing.fake.broker import FakeBroker
     from orderly.testing.fake.faults import Cut, Delay, DropRequest, DropResponse, Fail, Fault
@@ -27,6 +28,7 @@ __all__ = [
     "DropRequest",
     "DropResponse",
     "EmbeddedBroker",
+    "EmbeddedCluster",
     "Fail",
     "FakeBroker",
     "Fault",
@@ -41,6 +43,7 @@ __all__ = [
 _HOMES = {
     "orderly.testing.container": ("RocketMQContainer",),
     "orderly.testing.embedded": ("EmbeddedBroker",),
+    "orderly.testing.embedded_cluster": ("EmbeddedCluster",),
     "orderly.testing.engine": ("ContainerUnavailable",),
     "orderly.testing.fake.broker": ("FakeBroker",),
     "orderly.testing.fake.faults": (

@@ -92,16 +92,32 @@ class RocketMQContainer:
         """
         if self._container is not None:
             raise LifecycleError("the container runs already")
-        atexit.register(self.stop)
         on_free_ports(self._start, self.stop, ours=True)
         return self
 
     def stop(self) -> None:
-        """Remove the container and its data. Idempotent."""
+        """Remove the container and its data. Idempotent.
+
+        Raises:
+            ContainerUnavailable: the engine no longer answers; the text says what is left.
+        """
         atexit.unregister(self.stop)
         container, self._container = self._container, None
         if container is not None:
-            container.stop()
+            engine.remove(container)
+
+    def ended(self) -> str:
+        """Say why it ended although nobody stopped it, with the end of its log; "" if it did not.
+
+        A broker that `kill_broker` ended is no end of the container.
+
+        Raises:
+            ContainerUnavailable: the engine no longer answers.
+        """
+        if self._container is None:
+            return ""
+        why = engine.ended(self._container)
+        return why and f"{why}: {self.image}\n{engine.log_end(self._container, _LOG_LINES)}"
 
     def __enter__(self) -> Self:
         return self.start()
@@ -136,6 +152,7 @@ class RocketMQContainer:
     def _end_broker(self, signal: str) -> None:
         self._run("touch /tmp/killed")  # or its end would be the container's
         self._signal(signal)
+        self._signal("CONT")  # a paused one would not notice before it goes on
         deadline = time.monotonic() + _DEATH_TIMEOUT
         while self._signal("0"):
             if time.monotonic() > deadline:
@@ -149,12 +166,15 @@ class RocketMQContainer:
     def _run(self, script: str) -> int:
         if self._container is None:
             raise LifecycleError("the container is not started")
-        return int(self._container.exec(["sh", "-c", script]).exit_code)
+        if why := self.ended():
+            raise EmbeddedBrokerError(why)
+        return engine.run(self._container, script)
 
     # --- steps of the start --------------------------------------------------------------------
 
     def _start(self) -> None:
         self._container = engine.new_container(self.image)
+        atexit.register(self.stop)
         engine.pull_if_missing(self._container, self._progress)
         host = self._container.get_docker_client().host()
         self._host = _LOOPBACK if host == "localhost" else host
@@ -201,14 +221,13 @@ class RocketMQContainer:
         wait_ready(started, self._problem, self._report)
 
     def _problem(self) -> str | None:
-        self._container.reload()
-        running = self._container.status == "running"
-        return None if running else "the container ended at its start"
+        return engine.ended(self._container) or None
 
     def _report(self, what: str) -> str:
-        log: bytes = self._container.get_wrapped_container().logs(tail=_LOG_LINES)
-        return (
-            f"RocketMQ in {self.image} did not start: {what} (clients look for it at {self._host};"
-            " if its ports appear elsewhere, set TESTCONTAINERS_HOST_OVERRIDE)\n"
-            + log.decode(errors="replace")
-        )
+        if not engine.ended(self._container):
+            what += (
+                f" (clients look for it at {self._host}; if its ports appear elsewhere,"
+                " set TESTCONTAINERS_HOST_OVERRIDE)"
+            )
+        log = engine.log_end(self._container, _LOG_LINES)
+        return f"RocketMQ in {self.image} did not start: {what}\n{log}".rstrip()

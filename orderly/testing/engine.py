@@ -11,9 +11,23 @@ from typing import Any
 from orderly.errors import EmbeddedBrokerError
 from orderly.testing.readiness import BrokerStartFailed
 
+_GONE = "the container engine no longer answers ({}): start it again"
+
 
 class ContainerUnavailable(EmbeddedBrokerError):
-    """No testcontainers, no container engine, or no image: nothing that could be started."""
+    """No testcontainers, no container engine (any more), or no image."""
+
+
+# What an engine says when it refuses a start, the first that fits: our error, and an advice.
+_NO_RYUK = """\
+; to do without Ryuk, which removes what killed tests leave behind, set \
+TESTCONTAINERS_RYUK_DISABLED=true"""
+_NO_SHELL = "; the image has no shell: choose another (ORDERLY_ROCKETMQ_IMAGE)"
+_ADVICE: tuple[tuple[str, type[EmbeddedBrokerError], str], ...] = (
+    ("ryuk", ContainerUnavailable, _NO_RYUK),
+    ('"sh": executable file not found', BrokerStartFailed, _NO_SHELL),
+    ("", BrokerStartFailed, ""),
+)
 
 
 def new_container(image: str) -> Any:
@@ -60,27 +74,97 @@ def start(container: Any) -> None:
         BrokerStartFailed: the engine refused, for example because a port is taken.
     """
     try:
-        with _told("the container engine did not start it: {}", BrokerStartFailed):
+        with _told(f"the container engine did not start {container.image}: {{}}"):
             container.start()
-    except BrokerStartFailed as error:
-        if "ryuk" not in str(error):
-            raise
-        raise ContainerUnavailable(
-            f"{error}; to do without Ryuk, which removes what killed tests leave behind, set"
-            " TESTCONTAINERS_RYUK_DISABLED=true"
-        ) from error
+    except ContainerUnavailable as error:
+        for sign, kind, advice in _ADVICE:
+            if sign in str(error):
+                raise kind(f"{error}{advice}") from error.__cause__
+
+
+def ended(container: Any) -> str:
+    """Say why a started container does not run, "" if it does.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    with _told(_GONE):
+        try:
+            container.reload()
+        except NotFound:
+            return "the container was removed by somebody else"
+    if container.status not in ("exited", "dead"):
+        return ""
+    state = container.get_wrapped_container().attrs["State"]
+    memory = ", out of memory" if state.get("OOMKilled") else ""
+    return f"the container ended (exit code {state.get('ExitCode')}{memory})"
+
+
+def log_end(container: Any, lines: int) -> str:
+    """Return the last lines that a started container wrote; "" if it was removed.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    with _told(_GONE), contextlib.suppress(NotFound):
+        log: bytes = container.get_wrapped_container().logs(tail=lines)
+        return log.decode(errors="replace")
+    return ""
+
+
+def run(container: Any, script: str) -> int:
+    """Run a shell script in a started container; returns its exit code.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers, or cannot run it.
+    """
+    with _told(_GONE):
+        return int(container.exec(["sh", "-c", script]).exit_code)
+
+
+def remove(container: Any) -> None:
+    """Remove a container with its data, running or not; nothing to do if it is gone already.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers; the text says what is left.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    left = _left_behind(container)
+    client = container.get_docker_client().client
+    with contextlib.closing(client), _told(f"{_GONE}{left}"), contextlib.suppress(NotFound):
+        container.stop()
+
+
+def _left_behind(container: Any) -> str:
+    """What to do about a container that cannot be removed."""
+    from testcontainers.core.exceptions import (  # noqa: PLC0415 - optional: extra `testing`
+        ContainerStartException,
+    )
+
+    try:
+        name = container.get_wrapped_container().name
+    except ContainerStartException:  # the engine never made it
+        return ""
+    return f", and remove what it may have kept: docker rm --force --volumes {name}"
 
 
 @contextlib.contextmanager
-def _told(text: str, kind: type[EmbeddedBrokerError] = ContainerUnavailable) -> Iterator[None]:
-    """Raise what the engine says, or that it does not answer, as `kind`; {} in `text` is that."""
+def _told(text: str) -> Iterator[None]:
+    """Raise ContainerUnavailable for what the engine says, or its silence; {} in `text` is that."""
     from docker.errors import DockerException  # noqa: PLC0415 - comes with testcontainers
 
     try:
         yield
-    except (DockerException, OSError) as error:  # requests' errors are OSErrors
+    # Errors of requests are OSErrors, those of testcontainers (of its Ryuk) RuntimeErrors.
+    except (DockerException, OSError, RuntimeError, ValueError) as error:
         _drop_sockets(error)
-        raise kind(text.format(error)) from error
+        # Not str.format: the text may hold an image's name with braces of its own.
+        raise ContainerUnavailable(text.replace("{}", str(error))) from error
 
 
 def _drop_sockets(error: BaseException | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Broker = EmbeddedBroker | RocketMQContainer | FakeBroker
 
 _OURS = ("embedded", "container", "fake")
+_USE_IT = {"orderly_broker", "orderly_namesrv"}  # fixtures
+_GONE = "the broker of this session is gone"
+_ENDED = pytest.StashKey["Callable[[], str]"]()  # says why the session's broker ended, or ""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,10 +43,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse a `--broker` that means nothing, before any test runs."""
     config.addinivalue_line("markers", "broker: needs a real broker; skipped with --broker=fake")
     where = config.getoption("--broker")
-    if where not in _OURS and ":" not in where:
+    if where not in _OURS and not _is_address(where):
         raise pytest.UsageError(
             f"--broker={where}: choose embedded, container, fake or HOST:PORT (of a name server)"
         )
+
+
+def _is_address(where: str) -> bool:
+    from orderly.config.names import parse_addresses  # noqa: PLC0415
+    from orderly.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        return ":" in where and bool(parse_addresses(where))
+    except ConfigError:
+        return False
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -57,6 +70,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("broker") is not None:
                 item.add_marker(pytest.mark.skip(reason="needs a real broker, not --broker=fake"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail at once, and say why, where the session's container ended in an earlier test."""
+    if why := _why_it_ended(item):
+        pytest.fail(f"{_GONE}: {_first_line(why)}", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell of it, too, in the report of the test in which it ended."""
+    report = yield
+    why = _why_it_ended(item) if report.failed else ""
+    if why and _first_line(why) not in report.longreprtext:
+        report.sections.append((_GONE, why))
+    return report
+
+
+def _why_it_ended(item: pytest.Item) -> str:
+    ended = item.config.stash.get(_ENDED, None)
+    if ended is None or _USE_IT.isdisjoint(getattr(item, "fixturenames", ())):
+        return ""
+    from orderly.testing.engine import ContainerUnavailable  # noqa: PLC0415
+
+    try:
+        return ended()
+    except ContainerUnavailable as error:
+        return str(error)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +143,11 @@ def _in_container(config: pytest.Config) -> RocketMQContainer:
     from orderly.testing.engine import ContainerUnavailable  # noqa: PLC0415
 
     try:
-        return RocketMQContainer(progress=lambda text: _show(config, text)).start()
+        broker = RocketMQContainer(progress=lambda text: _show(config, text)).start()
     except ContainerUnavailable as error:
         _missing(error)
+    config.stash[_ENDED] = broker.ended
+    return broker
 
 
 _STARTS: dict[str, Callable[[pytest.Config], Broker]] = {

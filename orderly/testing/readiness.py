@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from orderly.client import Client
 from orderly.config import ClientConfig
 from orderly.errors import EmbeddedBrokerError, OrderlyError
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.command import request
+from orderly.protocol.command import RemotingCommand, request
 
 START_TIMEOUT = 90.0  # seconds
 _POLL = 0.1
@@ -31,6 +32,10 @@ class Started:
     broker_address: str
     permission: str = "6"
     """The broker's setting `brokerPermission`: read and write."""
+    client_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ClientConfig that a client needs there: keys, TLS."""
+    broker_id: int = 0
+    """0: a master; else one of its slaves."""
 
 
 def wait_ready(
@@ -46,7 +51,12 @@ def wait_ready(
     Raises:
         BrokerStartFailed: there is a problem, or START_TIMEOUT passed.
     """
-    config = ClientConfig(namesrv=started.namesrv, connect_timeout=1.0, request_timeout=2.0)
+    config = ClientConfig(
+        namesrv=started.namesrv,
+        connect_timeout=1.0,
+        request_timeout=2.0,
+        **started.client_settings,
+    )
     deadline = time.monotonic() + START_TIMEOUT
     with contextlib.closing(Client(config)) as client:
         question = _Question(client, started)
@@ -69,13 +79,18 @@ class _Question:
 
     def answered(self) -> bool:
         try:
-            if self._started.broker_name not in self._client.admin.cluster().brokers:
+            broker = self._client.admin.cluster().brokers.get(self._started.broker_name)
+            if broker is None or self._started.broker_id not in broker.addresses:
                 self._have_it_register()
                 return False
-            self._client.admin.groups()  # asks the broker itself
+            command = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            return self._ask(command).code == ResponseCode.SUCCESS
         except OrderlyError:
             return False
-        return True
+
+    def _ask(self, command: RemotingCommand) -> RemotingCommand:
+        connection = self._client.connections.get(self._started.broker_address)
+        return connection.call(command, timeout=2.0)
 
     def _have_it_register(self) -> None:
         """Change a setting of the broker (to what it is), upon which it registers at once.
@@ -88,7 +103,5 @@ class _Question:
             return
         setting = f"brokerPermission={self._started.permission}"
         command = request(RequestCode.UPDATE_BROKER_CONFIG, body=setting.encode())
-        connection = self._client.connections.get(self._started.broker_address)
-        reply = connection.call(command, timeout=2.0)
-        if reply.code == ResponseCode.SUCCESS:
+        if self._ask(command).code == ResponseCode.SUCCESS:
             self._next_asking = time.monotonic() + _ASK_AGAIN

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 NAME_SERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER = "org.apache.rocketmq.broker.BrokerStartup"
+ROLES = {NAME_SERVER: "namesrv", BROKER: "broker"}  # what their files are called
 
 _OPENED = ("java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch")
 _EXPORTED = ("java.base/jdk.internal.ref", "java.base/sun.nio.ch")
@@ -74,7 +75,7 @@ def java_command(
         directory: the instance's own; logs and settings are in it, and so is "home".
         options: further JVM options; they come last, so they win.
     """
-    role = "namesrv" if main == NAME_SERVER else "broker"
+    role = ROLES[main]
     class_path = ":".join(map(str, (directory / "conf", *jars)))
     return [
         str(java),

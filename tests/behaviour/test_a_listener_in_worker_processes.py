@@ -19,7 +19,7 @@ COUNT = 3
 @pytest.fixture(autouse=True)
 def main_without_a_file(monkeypatch):
     """Spares each worker the import of pytest, which is our main module."""
-    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
 
 

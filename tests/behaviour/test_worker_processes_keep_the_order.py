@@ -20,7 +20,7 @@ FATAL = ("k2", 3)
 @pytest.fixture(autouse=True)
 def main_without_a_file(monkeypatch):
     """Spares each worker the import of pytest, which is our main module."""
-    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
 
 

@@ -5,12 +5,17 @@ from orderly.protocol.headers import (
     DeleteTopicInNameServer,
     GetRouteInfo,
     GetTopicConfig,
+    UnregisterClient,
 )
+from orderly.protocol.heartbeat import Heartbeat, ProducerData, encode_heartbeat
+from orderly.protocol.message_types import MessageType
+from orderly.protocol.producer_table import decode_producers
 from tests.contract.steps import (
     case,
     message,
     topic,
 )
+from tests.support.waiting import eventually
 
 
 @case
@@ -50,6 +55,33 @@ def a_topic_and_its_settings(w):
     w.ask(GetTopicConfig(topic=w.topic))
     w.ask(GetRouteInfo(topic=w.topic, accept_standard_json_only=True), on="ns")
     w.ask(GetTopicConfig(topic=w.topic + "-other"))
+
+
+@case
+def message_types(w):
+    for kind in MessageType:
+        topic(w, name=f"{w.topic}-{kind.lower()}", attributes=f"+message.type={kind}")
+    topic(w, attributes="+message.type=NOSUCH")
+    w.ask(GetTopicConfig(topic=f"{w.topic}-lite"))
+    topic(w, name=f"{w.topic}-fifo", perm=4)
+    w.ask(GetTopicConfig(topic=f"{w.topic}-fifo"))
+
+
+@case
+def producers_by_group(w):
+    beat = Heartbeat("c1", producers=(ProducerData(w.group),))
+    w.raw(Code.HEART_BEAT, body=encode_heartbeat(beat))
+    w.say(_producers(w))
+    w.ask(UnregisterClient(client_id="c1", producer_group=w.group))
+    w.say(_producers(w))
+    w.raw(Code.HEART_BEAT, body=encode_heartbeat(beat))
+    w.hang_up("a")
+    eventually(lambda: _producers(w) is None)
+
+
+def _producers(w):
+    """The client ids of the group's producers."""
+    return decode_producers(w.quietly(Code.GET_ALL_PRODUCER_INFO).body).get(w.group)
 
 
 @case

@@ -4,6 +4,7 @@ import pytest
 
 from orderly import Client, OrderlyProducer
 from orderly.cli.root import run
+from orderly.model import MessageQueue
 from tests.support.consuming import unique
 
 
@@ -28,6 +29,16 @@ def client(orderly_namesrv):
 def producer(orderly_namesrv):
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         yield producer
+
+
+@pytest.fixture
+def topic(orderly_topic):
+    return orderly_topic(queues=1)
+
+
+@pytest.fixture
+def queue(topic):
+    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import time
 import pytest
 
 from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Park
-from orderly.model import MessageQueue
+from orderly.monitoring.backlog.members import is_ordered, keeps_order_by_key
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
-from orderly.monitoring.collecting.members import is_ordered, keeps_order_by_key
 from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.locks import locks, silent
@@ -50,16 +49,6 @@ class Watch:
             return reading if condition(reading) else None
 
         return eventually(met, within, every=0.2)
-
-
-@pytest.fixture
-def topic(orderly_topic):
-    return orderly_topic(queues=1)
-
-
-@pytest.fixture
-def queue(topic):
-    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

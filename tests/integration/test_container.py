@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from docker.errors import NotFound
 
 from orderly import Client, Message, OrderlyProducer
 from orderly.errors import LifecycleError
@@ -73,11 +74,12 @@ def test_a_broker_that_does_not_come_up_is_told_with_its_log_and_removed(broker)
 
 def test_stop_removes_the_container(broker):
     containers = broker._container.get_docker_client().client.containers
-    before = {container.id for container in containers.list(all=True)}
     with RocketMQContainer() as other:
-        (new,) = {container.id for container in containers.list(all=True)} - before
+        name = other._container.get_wrapped_container().name
+        assert containers.get(name).status == "running"
         assert other.namesrv != broker.namesrv
-    assert new not in {container.id for container in containers.list(all=True)}
+    with pytest.raises(NotFound):
+        containers.get(name)
 
 
 def test_an_image_that_cannot_be_had_is_named(broker):

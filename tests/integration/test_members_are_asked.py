@@ -5,7 +5,6 @@ import pytest
 from orderly import Client, Message, OrderlyProducer
 from orderly.client.peer_requests import GroupAnswers
 from orderly.errors import ConfigError
-from orderly.model import MessageQueue
 from orderly.protocol.direct_result import DirectOutcome, DirectResult, decode_direct_result
 from orderly.protocol.frame import request
 from orderly.protocol.headers import ConsumeDirectly, to_ext
@@ -16,16 +15,6 @@ from tests.support.operator import broker_setting
 from tests.support.waiting import eventually
 
 RESULT = DirectResult(DirectOutcome.LATER, auto_commit=False, remark="not now", spent=0.25)
-
-
-@pytest.fixture
-def topic(orderly_topic):
-    return orderly_topic(queues=1)
-
-
-@pytest.fixture
-def queue(topic):
-    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def test_more_ids_than_a_row_keeps_push_out_the_oldest(client):
     once = RedisOnce()
     for n in range(RECENT + 1):
         once.apply(client, sent(n), owner(), ADD)
-    assert once.apply(client, sent(50, id="id-1"), owner(), ADD) is Verdict.DUPLICATE
-    assert once.apply(client, sent(51, id="id-0"), owner(), ADD) is Verdict.APPLY
+    assert once.apply(client, sent(RECENT + 50, id="id-1"), owner(), ADD) is Verdict.DUPLICATE
+    assert once.apply(client, sent(RECENT + 51, id="id-0"), owner(), ADD) is Verdict.APPLY
 
 
 def test_large_numbers_are_exact(client):

@@ -241,7 +241,9 @@ class Connections:
 
     foreign = False
 
-    def __init__(self, network, *, connect_timeout, max_frame, on_request, on_open, on_loss):
+    def __init__(
+        self, network, *, connect_timeout, max_frame, on_request, on_open, on_loss, security
+    ):
         self._network = network
         self.on_request = on_request
         self._on_open = on_open

@@ -15,6 +15,7 @@ from orderly import (
     ProducerConfig,
 )
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.errors import NameServerUnavailable, RouteError
 from orderly.testing import Delivered, Sent, judge
 from tests.support.commit_watch import CommitWatch
 from tests.support.leases import client_config, consumer_config
@@ -24,16 +25,23 @@ from tests.support.waiting import eventually
 KEYS = [f"k{i}" for i in range(50)]
 
 
+def by_id(queue):
+    """How records name a queue where there is one broker."""
+    return queue.queue_id
+
+
 class Writer:
     """Sends numbered messages of KEYS in turn until told to stop; patient with a broken broker.
 
     Args:
         namesrv, topic: where to.
         pause: seconds between two messages.
+        place: how its records name a queue.
     """
 
-    def __init__(self, namesrv, topic, pause=0.001):
+    def __init__(self, namesrv, topic, pause=0.001, place=by_id):
         self.sent = []
+        self._place = place
         self._topic, self._pause = topic, pause
         config = ProducerConfig(retries=200, retry_backoff=0.1, delivery_timeout=120)
         self._producer = OrderlyProducer(namesrv=namesrv, config=config)
@@ -62,44 +70,57 @@ class Writer:
                 while not self._stop.wait(self._pause):
                     key = KEYS[len(futures) % len(KEYS)]
                     message = Message(self._topic, b"%d" % len(futures), sharding_key=key)
-                    futures.append((key, producer.submit(message)))
-                self.sent = [_sent(key, future.result(120)) for key, future in futures]
+                    try:
+                        futures.append((key, producer.submit(message)))
+                    except (RouteError, NameServerUnavailable):
+                        # A master is down, or the machine is slow: nothing was taken over.
+                        self._stop.wait(0.1)
+                self.sent = [self._sent(key, future.result(120)) for key, future in futures]
         except Exception as error:
             self._failure = error
+
+    def _sent(self, key, result):
+        return Sent(key, result.message_id, self._place(result.queue), result.queue_offset)
 
 
 class Traffic:
     """A writer and members, in this process or others, on a topic with 8 queues.
 
     Args:
-        broker: the real one; `namesrv`: where clients ask (its own, or a proxy's).
+        broker: the real one, whose commits are judged; None: none are.
+        namesrv: where clients ask (the broker's own, or a proxy's).
         lease: of the broker, seconds.
         group, topic: names; the topic exists.
         members: how many in this process.
         pause: seconds between two messages sent.
+        place: how records name a queue: by its id, where there is one broker.
 
     Attributes:
-        lost: ids of queues whose lock was lost, as the members in this process were told.
+        lost: places of queues whose lock was lost, as the members in this process were told.
     """
 
-    def __init__(self, broker, namesrv, lease, group, topic, *, members=2, pause=0.001):
+    def __init__(
+        self, broker, namesrv, lease, group, topic, *, members=2, pause=0.001, place=by_id
+    ):
         self.topic, self.group, self._lease, self._namesrv = topic, group, lease, namesrv
         self.events, self.consumers, self.processes, self._clients = [], [], [], []
         self.lost = []
-        self._members = members
-        self.writer = Writer(namesrv, topic, pause)
-        self.commits = CommitWatch(broker.broker_address, group, topic, 8)
+        self._members, self._place = members, place
+        self.writer = Writer(namesrv, topic, pause, place)
+        watched = [broker.broker_address] if broker is not None else []
+        self.commits = [CommitWatch(address, group, topic, 8) for address in watched]
 
     def __enter__(self):
         for _ in range(self._members):
             self.join()
         self.writer.start()
-        self.commits.start()
+        for watch in self.commits:
+            watch.start()
         return self
 
     def __exit__(self, *_):
         self.writer.stop()
-        self.commits.finish()
+        self._end_watches()
         for part in (*self.consumers, *self._clients, *self.processes):
             part.close()
 
@@ -107,7 +128,7 @@ class Traffic:
         """Start another member in this process."""
         client = Client(client_config(self._lease, self._namesrv))
         self._clients.append(client)
-        hooks = ConsumerHooks(lost=lambda queues: self.lost.extend(q.queue_id for q in queues))
+        hooks = ConsumerHooks(lost=lambda queues: self.lost.extend(map(self._place, queues)))
         config = consumer_config(self._lease)
         consumer = OrderlyConsumer(
             self.group, self._handle, client=client, config=config, hooks=hooks
@@ -137,8 +158,11 @@ class Traffic:
         """Stop writing and wait until all that was acknowledged was delivered."""
         self.writer.finish()
         sent = {record.id for record in self.writer.sent}
-        eventually(lambda: sent <= {event.id for event in self.deliveries()}, within, every=0.1)
-        self.commits.finish()
+        try:
+            eventually(lambda: sent <= {event.id for event in self.deliveries()}, within, every=0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.judged()}") from error
+        self._end_watches()
 
     def verdict(self, within=60):
         """Finish; returns what the oracle says, and the commits that were wrong."""
@@ -151,20 +175,20 @@ class Traffic:
 
     def wrong_commits(self):
         """Commits that went back, or past what was finished by then."""
-        return self.commits.violations(self.deliveries())
+        return [wrong for watch in self.commits for wrong in watch.violations(self.deliveries())]
 
     def deliveries(self):
         """All of them, in the order in which they began."""
         of_processes = [event for process in self.processes for event in list(process.events)]
         return sorted([*self.events, *of_processes], key=lambda event: event.started)
 
+    def _end_watches(self):
+        for watch in self.commits:
+            watch.finish()
+
     def _handle(self, messages, context):
         started = time.monotonic()
         for m in messages:
-            place = (m.sharding_key, m.message_id, m.queue.queue_id, m.queue_offset)
+            place = (m.sharding_key, m.message_id, self._place(m.queue), m.queue_offset)
             self.events.append(Delivered(*place, started=started, ended=time.monotonic()))
         return ConsumeResult.SUCCESS
-
-
-def _sent(key, result):
-    return Sent(key, result.message_id, result.queue.queue_id, result.queue_offset)

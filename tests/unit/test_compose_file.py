@@ -12,10 +12,16 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
-DOCKERFILE = (DOCKER / "exporter" / "Dockerfile").read_text()
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+PORTS = {
+    "namesrv-a": 9876, "namesrv-b": 9877, "broker-a": 10911, "broker-b": 10921,
+    "broker-a-slave": 10931, "proxy": 8081,
+}  # fmt: skip
+SHARED = "service:network"
+NAMESRV = "127.0.0.1:9876;127.0.0.1:9877"
 KEYS = {  # of a service in the Compose specification, as far as they are used here
     "image", "build", "command", "environment", "ports", "volumes", "depends_on", "healthcheck",
-    "network_mode", "restart", "read_only", "cap_drop", "security_opt",
+    "network_mode", "restart", "read_only", "cap_drop", "security_opt", "init",
 }  # fmt: skip
 each_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -25,9 +31,10 @@ def by_default(text):
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
 
 
-def test_the_five_are_there():
-    assert list(SERVICES) == ["namesrv", "broker", "exporter", "prometheus", "grafana"]
-    assert set(COMPOSE) == {"name", "x-rocketmq", "services", "volumes"}
+def test_all_are_there():
+    assert list(SERVICES) == ["network", *PORTS, "exporter", "demo", "prometheus", "grafana"]
+    own = {name for name in COMPOSE if not name.startswith("x-")}
+    assert own == {"name", "services", "volumes"}
 
 
 @each_service
@@ -41,20 +48,27 @@ def test_every_port_is_open_on_loopback_only(name):
         assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", by_default(port))
 
 
-@each_service
-def test_a_service_in_anothers_network_opens_its_ports_there(name):
-    if SERVICES[name].get("network_mode", "").startswith("service:"):
-        assert "ports" not in SERVICES[name]
+def test_all_that_know_brokers_by_their_addresses_share_one_network():
+    sharing = {name for name, service in SERVICES.items() if "network_mode" in service}
+    assert sharing == {*PORTS, "exporter", "demo"}
+    assert {SERVICES[name]["network_mode"] for name in sharing} == {SHARED}
+    assert not any("ports" in SERVICES[name] for name in sharing)
+    assert SERVICES["network"]["ports"] == [f"127.0.0.1:{n}:{n}" for n in PORTS.values()]
 
 
 @each_service
 def test_health_is_asked(name):
-    asked = SERVICES[name].get("healthcheck", {}).get("test")
-    assert asked or "HEALTHCHECK" in DOCKERFILE
-    assert (asked is None) == (name == "exporter")
+    asked = SERVICES[name].get("healthcheck")
+    if name == "demo":
+        assert asked == {"disable": True}  # it ends
+    elif name == "exporter":
+        assert asked is None
+        assert "HEALTHCHECK" in DOCKERFILE
+    else:
+        assert (name == "network") == (asked is None)
 
 
-@pytest.mark.parametrize(("name", "port"), [("namesrv", 9876), ("broker", 10911)])
+@pytest.mark.parametrize(("name", "port"), PORTS.items())
 def test_a_server_of_rocketmq_is_well_when_it_listens(name, port):
     test = SERVICES[name]["healthcheck"]["test"]
     pattern = re.compile(test[3])
@@ -63,7 +77,28 @@ def test_a_server_of_rocketmq_is_well_when_it_listens(name, port):
     assert pattern.search(f"   1: 0100007F:{port:04X} 00000000:0000 0A 0")
     assert not pattern.search(line.format(f"{port:04X}", "01"))  # connected, not listening
     assert not pattern.search(line.format("0016", "0A"))
-    assert any(str(port) in published for published in SERVICES["namesrv"]["ports"])
+
+
+@pytest.mark.parametrize("name", ["broker-a", "broker-b", "broker-a-slave"])
+def test_a_broker_announces_what_is_right_inside_and_outside(name):
+    text = (DOCKER / "rocketmq" / f"{name}.conf").read_text()
+    settings = dict(line.split("=", 1) for line in text.splitlines())
+    assert int(settings["listenPort"]) == PORTS[name]
+    assert settings["brokerIP1"] == settings["brokerIP2"] == "127.0.0.1"
+    assert settings["namesrvAddr"] == NAMESRV
+    assert settings["brokerName"] == name.removesuffix("-slave")
+    is_slave = name.endswith("-slave")
+    assert (settings["brokerId"] == "1", settings["brokerRole"] == "SLAVE") == (is_slave,) * 2
+
+
+def test_everybody_is_told_of_both_name_servers():
+    proxy = json.loads((DOCKER / "rocketmq" / "proxy.json").read_text())
+    assert proxy["namesrvAddr"] == NAMESRV
+    assert proxy["grpcServerPort"] == PORTS["proxy"]
+    for name in ("exporter", "demo"):
+        assert SERVICES[name]["environment"]["ORDERLY_NAMESRV"] == NAMESRV
+    second = (DOCKER / "rocketmq" / "namesrv-b.conf").read_text()
+    assert second == f"listenPort={PORTS['namesrv-b']}\n"
 
 
 @each_service
@@ -86,7 +121,7 @@ def test_images_are_pinned(name):
 
 
 def test_rocketmqs_image_is_chosen_by_the_one_variable():
-    for name in ("namesrv", "broker"):
+    for name in ("network", *PORTS):
         assert SERVICES[name]["image"] == "${ORDERLY_ROCKETMQ_IMAGE:-apache/rocketmq:5.5.0}"
 
 
@@ -96,8 +131,7 @@ def test_prometheus_scrapes_the_exporter_and_reads_the_rules():
     (target,) = job["static_configs"][0]["targets"]
     listens = json.loads(re.search(r"^CMD (.*)$", DOCKERFILE, re.MULTILINE)[1])[-1]
     assert job["job_name"] == "orderly"
-    assert target == f"namesrv:{listens.rpartition(':')[2]}"
-    assert SERVICES["exporter"]["network_mode"] == "service:namesrv"
+    assert target == f"network:{listens.rpartition(':')[2]}"
     mounts = dict(mount.split(":")[:2] for mount in SERVICES["prometheus"]["volumes"])
     assert mounts["./monitoring/rules"] == "/etc/prometheus/rules"
     assert config["rule_files"] == ["rules/*.yaml"]
@@ -117,23 +151,34 @@ def test_grafana_is_given_prometheus_and_the_dashboards():
     assert (DOCKER / "monitoring" / "dashboards" / Path(home).name).exists()
 
 
-# --- the exporter's image
+# --- orderly's image
 
 
-def test_the_exporter_runs_as_somebody_without_rights_on_a_slim_python():
+def test_orderly_runs_as_somebody_without_rights_on_a_slim_python():
     assert re.search(r"^ARG PYTHON=python:3\.\d+-slim$", DOCKERFILE, re.MULTILINE)
     last_stage = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
     user = re.search(r"^USER (\d+)$", last_stage, re.MULTILINE)
     assert int(user[1]) > 0
     assert user.start() < last_stage.index("ENTRYPOINT")
+    for name in ("exporter", "demo"):
+        assert SERVICES[name]["read_only"]
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
 
 
-def test_the_image_is_built_from_files_and_extras_that_exist():
+def test_the_image_is_built_from_files_extras_and_flights_that_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = re.search(r"'\.\[([\w,]+)\]'", DOCKERFILE)[1].split(",")
+    extras = re.search(r"^ARG EXTRAS=([\w,]+)$", DOCKERFILE, re.MULTILINE)[1].split(",")
     assert set(extras) <= set(project["optional-dependencies"])
-    ignored = (DOCKER / "exporter" / "Dockerfile.dockerignore").read_text().split()
+    assert f"--no-deps {project['optional-dependencies']['demo'][0]}" in DOCKERFILE
+    ignored = (ROOT / ".dockerignore").read_text().split()
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
     for name in " ".join(copied).split():
         assert (ROOT / name).exists()
         assert f"!{name}" in ignored
+
+
+def test_whatever_the_package_is_built_of_is_copied():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    needed = {*wheel["targets"]["wheel"]["packages"], *wheel["targets"]["wheel"]["force-include"]}
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
+    assert needed <= set(" ".join(copied).split())

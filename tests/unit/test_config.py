@@ -1,5 +1,6 @@
 """Settings are checked when they are made; what is missing yet says so."""
 
+import pickle
 import time
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
@@ -315,3 +316,55 @@ def test_a_start_position_is_text():
     for value in (None, datetime(2013, 1, 1, tzinfo=UTC)):
         with pytest.raises(ConfigError, match="ISO 8601"):
             parse_consume_from(value)
+
+
+# --- keys and TLS ------------------------------------------------------------------------------
+
+KEYS = {"access_key": "app", "secret_key": "hunter2", "security_token": "token-1"}
+
+
+def test_keys_are_not_in_the_repr_of_a_config():
+    shown = repr(ClientConfig(namesrv="host:1", **KEYS))
+    assert "host:1" in shown
+    assert not any(secret in shown for secret in KEYS.values())
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_wrong_type_does_not_show_the_secret(name):
+    with pytest.raises(ConfigError, match=name) as raised:
+        ClientConfig(namesrv="host:1", **(KEYS | {name: 4711}))
+    assert "4711" not in str(raised.value)
+
+
+def test_a_config_with_keys_is_not_pickled_and_the_error_says_what_to_do_instead():
+    plain = ClientConfig(namesrv="host:1", request_timeout=7)
+    assert pickle.loads(pickle.dumps(plain)) == plain
+    with pytest.raises(ConfigError, match="from_settings") as raised:
+        pickle.dumps(ClientConfig(namesrv="host:1", **KEYS))
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"access_key": "app"}, "ORDERLY_SECRET_KEY"),
+        ({"secret_key": "hunter2"}, "ORDERLY_ACCESS_KEY"),
+        ({"security_token": "token-1"}, "access_key"),
+        ({"tls_ca_file": "ca.pem"}, "tls_ca_file needs tls=True"),
+        ({"tls_cert_file": "me.pem"}, "tls_cert_file needs tls=True"),
+        ({"tls": True, "tls_key_file": "me.key"}, "tls_key_file needs tls_cert_file"),
+        ({"tls": True, "tls_verify": "no"}, "'host', 'chain', 'none'"),
+    ],
+    ids=str,
+)
+def test_half_a_protection_is_refused(setting, said):
+    with pytest.raises(ConfigError, match=said) as raised:
+        ClientConfig(namesrv="host:1", **setting)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_keys_and_tls_come_from_the_environment():
+    env = {"ORDERLY_NAMESRV": "host:1", "ORDERLY_TLS": "true", "ORDERLY_TLS_VERIFY": "chain"}
+    env |= {f"ORDERLY_{name.upper()}": value for name, value in KEYS.items()}
+    config = ClientConfig.from_env(env)
+    assert config == ClientConfig(namesrv="host:1", tls=True, tls_verify="chain", **KEYS)

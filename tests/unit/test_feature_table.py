@@ -10,18 +10,21 @@ FOLDERS = {
     "b": "tests/behaviour/test_{}.py",
     "i": "tests/integration/test_{}.py",
     "f": "tests/integration/faults/test_{}.py",
+    "c": "tests/integration/cluster/test_{}.py",
+    "s": "tests/spark/test_{}.py",
+    "n": "tests/native/test_{}.py",
     "u": "tests/unit/{}",
 }
 
 
 def test_every_test_it_names_is_there():
-    named = re.findall(r"`([biuf])/([^`]+)`", (ROOT / "README.md").read_text())
+    named = re.findall(r"`([bciufsn])/([^`]+)`", (ROOT / "README.md").read_text())
     paths = [ROOT / FOLDERS[kind].format(name) for kind, name in named]
     assert len(paths) > 50
     assert [str(path) for path in paths if not path.exists()] == []
 
 
-@pytest.mark.parametrize(("letter", "count"), [("S", 24), ("K", 13), ("M", 5)])
+@pytest.mark.parametrize(("letter", "count"), [("S", 24), ("K", 13), ("M", 5), ("P", 3)])
 def test_every_row_of_what_is_promised_is_in_it(letter, count):
     readme = (ROOT / "README.md").read_text()
     rows = re.findall(rf"^\| ({letter}\d+) \|", readme, re.MULTILINE)

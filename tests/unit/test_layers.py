@@ -10,10 +10,13 @@ ROOT = Path(__file__).parents[2] / "orderly"
 # A part may import from parts with a lower rank, and from itself.
 RANK = {
     "errors": 0,
+    "foreign_text": 0,
     "namespace": 0,
     "model": 1,
-    "config": 2,
+    "redaction": 1,
+    "config": 3,
     "log": 2,
+    "durable_file": 2,
     "file_lock": 2,
     "protocol": 3,
     "ordering": 4,
@@ -25,12 +28,14 @@ RANK = {
     "producer": 7,
     "processes": 7,
     "consumer": 8,
+    "native": 8,
     "monitoring": 9,
     "telemetry": 9,
     "testing": 9,
-    "cli": 10,
+    "spark": 10,
+    "cli": 11,
 }
-PURE = {"errors", "namespace", "model", "protocol", "ordering", "selectors"}
+PURE = {"errors", "foreign_text", "namespace", "model", "protocol", "ordering", "selectors"}
 IMPURE = {
     "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
     "queue", "random", "secrets", "select", "socket", "ssl", "structlog", "subprocess", "sys",

@@ -10,9 +10,10 @@ from orderly.cli.formats import Answer, Column, Kind, Style
 from orderly.cli.formats.tables import state, table, wide
 from orderly.cli.formats.values import shown
 from orderly.cli.text import printable
+from orderly.foreign_text import escaped
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Sums
-from orderly.monitoring.texts import counted, duration, escaped
+from orderly.monitoring.texts import counted, duration
 
 _LABEL = 11  # characters
 
@@ -36,7 +37,7 @@ def description(at: float, group: GroupStatus, style: Style, *, everything: bool
             parts += ["", (wide if everything else table)(answer, style)]
     causes = [row for row in _rows(lines) if row.cause]
     if causes:
-        parts += ["", *(f"{row.state} {row.queue}: {printable(row.cause)}" for row in causes)]
+        parts += ["", *(printable(f"{row.state} {row.queue}: {row.cause}") for row in causes)]
     return "\n".join(parts)
 
 

@@ -7,12 +7,13 @@ from itertools import groupby
 from textwrap import fill
 
 from orderly.cli.text import printable
+from orderly.foreign_text import escaped
 from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
-from orderly.monitoring.texts import counted, duration, escaped
+from orderly.monitoring.texts import counted, duration
 
 _TOLD = 3  # queues of one state that are told one by one
 _WIDTH = 100
@@ -40,7 +41,7 @@ def _in_trouble(group: GroupStatus) -> bool:
 
 
 def _broker(name: str, error: str) -> str:
-    return f"Broker {name} could not be read: {printable(error)}. Its queues are UNKNOWN."
+    return printable(f"Broker {name} could not be read: {error}. Its queues are UNKNOWN.")
 
 
 def _fine(groups: Sequence[GroupStatus], count: int) -> str:

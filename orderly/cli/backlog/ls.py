@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +14,7 @@ from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Format, format_options, show
+from orderly.cli.gathering import gathered
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.monitoring.backlog.judging import judge
@@ -48,23 +49,11 @@ _CUT = (
 
 def cut_options(command: F) -> F:
     """Add --by, --only-bad, --sort-by, --top and --all as the argument `cut`."""
-    for option in reversed(_CUT):
-        command = option(command)
+    return gathered(command, _CUT, ("by", "only_bad", "sort_by", "top", "all"), _cut, "cut")
 
-    @wraps(command)
-    def call(
-        *args: Any,
-        by: str | None,
-        only_bad: bool,
-        sort_by: str | None,
-        top: int | None,
-        **others: Any,
-    ) -> Any:
-        retry = others.pop("all")  # a name that Python has
-        cut = Cut(Level(by) if by else None, only_bad, sort_by or "", top, retry)
-        return command(*args, cut=cut, **others)
 
-    return call  # type: ignore[return-value]
+def _cut(by: str | None, only_bad: bool, sort_by: str | None, top: int | None, retry: bool) -> Cut:
+    return Cut(Level(by) if by else None, only_bad, sort_by or "", top, retry)
 
 
 EXAMPLES = """\b

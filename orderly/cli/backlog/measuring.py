@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from orderly.cli.durations import Duration
+from orderly.cli.gathering import gathered
 from orderly.cli.selection import Names
 from orderly.cli.settings import Settings
 from orderly.errors import ConfigError, OrderlyError, RequestTimeout
@@ -62,14 +62,7 @@ _PACE = (
 
 def pace_options(command: F) -> F:
     """Add --samples, --interval and --timeout as the argument `pace`."""
-    for option in reversed(_PACE):
-        command = option(command)
-
-    @wraps(command)
-    def call(*args: Any, samples: int, interval: float, timeout: float, **others: Any) -> Any:
-        return command(*args, pace=Pace(samples, interval, timeout), **others)
-
-    return call  # type: ignore[return-value]
+    return gathered(command, _PACE, ("samples", "interval", "timeout"), Pace, "pace")
 
 
 def measure(

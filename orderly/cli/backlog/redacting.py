@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
+from orderly.cli.settings import settings_of
+from orderly.config.fields import require
+from orderly.foreign_text import hidden
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot, TopicStatus
-from orderly.protocol.parked_key import Key, key_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,13 +21,17 @@ def redact_option(command: F) -> F:
     return click.option(
         "--redact-keys",
         type=click.Choice(["hash"]),
-        help="Show hashes instead of keys.",
+        callback=_or_the_settings,
+        help="Show hashes instead of keys; default: `redact_keys` of the settings.",
     )(command)
 
 
-def hidden(key: Key) -> str:
-    """What is shown instead of a key; the same for the same key."""
-    return f"#{key_tag(key)}"
+def _or_the_settings(ctx: click.Context, _: click.Parameter, given: str | None) -> str | None:
+    if given or ctx.resilient_parsing:  # to complete a word needs none
+        return given
+    found, origin = settings_of(ctx).found().get("redact_keys", ("", ""))
+    require(found in ("", "hash"), f"redact_keys of {origin} must be 'hash', not {found!r}")
+    return found or None
 
 
 def redacted(snapshot: Snapshot, redact: str | None) -> Snapshot:

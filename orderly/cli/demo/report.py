@@ -156,7 +156,7 @@ class Report:
             "backlog": None if self.backlog.unknown else self.backlog.backlog,
             "sent_per_second": round(self.sent.rate, 1),
             "consumed_per_second": round(self.consumed.rate, 1),
-            "per_queue": {str(queue): n for queue, n in sorted(self.sent.per_queue().items())},
+            "per_queue": self.sent.per_queue(),
             "take_over_seconds": take_over.seconds if take_over else None,
             "failing_message": self.failing.story(),
             "parked": {

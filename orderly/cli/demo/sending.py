@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -43,12 +43,14 @@ class SendLog:
         """Messages stored a second."""
         return self.fast / self.seconds if self.seconds else 0.0
 
-    def per_queue(self) -> dict[int, int]:
-        """Messages stored by queue id."""
-        counts: dict[int, int] = {}
-        for queue, _ in self.stored.values():
-            counts[queue.queue_id] = counts.get(queue.queue_id, 0) + 1
-        return counts
+    def per_queue(self) -> dict[str, int]:
+        """Messages stored by queue: its id, with the broker's name where there are several."""
+        counts = sorted(Counter(queue for queue, _ in self.stored.values()).items())
+        several = len({queue.broker_name for queue, _ in counts}) > 1
+        return {
+            f"{queue.broker_name}/{queue.queue_id}" if several else str(queue.queue_id): count
+            for queue, count in counts
+        }
 
 
 def send_all(producer: OrderlyProducer, messages: Iterable[Numbered], meter: Meter) -> SendLog:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from orderly.cli.formats import data, tables
 from orderly.cli.formats.answer import Answer, Style
+from orderly.cli.gathering import gathered
 from orderly.cli.settings import Settings
 from orderly.cli.stdout import discard
 
@@ -48,36 +48,25 @@ class Format:
 
 def format_options(*names: str, default: str = "table") -> Callable[[F], F]:
     """Add -o with the formats `names` (all if none), --no-headers and --raw, as `form`."""
-
-    def add(command: F) -> F:
-        for option in reversed(
-            (
-                click.option(
-                    "-o",
-                    "--output",
-                    type=click.Choice(names or tuple(WRITERS)),
-                    default=default,
-                    show_default=True,
-                    help="How to print it.",
-                ),
-                click.option("--no-headers", is_flag=True, help="No headings in table and csv."),
-                click.option("--raw", is_flag=True, help="Seconds and plain digits in tables."),
-            )
-        ):
-            command = option(command)
-        return _gathered(command)
-
-    return add
+    options = (
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(names or tuple(WRITERS)),
+            default=default,
+            show_default=True,
+            help="How to print it.",
+        ),
+        click.option("--no-headers", is_flag=True, help="No headings in table and csv."),
+        click.option("--raw", is_flag=True, help="Seconds and plain digits in tables."),
+    )
+    return lambda command: gathered(
+        command, options, ("output", "no_headers", "raw"), _format, "form"
+    )
 
 
-def _gathered(command: F) -> F:
-    """Give `command` one argument `form` instead of three."""
-
-    @wraps(command)
-    def call(*args: Any, output: str, no_headers: bool, raw: bool, **others: Any) -> Any:
-        return command(*args, form=Format(output, not no_headers, raw), **others)
-
-    return call  # type: ignore[return-value]
+def _format(output: str, no_headers: bool, raw: bool) -> Format:
+    return Format(output, not no_headers, raw)
 
 
 def written(answer: Answer, form: Format, *, color: bool) -> str:

@@ -146,6 +146,7 @@ class Caller:
             max_suspend=self._session.config.longest_suspend,
             replayed=mode is not Mode.LIVE,
             dry_run=mode is Mode.DRY_RUN,
+            redact_keys=self._session.redacts,
         )
         # A tuple: what the handler does to its batch must not change ours.
         messages = tuple(batch)

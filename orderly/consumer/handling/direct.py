@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from orderly.consumer.handling.calling import Called
 from orderly.consumer.handling.direct_call import DirectCall
-from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import Held, Session
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.errors import LifecycleError
@@ -66,18 +65,17 @@ class DirectConsumption:
             held.owned.send_errand(key, call)
         self._ready(held)
         try:
-            return _result(call.wait(_PATIENCE))
+            return _result(call.wait(_PATIENCE), redact=self._session.redacts)
         except TimeoutError as error:
             if held.owned.dropped is None:
                 raise
             raise LifecycleError(f"{held.queue} was given up meanwhile") from error
 
 
-def _result(called: Called) -> DirectResult:
+def _result(called: Called, *, redact: bool) -> DirectResult:
     consumed = called.consumed
-    return DirectResult(
-        _outcome(called), called.context.auto_commit, _remark(consumed), consumed.seconds
-    )
+    remark = _remark(consumed.answer, redact=redact)
+    return DirectResult(_outcome(called), called.context.auto_commit, remark, consumed.seconds)
 
 
 def _outcome(called: Called) -> DirectOutcome:
@@ -89,6 +87,7 @@ def _outcome(called: Called) -> DirectOutcome:
     return DirectOutcome.RETURN_NULL if consumed.answer is None else DirectOutcome.LATER
 
 
-def _remark(consumed: Consumed) -> str:
-    answer = consumed.answer
-    return error_text(answer) if isinstance(answer, BaseException) else ""
+def _remark(answer: object, *, redact: bool) -> str:
+    if not isinstance(answer, BaseException):
+        return ""
+    return type(answer).__name__ if redact else error_text(answer)

@@ -8,7 +8,6 @@ repeat messages without anybody knowing.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from orderly.config.numbers import is_int
+from orderly.durable_file import sync_folder, synced
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.file_lock import hold
 from orderly.log import get_logger, where
@@ -167,14 +167,12 @@ class LocalOffsets:
     def _replace(self, data: bytes) -> None:
         """Write beside the file, then rename: at every moment a whole one has a name we read."""
         fresh = self.path.with_name(f"{self.path.name}.new")
-        with fresh.open("wb") as file:
+        with synced(fresh) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         if self.path.exists():
             self.path.replace(self._backup)
         fresh.replace(self.path)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
 
     def _damaged(self, path: Path, damage: _DamagedError) -> OffsetFileError:
         return OffsetFileError(
@@ -188,15 +186,6 @@ class LocalOffsets:
             f"the offset file {self.path} cannot be {what}: {error}; check the folder's"
             " permissions and free space, or set ConsumerConfig.offsets_folder"
         )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames in it survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _encode(owner: Mapping[str, str], offsets: Offsets, at: datetime) -> bytes:

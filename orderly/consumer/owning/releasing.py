@@ -102,6 +102,7 @@ class Releaser:
         try:
             with self._session.locking:
                 self._saver.hand_on(held)
+                lost = not held.released  # nothing was saved, or unlocked: the lock was gone before
                 self._session.remove(held)
         except OrderlyError as error:
             held.failed_releases += 1
@@ -110,9 +111,8 @@ class Releaser:
                 silent.add(held.queue.broker_name)
             return False
         held.log.info("queue.released", reason=reason.value)
-        refused = held.lost.is_set() and not forced  # the last renewal, before the offset was saved
         if not held.loss_told:
-            self._session.hooks.tell("lost" if refused else "revoked", held.log, (held.queue,))
+            self._session.hooks.tell("lost" if lost else "revoked", held.log, (held.queue,))
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return reason in _FOR_GOOD
 

@@ -15,7 +15,7 @@ from orderly.consumer.company import Company
 from orderly.consumer.handling.running_calls import RunningCall, RunningCalls
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.health import Health, QueueHealth
-from orderly.consumer.telling.news import troubled
+from orderly.consumer.telling.news import troubled, without_key
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
@@ -23,7 +23,7 @@ from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.parking.keys import ParkedKey
 from orderly.protocol.heartbeat import ConsumeType
-from orderly.protocol.queue_news import news_texts
+from orderly.protocol.queue_news import QueueNews, news_texts
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty, TopicStatus
 
 _MIB = 1024 * 1024
@@ -167,8 +167,13 @@ class Insight:
             {held.queue: _queue_info(held) for held in session.held()},
             {topic: self._status(topic) for topic in session.subscriptions},
             thread_dump() if allowed else "",
-            news_texts(troubled(session.held(), self._hung_keys(), now())),
+            news_texts(self._news()),
         )
+
+    def _news(self) -> list[tuple[MessageQueue, QueueNews]]:
+        session = self._session
+        found = troubled(session.held(), self._hung_keys(), now())
+        return [(queue, without_key(news)) for queue, news in found] if session.redacts else found
 
     def _properties(self) -> dict[str, str]:
         config = self._session.config

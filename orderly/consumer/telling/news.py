@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable
+from dataclasses import replace
 
 from orderly.consumer.session import Held
+from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Explanation, Why, explain
@@ -30,6 +32,11 @@ def troubled(held: Iterable[Held], hung: Hung, now: float) -> list[tuple[Message
     """
     told = [(each.queue, _told(each, hung, now)) for each in held]
     return sorted([pair for pair in told if _worth_telling(pair[1])], key=_longest_first)
+
+
+def without_key(news: QueueNews) -> QueueNews:
+    """The news with a hash instead of the key; the failure's text has nothing of the message."""
+    return news if news.key is None else replace(news, key=hidden(news.key))
 
 
 def _told(held: Held, hung: Hung, now: float) -> QueueNews:

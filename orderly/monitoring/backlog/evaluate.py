@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.absence import forget_absent
 from orderly.monitoring.backlog.pace import Marks
 from orderly.monitoring.backlog.pair import Now, Pair, Topic, backlog_of, stored_times
 from orderly.monitoring.backlog.reading import NOT_READ, GroupReading, Scan
@@ -17,7 +18,7 @@ from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import GroupMemory, Signs
 from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot, TopicStatus
 from orderly.monitoring.backlog.sums import add_up, sums_of, totals_of
-from orderly.monitoring.backlog.topics import PATIENCE, Topics
+from orderly.monitoring.backlog.topics import Topics
 from orderly.monitoring.backlog.track import Look, Track
 
 POINTS = 60
@@ -88,7 +89,7 @@ class Backlog:
             if topic in topics:
                 status = self._pair(group, topics[topic], signs[group], now, offsets)
                 found[group][topic] = status
-        self._forget(committed)
+        forget_absent(self._pairs, committed)
         return Snapshot(
             at=scan.at,
             scan_seconds=scan.seconds,
@@ -142,12 +143,6 @@ class Backlog:
         reading = scan.topics.get(key[1])
         return self._topics.queues(key[1]) if reading is None else reading.queues
 
-    def _forget(self, committed: Mapping[Key, object]) -> None:
-        for key in self._pairs.keys() - committed.keys():
-            self._pairs[key].absent += 1
-            if self._pairs[key].absent >= PATIENCE:
-                del self._pairs[key]
-
     # --- groups --------------------------------------------------------------------------------
 
     def _signs(
@@ -168,14 +163,8 @@ class Backlog:
                 self._settings.blocked_after,
                 self._settings.window,
             )
-        self._forget_groups(by_group)
+        forget_absent(self._groups, by_group)
         return found
-
-    def _forget_groups(self, present: Mapping[str, object]) -> None:
-        for name in self._groups.keys() - present.keys():
-            self._groups[name].absent += 1
-            if self._groups[name].absent >= PATIENCE:
-                del self._groups[name]
 
     # --- one topic in one group ----------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.monitoring.texts import counted
-from orderly.protocol.heartbeat import ConsumeType
+from orderly.protocol.heartbeat import ConsumeType, MessageModel
 from orderly.protocol.queue_news import QueueNews, queue_news
 from orderly.protocol.running_info import QueueInfo, RunningInfo, RunningProperty
 
@@ -131,6 +131,24 @@ def _order(properties: Mapping[str, str]) -> str:
         return own
     words = {"true": "queue", "false": "none"}
     return words.get(properties.get(RunningProperty.ORDERLY, "").lower(), "")
+
+
+def is_ordered(reading: GroupReading) -> bool | None:
+    """Whether a member says that it consumes in order; None: no member has said anything."""
+    said = [info.properties.get(RunningProperty.ORDERLY) for info in reading.running.values()]
+    return "true" in said if said else None
+
+
+def keeps_order_by_key(reading: GroupReading) -> bool | None:
+    """Whether members of ours order by key; None: none of ours has said anything."""
+    said = {info.properties.get("order") for info in reading.running.values()} - {None}
+    return "key" in said if said else None
+
+
+def is_broadcasting(reading: GroupReading) -> bool:
+    """Whether its members keep their offsets themselves."""
+    connections = reading.connections
+    return connections is not None and connections.message_model == MessageModel.BROADCASTING
 
 
 def blocked(claim: Claim, after: float) -> Trouble | None:

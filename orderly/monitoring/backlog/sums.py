@@ -7,14 +7,13 @@ of which some parts are 0 (or never) and the others not known is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
 from orderly.monitoring.backlog.pair import Pair, Totals
 from orderly.monitoring.backlog.rules.table import RULES
-from orderly.monitoring.backlog.snapshot import GroupStatus, Sums
+from orderly.monitoring.backlog.snapshot import Sums
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog.track import NOT_KNOWN
 
@@ -156,9 +155,3 @@ def largest(values: Iterable[float | None]) -> float | None:
 def smallest(values: Iterable[float | None]) -> float | None:
     """The smallest of what is known."""
     return min((value for value in values if value is not None), default=None)
-
-
-def of_topics(group: GroupStatus, topics: Collection[str]) -> GroupStatus:
-    """A group with only these of its topics, and their sums."""
-    kept = {name: topic for name, topic in group.topics.items() if name in topics}
-    return replace(group, topics=kept, sums=add_up(topic.sums for topic in kept.values()))

@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.absence import forget_absent
 from orderly.monitoring.backlog.curve import Curve
 from orderly.monitoring.backlog.pace import Marks
 from orderly.monitoring.backlog.pair import Topic
 from orderly.monitoring.backlog.queue_skew import queue_skew
 from orderly.monitoring.backlog.reading import NOT_READ, BrokerReading, Scan, TopicReading
-
-PATIENCE = 2  # scans for which what vanished is remembered
 
 
 class TopicMemory:
@@ -89,19 +88,13 @@ class Topics:
                 memory = self._known[name] = TopicMemory(scan.at, reading)
             memory.absent = 0
             found[name] = memory.view(scan.at, reading, scan.brokers, window)
-        self._forget(wanted)
+        forget_absent(self._known, wanted)
         return found
 
     def queues(self, name: str) -> tuple[MessageQueue, ...]:
         """A topic's queues as last seen."""
         memory = self._known.get(name)
         return () if memory is None else memory.reading.queues
-
-    def _forget(self, wanted: Collection[str]) -> None:
-        for name in self._known.keys() - set(wanted):
-            self._known[name].absent += 1
-            if self._known[name].absent >= PATIENCE:
-                del self._known[name]
 
 
 def unreadable(reading: TopicReading) -> TopicReading:

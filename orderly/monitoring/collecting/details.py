@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from orderly.client.pipeline import Pipeline
 from orderly.model import MessageQueue
+from orderly.monitoring.backlog.members import is_broadcasting, keeps_order_by_key
 from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Head, QueueRecord, Scan
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.collecting.ages import Ages, Asked, Spans
@@ -21,7 +22,7 @@ from orderly.monitoring.collecting.clocks import clock_offsets
 from orderly.monitoring.collecting.dead import DeadAges
 from orderly.monitoring.collecting.heads import Heads, with_attempts
 from orderly.monitoring.collecting.lagging import lagging_topics, worst_heads
-from orderly.monitoring.collecting.members import Roster, is_broadcasting, keeps_order_by_key
+from orderly.monitoring.collecting.members import Roster
 from orderly.monitoring.collecting.records import Records, Row, rows_by_key
 from orderly.monitoring.collecting.round import Round
 

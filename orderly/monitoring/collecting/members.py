@@ -15,6 +15,7 @@ from orderly.client.admin import joined
 from orderly.client.calls import ONLY_SUCCESS
 from orderly.client.pipeline import NotAsked, Question
 from orderly.errors import OrderlyError
+from orderly.monitoring.backlog.members import is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.budgets import Budgets
@@ -23,11 +24,10 @@ from orderly.monitoring.collecting.turns import longest_waiting, within
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.headers import GetConsumerConnections, GetRunningInfo, to_ext
-from orderly.protocol.running_info import RunningInfo, RunningProperty, decode_running_info
+from orderly.protocol.running_info import RunningInfo, decode_running_info
 from orderly.protocol.stats_bodies import ConsumerConnections, decode_connections
 
 _ONLINE_OR_NOT = ONLY_SUCCESS | {ResponseCode.CONSUMER_NOT_ONLINE}
-BROADCASTING = "BROADCASTING"
 # A group of which nobody answered waits so many times as long for its next turn: clients behind a
 # gRPC proxy never answer, and each question holds a thread of the broker for 10 s.
 _SILENCE = 10
@@ -139,23 +139,6 @@ def with_online(reading: GroupReading, online: Online, now: float) -> GroupReadi
         errors=online.errors,
         running={name: info for name, info in reading.running.items() if name in there},
     )
-
-
-def is_ordered(reading: GroupReading) -> bool | None:
-    """Whether a member says that it consumes in order; None: no member has said anything."""
-    said = [info.properties.get(RunningProperty.ORDERLY) for info in reading.running.values()]
-    return "true" in said if said else None
-
-
-def keeps_order_by_key(reading: GroupReading) -> bool | None:
-    """Whether members of ours order by key; None: none of ours has said anything."""
-    said = {info.properties.get("order") for info in reading.running.values()} - {None}
-    return "key" in said if said else None
-
-
-def is_broadcasting(reading: GroupReading) -> bool:
-    """Whether its members keep their offsets themselves."""
-    return reading.connections is not None and reading.connections.message_model == BROADCASTING
 
 
 class Roster:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from orderly.client.pipeline import Question
@@ -10,6 +9,7 @@ from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, TopicRoute
 from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
 from orderly.protocol.bodies import decode_route
+from orderly.protocol.broker_settings import decode_settings, retention_of
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.committed_text import read_committed
 from orderly.protocol.frame import RemotingCommand, request
@@ -33,8 +33,6 @@ from orderly.protocol.topic_config import TopicConfig, decode_topic_configs
 
 _FOUND_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 # Hours for which files are kept (Java: MessageStoreConfig)
-_RETENTION = re.compile(rb"^\s*fileReservedTime\s*=\s*([0-9]{1,6})\s*$", re.MULTILINE)
-_HOUR = 3600.0
 
 
 def all_committed(
@@ -78,10 +76,10 @@ def retention() -> Question[float]:
 
 
 def _read_retention(reply: RemotingCommand) -> float:
-    found = _RETENTION.search(reply.body)
-    if found is None:
+    seconds = retention_of(decode_settings(reply.body))
+    if seconds is None:
         raise ProtocolError("the broker does not tell its fileReservedTime")
-    return int(found[1]) * _HOUR
+    return seconds
 
 
 def topic_stats(topic: str) -> Question[dict[MessageQueue, TopicOffset]]:

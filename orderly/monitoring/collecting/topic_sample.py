@@ -89,25 +89,30 @@ def look_at_topic(
         TopicNotFound: there is no such topic.
         OrderlyError: no name server answers, or the topic has no queue to write to.
     """
-    look = _Look(client, topic, settings)
-    inflow, spans = look.recently() if settings.since is not None else look.twice()
-    weights = {queue: count for queue, count in inflow.messages.items() if count is not None}
-    stretches = plan(
-        {queue: spans[queue] for queue in weights},
-        weights,
-        settings.sample,
-        spread=inflow.basis is Basis.SINCE,
-    )
-    planned = sum(stretch.count for stretch in stretches)
+    look = TopicLook(client, topic, settings)
     tally = KeyTally(look.layout, topic, settings.what_if)
-    for number, message in enumerate(look.messages(stretches), 1):
+    for message in look.sample(tell):
         tally.add(message.sharding_key, message.queue)
-        tell(number, planned)
-    return TopicSkew(topic, look.layout, inflow, tally.result(), planned, look.errors)
+    return TopicSkew(topic, look.layout, look.inflow, tally.result(), look.planned, look.errors)
 
 
-class _Look:
-    """The questions about one topic. One thread."""
+class TopicLook:
+    """The questions about one topic. One thread.
+
+    Args:
+        client: need not be started.
+        topic: as the brokers name it.
+        settings: see their class.
+
+    Attributes:
+        layout: the topic's queues now.
+        inflow: into the queues, once `sample` was begun; so is `planned`.
+        planned: how many messages are to be read.
+        errors: of brokers that did not answer, by name.
+    """
+
+    inflow: Inflow
+    planned: int
 
     def __init__(self, client: Client, topic: str, settings: SampleSettings) -> None:
         route = client.routes.get(topic)
@@ -120,7 +125,27 @@ class _Look:
         self._topic = topic
         self._settings = settings
 
-    def twice(self) -> tuple[Inflow, dict[MessageQueue, Span]]:
+    def sample(self, tell: Tell) -> Iterator[ReceivedMessage]:
+        """Look at the offsets, then read messages.
+
+        Args:
+            tell: is told how many have been read, and of how many.
+        """
+        recent = self._settings.since is not None
+        self.inflow, spans = self._recently() if recent else self._twice()
+        weights = {it: count for it, count in self.inflow.messages.items() if count is not None}
+        stretches = plan(
+            {queue: spans[queue] for queue in weights},
+            weights,
+            self._settings.sample,
+            spread=self.inflow.basis is Basis.SINCE,
+        )
+        self.planned = sum(stretch.count for stretch in stretches)
+        for number, message in enumerate(self._messages(stretches), 1):
+            yield message
+            tell(number, self.planned)
+
+    def _twice(self) -> tuple[Inflow, dict[MessageQueue, Span]]:
         """Look at the offsets, and again when the interval is over."""
         began = time.monotonic()
         first = self._spans()
@@ -129,7 +154,7 @@ class _Look:
         spans = self._spans()
         return measured(self._queues, first, spans, seconds), spans
 
-    def recently(self) -> tuple[Inflow, dict[MessageQueue, Span]]:
+    def _recently(self) -> tuple[Inflow, dict[MessageQueue, Span]]:
         """What was stored in the last seconds, by the brokers' clocks."""
         assert self._settings.since is not None
         spans = self._spans()
@@ -149,7 +174,7 @@ class _Look:
         }
         return Inflow(Basis.SINCE, self._settings.since, came), spans
 
-    def messages(self, stretches: Iterable[Stretch]) -> Iterator[ReceivedMessage]:
+    def _messages(self, stretches: Iterable[Stretch]) -> Iterator[ReceivedMessage]:
         """Read stretches, a few at a time; what is gone, or not read in time, is left out."""
         asking, rest = self._asking(), iter(stretches)
         while some := list(islice(rest, _AT_ONCE)):

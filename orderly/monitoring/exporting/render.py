@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 
 from orderly.monitoring.backlog.snapshot import QueueStatus, Snapshot, TopicStatus
 from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.backlog_json import Detail, is_bad, verdict_of_sums
+from orderly.monitoring.backlog_json import Detail, is_bad
 from orderly.monitoring.exporting.metrics import BROKER, GROUP, QUEUE, TOPIC
 from orderly.monitoring.exporting.text import Blocks, label
 from orderly.monitoring.exporting.told import GroupTold, Lost, TopicTold
@@ -83,12 +83,12 @@ def chosen(
 
 
 def _trouble(topic: TopicStatus) -> tuple[bool, int]:
-    return verdict_of_sums(topic.sums) is not Verdict.OK, topic.sums.backlog or 0
+    return topic.sums.verdict is not Verdict.OK, topic.sums.backlog or 0
 
 
 def _bad(topics: Iterable[TopicStatus]) -> Iterator[QueueStatus]:
     for topic in topics:
-        if verdict_of_sums(topic.sums) is not Verdict.OK:  # rows cost something
+        if topic.sums.verdict is not Verdict.OK:  # rows cost something
             yield from filter(is_bad, topic.rows())
 
 

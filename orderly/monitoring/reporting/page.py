@@ -1,27 +1,19 @@
-"""The report as HTML: one file without scripts, that loads nothing.
-
-All text is escaped; the page's own policy forbids what could act if something were not.
-"""
+"""The report of the backlog as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from itertools import islice
 from typing import Any
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from orderly.monitoring.backlog.evaluate import Point
 from orderly.monitoring.backlog.meanings import MEANINGS
 from orderly.monitoring.backlog.snapshot import Snapshot
-from orderly.monitoring.reporting import words
 from orderly.monitoring.reporting.contents import Contents, contents, waits, worked_off
 from orderly.monitoring.reporting.drawing import SERIES
+from orderly.monitoring.reporting.pages import drawing, page
 from orderly.monitoring.reporting.plots import backlog_plot, drain_plot, lines_plot, queues_plot
 from orderly.monitoring.reporting.troubles import troubles
-from orderly.monitoring.texts import escaped
 
 TOP = 20
 _QUEUE_PLOTS = 6
@@ -46,13 +38,13 @@ def report(
         A whole HTML document.
     """
     chosen = contents(snapshot, history or {}, samples, top)
-    template = _environment().from_string(_source("report.html"))
-    return template.render(
+    return page(
+        __package__,
+        "report.html",
         it=chosen,
-        css=Markup(_source("report.css")),  # noqa: S704  our own file
-        plots={name: Markup(svg) for name, svg in _plots(chosen).items()},  # noqa: S704  escaped
+        plots={name: drawing(svg) for name, svg in _plots(chosen).items()},
         by_queue=[
-            (topic, Markup(queues_plot(f"queues-{number}", topic)))  # noqa: S704  as above
+            (topic, drawing(queues_plot(f"queues-{number}", topic)))
             for number, topic in enumerate(_with_queues(chosen))
         ],
         troubles=troubles,
@@ -86,32 +78,3 @@ def _lines(chosen: Contents) -> dict[str, Sequence[Point]]:
 def _with_queues(chosen: Contents) -> list[Any]:
     several = (topic for topic in chosen.behind.shown if topic.sums.queues > 1)
     return list(islice(several, _QUEUE_PLOTS))
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalized,
-    )
-    environment.filters |= {
-        "duration": words.duration,
-        "count": words.count,
-        "rate": words.rate,
-        "clock": words.clock,
-    }
-    environment.globals |= {"plural": words.plural, "NOT_KNOWN": words.NOT_KNOWN}
-    return environment
-
-
-def _finalized(value: Any) -> Any:
-    """What is printed: nothing invisible in a text from elsewhere, and never `None`."""
-    if isinstance(value, Markup):
-        return value
-    return words.NOT_KNOWN if value is None else escaped(str(value))
-
-
-def _source(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")

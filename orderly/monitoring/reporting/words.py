@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from orderly.monitoring import texts
@@ -26,9 +27,24 @@ def rate(value: float | None) -> str:
     return "<0.1" if 0 < value < 0.05 else f"{value:,.1f}"
 
 
+def share(value: float) -> str:
+    """A part of the whole in percent; small ones are not shown as 0."""
+    if 0 < value < 0.0005:
+        return "<0.1 %"
+    return f"{100 * value:.1f} %" if value < 0.0995 else f"{100 * value:.0f} %"
+
+
 def clock(seconds: float) -> str:
     """Seconds since the epoch as a date and a time of day in UTC, ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def axis_times(times: Sequence[float]) -> list[str]:
+    """Times below an axis, no longer than it takes to tell them apart: of one day its hours."""
+    written = [clock(at) for at in times]
+    if len({text[:10] for text in written}) <= 1:
+        return [text[11:] for text in written]
+    return [f"{text[5:10]} {text[11:16]}Z" for text in written]
 
 
 def shortened(text: str, width: int) -> str:

@@ -18,7 +18,12 @@ _WORTH = 0.8  # what is left of the busiest queue's share, if a change is to be 
 
 
 def advice(
-    inflow: Inflow, keys: KeySkew, order: str = "", name: Callable[[str], str] = repr
+    inflow: Inflow,
+    keys: KeySkew,
+    order: str = "",
+    name: Callable[[str], str] = repr,
+    *,
+    sampled: bool = True,
 ) -> tuple[str, ...]:
     """What is to be said, the most important first.
 
@@ -27,8 +32,9 @@ def advice(
         keys: of a sample.
         order: of the group that consumes them: "key", "queue", "none" or "" (not known).
         name: writes a key.
+        sampled: whether a larger sample could tell more.
     """
-    return tuple(_Advisor(inflow, keys, order, name).say())
+    return tuple(_Advisor(inflow, keys, order, name, sampled).say())
 
 
 @final
@@ -38,6 +44,7 @@ class _Advisor:
     keys: KeySkew
     order: str
     name: Callable[[str], str]
+    sampled: bool
 
     def say(self) -> Iterator[str]:
         """All sentences."""
@@ -71,13 +78,11 @@ class _Advisor:
                 " (Java's producers do not store it); all that follows is about the others."
             )
         if keys.keyed < FEW:
-            yield (
-                f"{keys.keyed} messages with a key are too few to judge keys by: a larger --sample"
-                " or a longer --since shows more."
-            )
+            more = ": a larger --sample or a longer --since shows more" * self.sampled
+            yield f"{keys.keyed} messages with a key are too few to judge keys by{more}."
             return
         most = max((each.queues for each in keys.outcomes), default=0)
-        if keys.keyed < ENOUGH * most:
+        if self.sampled and keys.keyed < ENOUGH * most:
             yield (
                 f"{self.keys.keyed} messages are few for {most} queues, so by chance alone the"
                 f" busiest looks busier than it is; --sample {ENOUGH * most} sees it sharper, if"

@@ -8,8 +8,8 @@ from typing import final
 
 from orderly.model import MessageQueue
 from orderly.monitoring.skew.sketch import TopCounts
-from orderly.monitoring.skew.what_if import SELECTORS, Outcome, Trial, queues_if
-from orderly.selectors import Layout, queues_of
+from orderly.monitoring.skew.what_if import Outcome, Trial, at_work, queues_if, worth_telling
+from orderly.selectors import KEYED, Layout, queues_of
 
 TOP = 20  # keys that are told one by one
 _COUNTERS = 10_000  # 2 MB or so, whatever the number of keys
@@ -66,8 +66,7 @@ class KeySkew:
     @property
     def present(self) -> Outcome | None:
         """The selector that explains best where the messages lie now; None: no keys."""
-        now = [each for each in self.outcomes if each.queues == self.queues and each.skew]
-        return min(now, key=lambda each: each.moved, default=None)
+        return _at_work(self.outcomes, self.queues)
 
 
 @final
@@ -94,7 +93,7 @@ class KeyTally:
         self._trials: Sequence[Trial] = [
             Trial(selector, queues_if(layout, topic, number))
             for number in numbers
-            for selector in SELECTORS
+            for selector in KEYED
         ]
 
     def add(self, key: str | None, queue: MessageQueue) -> None:
@@ -113,7 +112,7 @@ class KeyTally:
 
     def result(self) -> KeySkew:
         """What was found so far."""
-        outcomes = [trial.outcome() for trial in self._trials]
+        outcomes = [it for trial in self._trials if (it := trial.outcome()) is not None]
         return KeySkew(
             messages=self._counts.total + self._keyless,
             keyless=self._keyless,
@@ -124,5 +123,9 @@ class KeyTally:
             ),
             splits=len(self._split),
             queues=self._queues,
-            outcomes=tuple(outcome for outcome in outcomes if outcome is not None),
+            outcomes=tuple(worth_telling(outcomes, _at_work(outcomes, self._queues))),
         )
+
+
+def _at_work(outcomes: Iterable[Outcome], queues: int) -> Outcome | None:
+    return at_work(each for each in outcomes if each.queues == queues and each.skew)

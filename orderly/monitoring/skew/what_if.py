@@ -6,36 +6,51 @@ number, RoundRobin and RandomQueue spread evenly and keep no order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, TypeVar, final
 
 from orderly.model import Message, MessageQueue
 from orderly.monitoring.backlog.queue_skew import queue_skew
 from orderly.monitoring.backlog.snapshot import QueueSkew
-from orderly.selectors import Layout, Selector, choose, hash_mod, numeric_mod, queues_of
+from orderly.selectors import KEYED, Layout, choose, queues_of
 
-_INT_DIGITS = 19
-_LONG_MAX = 2**63 - 1
-
-
-def _number(key: str) -> int | None:
-    """The number that a key's text stands for, written as a producer writes it."""
-    digits = key.removeprefix("-")
-    if not digits.isdecimal() or not digits.isascii() or len(digits) > _INT_DIGITS:
-        return None
-    number = int(key)
-    return number if str(number) == key and -_LONG_MAX - 1 <= number <= _LONG_MAX else None
+_USUAL = ("hash_mod", "numeric_mod")
+_ELSEWHERE = 0.05  # share of the messages that a selector at work does not explain
 
 
-SELECTORS: dict[str, tuple[Selector, Callable[[str], object]]] = {
-    "hash_mod": (hash_mod, str),
-    "numeric_mod": (numeric_mod, _number),
-}
-"""By name: the selector, and what it is given for a stored key (None: it takes no such key).
+class Tried(Protocol):
+    """A selector that was tried: its name, and the share of the messages that it would move."""
 
-hash_mod is also Java's SelectMessageQueueByHash.
-"""
+    @property
+    def selector(self) -> str:
+        """Its name."""
+
+    @property
+    def moved(self) -> float | None:
+        """Share of the messages, 0 to 1."""
+
+
+T = TypeVar("T", bound=Tried)
+
+
+def at_work(now: Iterable[T]) -> T | None:
+    """The selector that explains best where messages lie; None: there is none.
+
+    One that is not usual here must explain nearly all: of so many one fits best by chance.
+
+    Args:
+        now: all with the present queues.
+    """
+    rank = {name: place for place, name in enumerate(KEYED)}
+    likely = [it for it in now if it.selector in _USUAL or (it.moved or 0.0) <= _ELSEWHERE]
+    return min(likely, key=lambda it: (it.moved or 0.0, rank[it.selector]), default=None)
+
+
+def worth_telling(tried: Iterable[T], now: Tried | None) -> list[T]:
+    """Those of the usual selectors, and of the one at work: the others bring nothing new."""
+    names = (*_USUAL, now.selector if now is not None else "")
+    return [each for each in tried if each.selector in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +77,12 @@ class Trial:
     """One selector with one number of queues, tried on message after message. Not thread-safe.
 
     Args:
-        selector: its name in SELECTORS.
+        selector: its name in KEYED.
         queues: in counting order; at least one.
     """
 
     def __init__(self, selector: str, queues: Sequence[MessageQueue]) -> None:
-        self._name = selector
+        self._rule = KEYED[selector]
         self._queues = queues
         self._loads = dict.fromkeys(queues, 0)
         self._moved = 0
@@ -75,7 +90,7 @@ class Trial:
 
     def add(self, key: str, queue: MessageQueue) -> None:
         """Try it on a message of `queue`."""
-        if SELECTORS[self._name][1](key) is None:
+        if self._rule.given(key) is None:
             self._takes_all = False
         if self._takes_all:
             chosen = self.place(key)
@@ -84,8 +99,8 @@ class Trial:
 
     def place(self, key: str) -> MessageQueue:
         """The queue of a key that the selector takes."""
-        selector, given = SELECTORS[self._name]
-        return choose(selector, self._queues, Message(self._queues[0].topic, b""), given(key))
+        message = Message(self._queues[0].topic, b"")
+        return choose(self._rule.selector, self._queues, message, self._rule.given(key))
 
     def outcome(self) -> Outcome | None:
         """What came of it; None: the selector does not take all of the keys."""
@@ -93,7 +108,7 @@ class Trial:
             return None
         tried = sum(self._loads.values())
         return Outcome(
-            self._name,
+            self._rule.name,
             len(self._queues),
             queue_skew(self._queues, list(self._loads.values())),
             self._moved / tried if tried else 0.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -64,12 +65,14 @@ class Verdict(Enum):
 class OutboxRules:
     """Limits and times of an outbox; fields as in ProducerConfig.
 
-    `settle` is how long the broker may keep an unanswered send in its queue before it drops it
-    (Java: BrokerConfig.waitTimeMillsInSendQueue, 200 ms).
+    `longest_backoff` bounds the time between attempts, which doubles. `settle` is how long the
+    broker may keep an unanswered send in its queue before it drops it (Java:
+    BrokerConfig.waitTimeMillsInSendQueue, 200 ms).
     """
 
     retries: int = 2
     retry_backoff: float = 0.3
+    longest_backoff: float = math.inf
     hold_failed_key: float = 60.0
     batch_messages: int = 64
     batch_bytes: int = 256 * 1024

@@ -178,7 +178,8 @@ class Outbox(Generic[E]):
     def _plan_retry(self, batch: Batch[E], now: float) -> bool:
         if batch.attempt > self._rules.retries:
             return False
-        backoff = self._rules.retry_backoff * 2 ** (batch.attempt - 1)
+        doubled = self._rules.retry_backoff * 2 ** (batch.attempt - 1)
+        backoff = min(doubled, self._rules.longest_backoff)
         start = max(now + backoff, self._not_before)
         if start >= batch.deadline:
             return False

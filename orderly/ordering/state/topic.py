@@ -2,8 +2,8 @@
 
 `orderly-state-<group>-<topic>-<16 hex digits>` holds its state, `orderly-park-…` the messages of
 parked keys; in the group's namespace if it has one: `shop%orderly-state-shipping-orders-1f0c…`.
-ACL rules for the prefixes `orderly-state-shipping-` and `orderly-park-shipping-` (with publish,
-subscribe, and create unless operators make the topics) cover what a group needs.
+ACL rules for the prefixes `orderly-state-shipping-` and `orderly-park-shipping-` (Pub, Sub, Get,
+and Create unless operators make the topics) cover what a group needs.
 """
 
 from __future__ import annotations

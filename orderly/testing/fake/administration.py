@@ -32,7 +32,7 @@ from orderly.protocol.topic_config import (
 from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.groups import is_group_name
 from orderly.testing.fake.state import BrokerState
-from orderly.testing.fake.topics import check_name, check_not_system
+from orderly.testing.fake.topics import check_name, check_not_system, check_type
 
 C = TypeVar("C", TopicConfig, GroupConfig)
 
@@ -52,6 +52,8 @@ def create_topic(state: BrokerState, call: Call) -> RemotingCommand:
     check_name(header.topic)
     check_not_system(header.topic)
     present = state.topics.get(header.topic)
+    attributes = changed_attributes(present.attributes if present else {}, header.attributes)
+    check_type(attributes)
     state.create_topic(
         TopicConfig(
             name=header.topic,
@@ -61,7 +63,7 @@ def create_topic(state: BrokerState, call: Call) -> RemotingCommand:
             order=header.order,
             filter_type=header.topic_filter_type,
             sys_flag=header.topic_sys_flag,
-            attributes=changed_attributes(present.attributes if present else {}, header.attributes),
+            attributes=attributes,
         )
     )
     return call.reply()

@@ -49,6 +49,7 @@ class FakeCluster:
         if state is None:
             return []
         state.parked.drop(connection_id)
+        state.producers.disconnected(connection_id)
         for group in state.members.groups_of(connection_id):
             state.notify(group, state.members.remove(group, connection_id))
         state.out += state.relays.disconnected(connection_id)

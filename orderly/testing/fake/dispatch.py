@@ -59,6 +59,7 @@ BROKER: Mapping[int, OfBroker] = {
     Code.SEND_MESSAGE_V2: sending.send,
     Code.SEND_BATCH_MESSAGE: sending.send_batch,
     Code.QUERY_CONSUME_QUEUE: measuring.consume_queue,
+    Code.GET_ALL_PRODUCER_INFO: membership.producers,
     Code.QUERY_TOPICS_BY_CONSUMER: administration.topics_of_group,
     Code.GET_TOPIC_CONFIG: administration.topic_config,
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: administration.group_config,

@@ -14,6 +14,7 @@ from orderly.protocol.filter_check import decode_filter_check
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.headers import GetConsumerConnections, GetConsumerList, UnregisterClient
 from orderly.protocol.heartbeat import ConsumerData, decode_heartbeat
+from orderly.protocol.producer_table import encode_producers
 from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
 from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.members import Group, Member
@@ -35,6 +36,8 @@ def heartbeat(state: BrokerState, call: Call) -> RemotingCommand:
         call.command.version,
         call.now,
     )
+    groups = [data.group for data in beat.producers]
+    state.producers.register(groups, call.connection_id, beat.client_id)
     for data in beat.consumers:
         _register(state, data, member)
     return call.reply(ext=_HEARTBEAT_REPLY)
@@ -51,10 +54,18 @@ def _register(state: BrokerState, data: ConsumerData, member: Member) -> None:
 
 def unregister(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 35. Locks stay."""
-    group = call.read(UnregisterClient).consumer_group
+    header = call.read(UnregisterClient)
+    group = header.consumer_group
+    if header.producer_group is not None:
+        state.producers.remove(header.producer_group, call.connection_id)
     if group is not None:
         state.notify(group, state.members.remove(group, call.connection_id))
     return call.reply()
+
+
+def producers(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 328."""
+    return call.reply(body=encode_producers(state.producers.table()))
 
 
 def client_ids(state: BrokerState, call: Call) -> RemotingCommand:

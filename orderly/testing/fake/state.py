@@ -15,6 +15,7 @@ from orderly.testing.fake.members import Members
 from orderly.testing.fake.name_server import NameServer
 from orderly.testing.fake.offsets import Offsets
 from orderly.testing.fake.parked import ParkedPulls
+from orderly.testing.fake.producers import Producers
 from orderly.testing.fake.relays import Relays
 from orderly.testing.fake.store import Store
 from orderly.testing.fake.topics import Topics
@@ -49,6 +50,7 @@ class BrokerState:
         """Begin anew: disks are kept, memory is not. Then announce what there is."""
         self.locks = LockTable()
         self.members = Members()
+        self.producers = Producers()
         self.parked = ParkedPulls()
         self.relays = Relays()
         self.name_server.join(self.name, self.address)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.protocol.codes import ResponseCode
+from orderly.protocol.message_types import ATTRIBUTE, MessageType
 from orderly.protocol.topic_config import TopicConfig
 from orderly.testing.fake.exchange import Refused
 from orderly.testing.fake.groups import NAME
@@ -68,3 +69,12 @@ def check_not_system(topic: str) -> None:
     """Refuse to create or delete a topic of the broker's own."""
     if topic in _SYSTEM:
         raise Refused(ResponseCode.INVALID_PARAMETER, f"topic {topic!r} is the system's own")
+
+
+def check_type(attributes: Mapping[str, str]) -> None:
+    """Refuse a message type that a broker with default settings does not take."""
+    kind = attributes.get(ATTRIBUTE, MessageType.NORMAL)
+    if kind == MessageType.MIXED:  # enableMixedMessageType is off
+        raise Refused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    if kind not in set(MessageType):
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"value is not in set: {kind}")

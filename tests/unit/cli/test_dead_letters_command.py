@@ -12,6 +12,7 @@ import pytest
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.errors import ConnectionLost, SendFailed
+from orderly.foreign_text import hidden
 from orderly.model import MessageQueue, SendResult
 from orderly.monitoring import dead_letters as module
 from orderly.monitoring.dead_letters import DeadLetter, Replayed
@@ -87,6 +88,15 @@ def test_json_tells_the_same_and_the_whole_body(group, capsys):
     assert found["schema"] == "orderly.dlq/v1"
     assert found["dead_letters"][0]["body"] == "body"
     assert found["dead_letters"][2]["body_base64"] == "/xtbMzFt"
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_redacted_neither_keys_nor_bodies_are_listed(group, capsys, form):
+    group.letters = [letter(1, "jane", body=b"card of jane"), letter(2, None)]
+    assert run(["dlq", "list", "shipping", "-o", form, "--redact-keys", "hash"]) == 0
+    out = capsys.readouterr().out
+    assert "jane" not in out
+    assert hidden("jane") in out
 
 
 @pytest.mark.usefixtures("group")

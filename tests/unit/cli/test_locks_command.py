@@ -136,8 +136,9 @@ def test_an_unknown_group_is_one_line(locks):
 
 
 def test_nothing_is_said_of_commits_that_could_not_be_read(locks, start, orderly_fake):
-    start()
+    (member,) = start()
     settled(locks, lambda doc: doc["verdict"] == "OK")
+    member.close()  # it could not, later: nobody would answer
     known = (Code.GET_BROKER_CLUSTER_INFO, Code.GET_ROUTEINFO_BY_TOPIC)  # the name server's
     silent = [code for code in Code if code not in known]
     orderly_fake.script(*(Fault(code, DropResponse(), times=None) for code in silent))

@@ -13,6 +13,7 @@ from orderly.cli.progress import Progress
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.errors import ConnectionLost, RequestTimeout
+from orderly.foreign_text import hidden
 from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
 from orderly.monitoring.parking.commands import Outcome
@@ -115,6 +116,20 @@ def test_the_tables_say_what_failed(group, capsys):
         for args in (["list", "shipping"], ["show", "shipping", "k"]):
             assert run(["parked", *args]) == 0
             assert why in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_redacted_neither_keys_nor_texts_of_failures_are_listed(group, capsys, form):
+    details = replace(DETAILS, reason="of jane", first_error="no jane", last_error="no jane")
+    first = replace(FIRST, details=replace(details, fingerprint="ValueError at a.py:3"))
+    reports = tuple(replace(REPORT, key=key, first=first) for key in ("jane", 7))
+    group.listing = Listing(reports, (QUEUE,), ())
+    assert run(["parked", "list", "shipping", "-o", form, "--redact-keys", "hash"]) == 0
+    out, err = capsys.readouterr()
+    assert "jane" not in out + err
+    assert hidden("jane") in out
+    assert hidden(7) in out
+    assert "ValueError at a.py:3" in out
 
 
 def test_a_number_is_shown_as_it_is_to_be_given(group, capsys):

@@ -78,6 +78,12 @@ def test_in_order_and_complete():
     assert "in 0.50 s" in rows["take-over"]
 
 
+def test_queues_with_the_same_number_on_two_brokers_are_two():
+    queues = [MessageQueue("t", broker, 0) for broker in ("b", "a", "b")]
+    log = SendLog(stored=dict(enumerate((queue, n) for n, queue in enumerate(queues))))
+    assert log.per_queue() == {"a/0": 1, "b/0": 2}
+
+
 def test_as_json():
     found = json.loads(json.dumps(run(with_planned_failures()).as_json()))
     assert found["schema"] == "orderly.demo/v1"

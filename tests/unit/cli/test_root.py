@@ -133,6 +133,12 @@ def test_debug_shows_the_traceback(broken_command, capsys):
     assert err.rstrip().endswith("oops (this is a bug)")
 
 
+def test_a_traceback_acts_on_no_terminal(broken_command, capsys):
+    broken_command(RequestTimeout("no reply\x1b[31m\u202e from 10.0.0.1"))
+    assert run(["topic", "--debug"]) == 3
+    assert all(line.isprintable() for line in capsys.readouterr().err.splitlines())
+
+
 def test_alone_it_shows_the_help(capsys):
     assert run([]) == 0
     out = capsys.readouterr().out

@@ -7,7 +7,8 @@ import pytest
 
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
-from orderly.cli.settings_file import parse_settings, read_settings, secret, settings_path
+from orderly.cli.settings_file import parse_settings, read_settings, settings_path
+from orderly.config.settings_file import secret
 from orderly.errors import ConfigError
 from tests.support.snapshots import row, snapshot
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.cli.text import preview, printable
-from orderly.monitoring.texts import escaped, iso_time
+from orderly.foreign_text import escaped
+from orderly.monitoring.texts import iso_time
 
 
 @pytest.mark.parametrize(

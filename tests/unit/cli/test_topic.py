@@ -10,6 +10,8 @@ from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.errors import ConfigError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.protocol.message_types import MessageType
+from orderly.protocol.topic_config import TopicConfig
 
 BOTH = Permission.READ | Permission.WRITE
 ROUTE = TopicRoute(
@@ -29,14 +31,15 @@ def names():
 def created(monkeypatch, names):
     calls = []
 
-    def create(name, queues):
-        calls.append((name, queues))
+    def create(name, queues, *, order, message_type):
+        calls.append((name, queues, order, message_type))
         if queues == 5:
             raise ConfigError("orders exists already, with queues a: 8; wanted: a: 5")
         return queues != 8
 
     admin = SimpleNamespace(
         create_topic=create,
+        topic_config=lambda _, broker: CONFIGS[broker.broker_name],
         topics=lambda: names,
         cluster=lambda: SimpleNamespace(brokers={"broker-a": None}, clusters={"C": None}),
     )
@@ -51,8 +54,51 @@ def created(monkeypatch, names):
 
 def test_create(created, capsys):
     assert run(["topic", "create", "orders", "--queues", "4"]) == 0
-    assert created == [("orders", 4)]
+    assert created == [("orders", 4, True, None)]
     assert "orders" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"), [("fifo", True), ("mixed", True), ("delay", False), ("lite", False)]
+)
+def test_create_with_a_type(created, kind, order):
+    assert run(["topic", "create", "orders", "--queues", "4", "--type", kind]) == 0
+    assert created == [("orders", 4, order, MessageType(kind.upper()))]
+    assert run(["topic", "create", "orders", "--type", "unspecified"]) == 3
+
+
+CONFIGS = {
+    "a": TopicConfig(
+        name="orders", read_queues=8, write_queues=8, attributes={"message.type": "FIFO"}
+    ),
+    "b": None,
+}
+
+
+def test_show(created, capsys):
+    assert run(["topic", "show", "orders"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "BROKER  TYPE  READ QUEUES  WRITE QUEUES  PERMISSION  ORDER",
+        "a       FIFO            8             8  RW          no",
+        "b       -               -             -  -           -",
+    ]
+    assert err == "layout: a:8\n"
+
+
+def test_show_in_json(created, capsys):
+    assert run(["topic", "show", "orders", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["topic"], found["layout"]) == ("orders", "a:8")
+    assert found["brokers"][0] == {
+        "broker": "a",
+        "type": "FIFO",
+        "read_queues": 8,
+        "write_queues": 8,
+        "permission": "RW",
+        "order": "no",
+        "attributes": {"message.type": "FIFO"},
+    }
 
 
 def test_create_again_changes_nothing(created, capsys):

@@ -6,6 +6,7 @@ from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, 
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to
+from orderly.protocol.message_types import MessageType
 from orderly.protocol.topic_config import TopicConfig, encode_topic_config
 
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
@@ -34,7 +35,9 @@ def test_a_topic_is_created_on_every_master(client, two):
 
 def test_a_topic_may_be_created_on_one_broker_and_typed(client, two):
     two[1].on(CREATE)
-    client.admin.create_topic("fresh", 1, broker="broker-b", order=False, fifo=True)
+    client.admin.create_topic(
+        "fresh", 1, broker="broker-b", order=False, message_type=MessageType.FIFO
+    )
     (asked,) = two[1].requests(CREATE)
     assert asked.ext["attributes"] == "+message.type=FIFO"
     assert asked.ext["order"] == "false"
@@ -57,9 +60,20 @@ def test_a_topic_that_exists_as_wanted_is_left_alone(client, two):
     assert two[0].received == two[1].received == []
 
 
+def test_a_topic_that_exists_is_of_the_wanted_type_or_refused(client, two):
+    config = TopicConfig(
+        name="orders", read_queues=4, write_queues=4, attributes={"message.type": "DELAY"}
+    )
+    for broker in two:
+        broker.on(RequestCode.GET_TOPIC_CONFIG, body=encode_topic_config(config))
+    assert client.admin.create_topic("orders", 4, message_type=MessageType.DELAY) is False
+    with pytest.raises(ConfigError, match="of type DELAY on broker broker-a; wanted: FIFO"):
+        client.admin.create_topic("orders", 4, message_type=MessageType.FIFO)
+
+
 @pytest.mark.parametrize("queues", [1, 3, 5, 16])
 def test_a_topic_is_neither_grown_nor_shrunk(client, two, queues):
-    with pytest.raises(ConfigError, match="not available yet") as raised:
+    with pytest.raises(ConfigError, match="orderly topic grow orders") as raised:
         client.admin.create_topic("orders", queues)
     assert "broker-a: 4, broker-b: 4" in str(raised.value)
     assert f"broker-a: {queues}, broker-b: {queues}" in str(raised.value)

@@ -4,6 +4,7 @@ import pytest
 
 from orderly.errors import BrokerError, ConfigError, GroupNotFound
 from orderly.model import MessageQueue
+from orderly.protocol.broker_bodies import encode_groups_of_topic
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.filter_check import decode_filter_check
 from orderly.protocol.frame import reply_to
@@ -135,6 +136,12 @@ def test_members_offsets_are_joined(client, two):
 
 
 # --- settings ----------------------------------------------------------------------------------
+
+
+def test_groups_of_a_topic_are_joined(client, two):
+    for broker, groups in zip(two, (["b", "a"], ["b", "c"]), strict=True):
+        broker.on(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, body=encode_groups_of_topic(groups))
+    assert client.groups.consuming("orders") == ("a", "b", "c")
 
 
 def test_a_groups_settings_are_asked_of_one_broker(client, two):

@@ -124,6 +124,19 @@ def test_a_failing_broker_does_not_keep_the_others_from_hearing(
     assert len(warned) == 2  # once for each broker, not at every round
 
 
+def test_it_tells_of_a_refusal_only_if_no_broker_took_it(client, new_broker, cluster, join):
+    first, second = new_broker(), new_broker()
+    cluster.add("orders", **{"broker-a": {0: first.address}, "broker-b": {0: second.address}})
+    assert client.heartbeat.heartbeat_now() is None  # there is no member yet
+    join(client)
+    first.on(BEAT, code=16, remark="check signature failed.")
+    assert client.heartbeat.heartbeat_now() is None
+    second.on(BEAT, code=16, remark="check signature failed.")
+    assert "check secret_key" in str(client.heartbeat.heartbeat_now())
+    second.on(BEAT, code=2)  # busy is no refusal
+    assert client.heartbeat.heartbeat_now() is None
+
+
 def test_a_topic_without_a_route_is_reported_and_the_retry_topic_is_not(
     client, broker, join, caplog
 ):

@@ -1,10 +1,11 @@
 """What brokers ask of a member is answered, never on a reader thread, whatever happens."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from orderly.client.peer_requests import GroupAnswers
+from orderly.client.peer_requests import GroupAnswers, PeerRequests
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.direct_result import DirectOutcome, DirectResult, decode_direct_result
@@ -205,6 +206,22 @@ def test_an_answer_that_fails_is_an_answer_and_ends_no_thread(member, ask, caplo
     member.error = None
     assert ask(GetRunningInfo(consumer_group="g", client_id="c")).code == 0
     assert ask(directly(), encode_stored_message(MESSAGE)).code == 0
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_without_keys_a_failure_is_its_class_for_the_broker_and_the_log(redact, caplog):
+    """A key function that raises on a message to be consumed directly may quote it."""
+    member, replies = Member(), []
+    member.error = LookupError("no account of jane")
+    peers = PeerRequests(lambda _: member.answers(), lambda _: None, redact=redact)
+    connection = SimpleNamespace(address="a:1", reply=replies.append)
+    command = request(directly().code, to_ext(directly()), encode_stored_message(MESSAGE))
+    peers.receive(connection, command)
+    (reply,) = eventually(lambda: replies, within=SOON)
+    peers.close()
+    assert reply.remark == ("LookupError" if redact else "LookupError: no account of jane")
+    assert "error='LookupError" in caplog.text
+    assert ("jane" in caplog.text) is not redact
 
 
 def test_an_answer_that_cannot_be_written_is_an_error(member, ask):

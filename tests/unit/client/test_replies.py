@@ -53,6 +53,12 @@ def test_the_text_names_whom_what_the_code_and_the_remark(code):
         assert part in text
 
 
+def test_a_remark_acts_on_no_terminal():
+    error = failure(reply(1, "\x1b[2J\u202eevil"), "a:1", "x")
+    assert str(error).isprintable()
+    assert error.remark == "\x1b[2J\u202eevil"
+
+
 def test_a_remark_is_shown_in_one_line_and_kept_whole():
     remark = "java.lang.NullPointerException\n\tat X\n" * 50
     error = failure(reply(1, remark), "a:1", "x")
@@ -65,3 +71,44 @@ def test_no_remark_is_an_empty_one():
     error = failure(reply(2), "a:1", "x")
     assert error.remark == ""
     assert "None" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("remark", "advice"),
+    [
+        ("username cannot be null.", "set access_key and secret_key (ORDERLY_ACCESS_KEY"),
+        ("check signature failed.", "check secret_key"),
+        ("User:app is not found.", "check access_key"),
+        ("User:app is disabled.", "mqadmin updateUser"),
+        (
+            "User:app has no permission to access Topic:t from 10.0.0.1, no matched policies.",
+            "mqadmin updateAcl",
+        ),
+        ("the broker[broker-a] sending message is forbidden", "permissions of broker and topic"),
+        (None, "permissions of broker and topic"),
+    ],
+)
+def test_a_refusal_says_which_setting_it_hangs_on(remark, advice):
+    assert advice in str(failure(reply(16, remark), "a:1", "a send"))
+
+
+@pytest.mark.parametrize(
+    ("remark", "advice"),
+    [
+        ("No accessKey is configured", "set access_key and secret_key"),
+        ("Check signature failed for accessKey=app", "check secret_key"),
+        ("No acl config for app", "check access_key"),
+        ("No default permission for topic:t", "mqadmin updateAclConfig"),
+        ("Need admin permission for request code=17, but accessKey=app is not", "plain_acl.yml"),
+    ],
+)
+def test_acl_1_refuses_by_an_exception(remark, advice):
+    """As broker 5.1.4 does: with the code of a failure inside."""
+    told = f"org.apache.rocketmq.acl.common.AclException: {remark}, org.apache.rocketmq.acl.X(X:1)"
+    error = failure(reply(1, told), "a:1", "a send")
+    assert isinstance(error, NoPermission)
+    assert advice in str(error)
+
+
+def test_only_of_a_refusal_the_remark_chooses_the_advice():
+    assert "access_key" not in str(failure(reply(1, "check signature failed."), "a:1", "x"))

@@ -20,6 +20,7 @@ from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.protocol.group_config import GroupConfig
 from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
 from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from orderly.protocol.topic_config import TopicConfig
 
 CLUSTERING = ConsumerConfig()
 BY_KEY = ConsumerConfig(order="key")
@@ -147,11 +148,18 @@ class Brokers:
 
     client_id = "me@1"
 
-    def __init__(self, settings, there=None):
-        self._answers = settings, there
+    def __init__(self, settings, there=None, config=None):
+        self._answers = settings, there, config
+        self.asked = []
         self.routes = SimpleNamespace(get=lambda _: route())
         self.groups = SimpleNamespace(group_config=lambda *_: self._answer(0))
-        self.admin = SimpleNamespace(consumer_connections=lambda _: self._answer(1))
+        self.admin = SimpleNamespace(
+            consumer_connections=lambda _: self._answer(1), topic_config=self._topic_config
+        )
+
+    def _topic_config(self, topic, broker):
+        self.asked.append((topic, broker.broker_name))
+        return self._answer(2)
 
     def _answer(self, index):
         answer = self._answers[index]
@@ -161,6 +169,43 @@ class Brokers:
 
 
 FINE = GroupConfig(name="g", orderly=True)
+
+
+NOT_ORDERED = GroupConfig(name="g")
+
+
+def typed(kind):
+    attributes = {} if kind is None else {"message.type": kind}
+    return TopicConfig(name="orders", read_queues=4, write_queues=4, attributes=attributes)
+
+
+def test_a_fifo_topic_wants_a_group_that_the_broker_knows_as_ordered(log):
+    with pytest.raises(
+        ConfigError, match=r"orders is of type FIFO, but broker broker-a .* -o true"
+    ):
+        check_start(Brokers(NOT_ORDERED, config=typed("FIFO")), "g", [tags("a")], CLUSTERING, log)
+    marked = Brokers(FINE, config=typed("FIFO"))
+    check_start(marked, "g", [tags("a")], CLUSTERING, log)
+    assert marked.asked == [], "an ordered group costs no question"
+
+
+@pytest.mark.parametrize("config", [typed(None), typed("NORMAL"), typed("MIXED"), None])
+def test_other_topics_only_want_a_warning(config, log):
+    check_start(Brokers(NOT_ORDERED, config=config), "g", [tags("a")], CLUSTERING, log)
+    assert [call.args for call in log.calls] == [("group.not_ordered",)]
+
+
+@pytest.mark.parametrize("config", [replace(CLUSTERING, require_ordered_group=False), BROADCASTING])
+def test_who_says_that_no_grpc_client_joins_may_start_on_a_fifo_topic(config, log):
+    brokers = Brokers(NOT_ORDERED, config=typed("FIFO"))
+    check_start(brokers, "g", [tags("a")], config, log)
+    assert brokers.asked == []
+
+
+def test_a_type_that_is_not_told_stops_nobody(log):
+    refused = Brokers(NOT_ORDERED, config=BrokerError("no permission", code=16))
+    check_start(refused, "g", [tags("a")], CLUSTERING, log)
+    assert [call.args[0] for call in log.calls] == ["group.not_ordered", "start.not_checked"]
 
 
 def test_a_broker_that_does_not_tell_stops_nobody(log):

@@ -157,6 +157,18 @@ def test_an_illegal_offset_gives_the_queue_up_and_restarts_it(
     assert "skipped=45" in caplog.text
 
 
+@pytest.mark.parametrize(("end", "goes_on_at"), [(7, 5), (5, 5), (3, 3)])
+def test_a_broker_that_lost_its_newest_messages_has_no_older_one_skipped(
+    end, goes_on_at, held, broker
+):
+    """A machine that crashed, or another replica in its place: less is there than was pulled."""
+    broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=8))
+    broker.asked(2)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=end, end=end))
+    assert held.owned.dropped is Drop.OFFSET_ILLEGAL
+    assert held.owned.offset == goes_on_at
+
+
 FAILURES = {
     "decode error": ProtocolError("made by the test"),
     "time-out": RequestTimeout("made by the test"),
@@ -334,6 +346,18 @@ def test_a_key_function_that_raises_holds_the_queue_in_front_of_the_message(
     session.key = lambda message: message.sharding_key
     broker.answer(keyed(PullStatus.FOUND, ["b", "c"], first=START + 1))
     assert lanes.owned.messages.unfinished() == [START, START + 1, START + 2]
+
+
+@pytest.mark.parametrize(("redacts", "told"), [(False, "KeyError: 'jane'"), (True, "KeyError")])
+def test_how_a_key_function_fails_is_told_without_the_message_where_keys_are_hidden(
+    lanes, session, broker, redacts, told
+):
+    def key(message):
+        raise KeyError("jane")
+
+    session.key, session.redacts = key, redacts
+    broker.answer(keyed(PullStatus.FOUND, ["a"]))
+    assert lanes.owned.no_key == told
 
 
 def test_a_key_that_cannot_be_hashed_is_a_failure_of_the_key_function(lanes, session, broker):

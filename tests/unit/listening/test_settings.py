@@ -10,6 +10,7 @@ import orderly
 from orderly import Ack, AsyncListener, Listener, PoisonRules, Retry
 from orderly.errors import ConfigError
 from orderly.listening.settings import Rules
+from tests.support.case_ids import shown
 
 NAN = float("nan")
 
@@ -48,7 +49,7 @@ def policy(message, attempt, verdict):
         {"max_seconds": None},
         {"extend": 1},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_a_wrong_retry_is_refused(settings):
     with pytest.raises(ConfigError, match=next(iter(settings))):
@@ -64,7 +65,7 @@ def test_a_wrong_retry_is_refused(settings):
         {"stop": tenacity.stop_before_delay(25)},
         {"stop": tenacity.stop_after_attempt(3) & tenacity.stop_after_delay(60)},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_a_retry_budget_longer_than_the_lease_is_refused(settings):
     with pytest.raises(ConfigError, match="max_seconds"):
@@ -81,7 +82,7 @@ def test_a_retry_budget_longer_than_the_lease_is_refused(settings):
         {"stop": tenacity.stop_after_delay(60), "max_seconds": 60, "extend": True},
         {"stop": tenacity.stop_never, "max_seconds": 0},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_a_budget_within_the_lease_or_one_that_renews_it_is_accepted(settings):
     Retry(**settings)
@@ -114,7 +115,7 @@ def test_a_budget_within_the_lease_or_one_that_renews_it_is_accepted(settings):
         ({"poison": None, "fatal": (ValueError,)}, "fatal"),
         ({"poison": None, "transient": (OSError,)}, "transient"),
     ],
-    ids=str,
+    ids=shown,
 )
 @pytest.mark.parametrize("make", [Rules, orderly.listener], ids=["rules", "decorator"])
 def test_a_wrong_or_contradictory_setting_is_refused_and_named(make, settings, names):
@@ -147,7 +148,7 @@ class Shop:
 
 
 @pytest.mark.parametrize(
-    "function", [lambda message: Ack(), policy, Shop.ship, partial(ship, None)], ids=repr
+    "function", [lambda message: Ack(), policy, Shop.ship, partial(ship, None)], ids=shown
 )
 def test_a_function_that_does_not_take_a_message_and_an_attempt_is_refused(function):
     with pytest.raises(ConfigError, match=r"\(message, attempt\)"):

@@ -17,8 +17,6 @@ from orderly.monitoring.backlog_json import (
     is_bad,
     queue_fields,
     topic_fields,
-    verdict_of,
-    verdict_of_sums,
 )
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, every_state, group, row, snapshot, sums, topic_status
@@ -134,8 +132,8 @@ def test_only_the_groups_that_are_wanted_are_told():
 def test_a_new_queue_is_well_only_if_it_is_surely_empty():
     empty, unknown = row(QueueState.NEW, backlog=0), row(QueueState.NEW, queue_id=1)
     late = row(QueueState.LAGGING, queue_id=2)
-    assert (verdict_of(empty), verdict_of(unknown)) == (Verdict.OK, Verdict.UNKNOWN)
+    assert (empty.verdict, unknown.verdict) == (Verdict.OK, Verdict.UNKNOWN)
     assert [is_bad(each) for each in (empty, unknown, late, row())] == [False, True, True, False]
-    assert verdict_of_sums(sums([empty])) is Verdict.OK
-    assert verdict_of_sums(sums([empty, late])) is Verdict.WARNING
-    assert verdict_of_sums(sums([empty, unknown, late])) is Verdict.UNKNOWN
+    assert sums([empty]).verdict is Verdict.OK
+    assert sums([empty, late]).verdict is Verdict.WARNING
+    assert sums([empty, unknown, late]).verdict is Verdict.UNKNOWN

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.ordering.retry_after import retry_after
+from tests.support.case_ids import shown
 
 MOMENT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 NOW = MOMENT.timestamp()
@@ -76,7 +77,7 @@ def test_a_malformed_attribute_does_not_hide_the_header():
         "Sat, 21 Nov 2026 07:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
         "Sat, 99 Nov 2026 25:61:00",
     ],
-    ids=lambda value: repr(value)[:30],
+    ids=lambda value: shown(value)[:30],
 )  # fmt: skip
 def test_nonsense_is_no_wish(value):
     assert retry_after(Asks(retry_after=value), NOW) is None

@@ -19,6 +19,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.headers import SendBatch, SendMessage, from_ext
 from orderly.protocol.outgoing import BatchMember, decode_batch
 from orderly.protocol.properties import decode_properties
+from orderly.protocol.topic_config import TopicConfig
 from orderly.remoting.schedule import Schedule
 
 PATIENCE = 30.0  # seconds a test waits for what must happen
@@ -161,12 +162,25 @@ class FakeClient:
         self.connections = SimpleNamespace(
             get=lambda address: connection, check_process=lambda: None, foreign=False
         )
-        self.config = SimpleNamespace(namespace="")
+        self.config = SimpleNamespace(namespace="", redacts=False)
+        self.types: dict[str, str | OrderlyError] = {}
+        self.asked_types: list[tuple[str, str, float]] = []
+        self.admin = SimpleNamespace(topic_config=self._topic_config)
         self.members: list[str] = []
         self.heartbeat = SimpleNamespace(
             register_producer=self.members.append, unregister_producer=self.members.remove
         )
         self.started = self.closed = False
+
+    def _topic_config(
+        self, topic: str, broker: BrokerData, *, timeout: float
+    ) -> TopicConfig | None:
+        self.asked_types.append((topic, broker.broker_name, timeout))
+        told = self.types.get(topic)
+        if isinstance(told, OrderlyError):
+            raise told
+        attributes = {} if told is None else {"message.type": told}
+        return TopicConfig(name=topic, read_queues=4, write_queues=4, attributes=attributes)
 
     def _fetch(self, topic: str) -> TopicRoute:
         assert self.fetch_gate.wait(PATIENCE)

@@ -330,11 +330,12 @@ def test_a_withdrawn_message_stays_withdrawn_when_its_key_fails(start, broker, c
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit])
-def test_a_callback_that_raises_stops_nothing(start, broker, raised):
+def test_a_callback_that_raises_stops_nothing(start, broker, raised, caplog):
     producer = start()
 
     def explode(_future):
-        raise raised("boom")
+        said = "no account of " + "jane"  # in two, for the stack shows this line
+        raise raised(said)
 
     broker.holding = True
     _, second, third = (producer.submit(message(f"m{number}")) for number in range(3))
@@ -342,6 +343,10 @@ def test_a_callback_that_raises_stops_nothing(start, broker, raised):
     broker.let_go()
     assert third.result(PATIENCE).queue_offset == 2, "it was in the same batch"
     producer.send(message("m3"))
+    ours = [r.getMessage() for r in caplog.records if r.name.startswith("orderly")]
+    told = [text for text in ours if "send.callback_raised" in text]
+    assert len(told) == (raised is SystemExit), "the others are told by concurrent.futures"
+    assert not any("no account of jane" in text for text in told)
 
 
 def test_submit_works_in_a_callback_even_if_the_producer_is_full(start, broker):

@@ -11,6 +11,7 @@ from orderly.protocol.bodies import (
     decode_cluster_info,
     decode_consumer_ids,
     decode_group_list,
+    decode_groups_of_topic,
     decode_locked,
     decode_route,
     decode_topic_list,
@@ -106,6 +107,7 @@ def test_lists_of_members_topics_and_groups_are_read():
     assert decode_consumer_ids(b'{"consumerIdList":["b@2","a@1"]}') == ("b@2", "a@1")
     assert decode_topic_list(b'{"topicList":["b","a"]}') == ("a", "b")
     assert decode_group_list(b'{"subscriptionGroupTable":{"y":{},"x":{}}}') == ("x", "y")
+    assert decode_groups_of_topic(b'{"groupList":["y","x"]}') == ("x", "y")
 
 
 def test_a_name_that_is_no_text_is_refused_when_written():

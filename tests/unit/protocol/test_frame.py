@@ -118,6 +118,11 @@ def test_an_unknown_language_is_other_and_a_null_field_is_absent():
     assert (command.language, command.ext, command.version) == (Language.OTHER, {}, 0)
 
 
+def test_numbers_that_the_cpp_client_writes_into_ext_fields_are_taken_as_text():
+    command = decode_one(json_frame({"code": 310, "extFields": {"d": 4, "e": -1, "j": "0"}}))
+    assert command.ext == {"d": "4", "e": "-1", "j": "0"}
+
+
 def test_flags_tell_requests_replies_and_oneway_requests_apart():
     asked = request(RequestCode.LOCK_BATCH_MQ, {"x": "1"}, b"q")
     asked.request_id = 42
@@ -144,7 +149,7 @@ def test_flags_tell_requests_replies_and_oneway_requests_apart():
         pytest.param(json_frame({"code": 2**31}), id="code beyond 32 bits"),
         pytest.param(json_frame({"code": 0, "remark": 5}), id="remark is a number"),
         pytest.param(json_frame({"code": 0, "extFields": []}), id="ext is a list"),
-        pytest.param(json_frame({"code": 0, "extFields": {"a": 1}}), id="ext holds a number"),
+        pytest.param(json_frame({"code": 0, "extFields": {"a": 1.5}}), id="ext holds a fraction"),
         pytest.param(json_frame(b"[]"), id="header is a list"),
         pytest.param(json_frame(b'{"code":0,"x":' + b"[" * 100_000), id="header far too deep"),
         pytest.param(json_frame(b'{"code":' + b"9" * 5000 + b"}"), id="endless number"),

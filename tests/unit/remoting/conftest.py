@@ -1,7 +1,10 @@
 """A TCP server without a mind of its own: the test reads what came and writes what it likes."""
 
+import contextlib
+import queue
 import socket
 import struct
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
 from orderly.remoting.connection import Connection
 from orderly.remoting.schedule import Schedule
+from orderly.remoting.security import UNPROTECTED, security_of
+from tests.support.certificates import Authority, server_context, trusting
 from tests.support.inbox import Inbox
 
 SOON = 30.0  # a deadline for what takes milliseconds
@@ -76,17 +81,71 @@ class ScriptedServer:
             self._listener.settimeout(SOON)
 
     def stop_listening(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for a connection
         self._listener.close()
 
     def close(self):
-        self._listener.close()
+        self.stop_listening()
         for peer in self._peers:
             peer.close()
 
 
+class TlsServer(ScriptedServer):
+    """As ScriptedServer; shakes hands on a thread, so that the test need not accept in time."""
+
+    def __init__(self, context):
+        super().__init__()
+        self._context = context
+        self._ready = queue.Queue()
+        self._thread = threading.Thread(target=self._shake_hands, daemon=True)
+        self._thread.start()
+
+    def _shake_hands(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                sock = self._listener.accept()[0]
+                try:
+                    peer = Peer(self._context.wrap_socket(sock, server_side=True))
+                except OSError as error:
+                    self._ready.put(error)
+                else:
+                    self._peers.append(peer)
+                    self._ready.put(peer)
+
+    def accept(self):
+        peer = self._ready.get(timeout=SOON)
+        if isinstance(peer, OSError):
+            raise peer
+        return peer
+
+    def stop_listening(self):
+        super().stop_listening()
+        self._thread.join(SOON)
+
+
 @pytest.fixture
-def server():
-    server = ScriptedServer()
+def encrypted():
+    """Whether `server` and `connect` speak TLS; a test file may say so."""
+    return False
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def certificate(authority):
+    return authority.issue("server")
+
+
+@pytest.fixture
+def server(request, encrypted):
+    if encrypted:
+        server = TlsServer(server_context(request.getfixturevalue("certificate")))
+    else:
+        server = ScriptedServer()
     yield server
     server.close()
 
@@ -104,7 +163,14 @@ def timeouts():
 
 
 @pytest.fixture
-def connect(server, timeouts):
+def security(request, encrypted):
+    if not encrypted:
+        return UNPROTECTED
+    return security_of(trusting(request.getfixturevalue("authority")))
+
+
+@pytest.fixture
+def connect(server, timeouts, security):
     """Open a connection to the server; closed after the test."""
     opened = []
 
@@ -116,6 +182,7 @@ def connect(server, timeouts):
             max_frame=max_frame,
             on_request=on_request,
             on_close=on_close,
+            security=security,
         )
         opened.append(connection)
         return connection

@@ -9,9 +9,12 @@ from orderly.selectors import (
     RoundRobin,
     SingleQueue,
     choose,
+    cpp_hash_mod,
+    go_hash_mod,
     hash_mod,
     lane_of,
     numeric_mod,
+    proxy_hash,
     single_queue,
 )
 
@@ -69,6 +72,9 @@ def test_what_a_users_selector_raises_comes_through():
         (hash_mod, KEYED, "other", "order-1"),
         (hash_mod, KEYLESS, "order-2", "order-2"),
         (hash_mod, KEYLESS, None, None),
+        (proxy_hash, KEYLESS, None, None),
+        (cpp_hash_mod, KEYED, None, "order-1"),
+        (go_hash_mod, KEYLESS, None, None),
         (numeric_mod, Message("T", b"x", sharding_key=7), None, "7"),
         (numeric_mod, KEYLESS, 8, "8"),
         (single_queue, KEYED, None, ""),

@@ -1,6 +1,7 @@
 """RocketMQContainer without an engine: what it would start, and clear words when it cannot."""
 
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -25,7 +26,10 @@ class StubContainer:
         self.stopped = False
 
     def get_docker_client(self):
-        return SimpleNamespace(host=lambda: self.host)
+        return SimpleNamespace(host=lambda: self.host, client=SimpleNamespace(close=lambda: None))
+
+    def get_wrapped_container(self):
+        return SimpleNamespace(name="stub")
 
     def with_copy_into_container(self, content, path):
         self.files[path] = content.decode()
@@ -114,6 +118,37 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(engine, text):
         first, second = engine.made
         assert first.stopped
         assert first.ports != second.ports
+
+
+def test_after_a_second_start_too_it_ends_with_the_program(engine, monkeypatch):
+    at_exit = []
+    monkeypatch.setattr(module.atexit, "register", at_exit.append)
+    monkeypatch.setattr(module.atexit, "unregister", at_exit.remove)
+    engine.failures = [BrokerStartFailed("port is already allocated")]
+    broker = RocketMQContainer().start()
+    assert at_exit == [broker.stop]
+    broker.stop()
+    assert at_exit == []
+
+
+def test_a_paused_broker_can_be_restarted(engine, monkeypatch):
+    """A stopped process does not see SIGTERM until it is told to go on."""
+    came = []
+
+    def run(_container, script):
+        signal = re.search(r"kill -(\w+)", script)
+        if signal is not None:
+            came.append(signal[1])
+        waits = came.count("STOP") > came.count("CONT")
+        return int("TERM" in came and not waits)
+
+    monkeypatch.setattr(module, "_DEATH_TIMEOUT", 0.5)
+    monkeypatch.setattr(module.engine, "run", run)
+    monkeypatch.setattr(module.engine, "ended", lambda _: "")
+    with RocketMQContainer() as broker:
+        broker.pause_broker()
+        broker.restart_broker()
+    assert came[:2] == ["STOP", "TERM"]
 
 
 def test_another_failure_is_told_and_leaves_nothing(engine):

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+
+from orderly.testing import pytest_plugin
 
 A_TEST = """
 def test_uses_a_broker(orderly_namesrv):
@@ -66,10 +69,11 @@ def test_what_only_a_real_broker_can_do_is_left_out_on_a_fake_one(run_pytest, tm
     assert code == 1, text
 
 
-def test_a_word_that_is_no_broker_is_refused(run_pytest):
-    code, text = run_pytest("--broker=nonsense")
-    assert code != 0
-    assert "nonsense" in text
+@pytest.mark.parametrize("where", ["nonsense", "mq-1:port", ":", "mq-1:9876;mq-2:0"])
+def test_what_is_no_broker_is_refused(where):
+    config = SimpleNamespace(getoption=lambda _: where, addinivalue_line=lambda *_: None)
+    with pytest.raises(pytest.UsageError, match=f"--broker={where}: choose embedded"):
+        pytest_plugin.pytest_configure(config)
 
 
 def test_without_a_possible_broker_it_is_skipped_and_says_why(run_pytest, tmp_path):
@@ -84,3 +88,45 @@ def test_where_a_broker_is_required_a_missing_one_is_a_failure(run_pytest, tmp_p
         ORDERLY_CACHE=str(tmp_path), ORDERLY_MAVEN_URL="http://127.0.0.1:1", **{variable: "1"}
     )
     assert (code, "1 error" in text) == (1, True), text
+
+
+A_CONTAINER = """
+from orderly.testing import ContainerUnavailable, container
+
+class StubContainer:
+    namesrv, silent = "127.0.0.1:9876", False
+
+    def __init__(self, progress): pass
+    def start(self): return self
+    def stop(self): pass
+
+    def ended(self):
+        if self.silent:
+            raise ContainerUnavailable("the engine is silent")
+        return ""
+
+container.RocketMQContainer = StubContainer
+"""
+ITS_END = """
+def test_is_well(orderly_namesrv): pass
+
+def test_sees_the_end(orderly_broker):
+    orderly_broker.silent = True
+    raise AssertionError
+
+def test_comes_after(orderly_namesrv): raise AssertionError("not reached")
+
+def test_needs_no_broker(): pass
+"""
+
+
+def test_where_the_broker_ended_is_told_and_later_tests_do_not_try(run_pytest, tmp_path):
+    (tmp_path / "conftest.py").write_text(A_CONTAINER)
+    (tmp_path / "test_it.py").write_text(ITS_END)
+    _, text = run_pytest("--broker=container")
+    assert "1 failed, 2 passed, 1 error" in text, text
+    errors, failures = text.split("_ test_sees_the_end _")
+    told = "the broker of this session is gone"
+    assert f"{told}: the engine is silent" in errors, text
+    assert f"- {told} -" in failures, text
+    assert "not reached" not in text

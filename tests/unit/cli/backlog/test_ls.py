@@ -120,6 +120,19 @@ def test_keys_can_be_hashed_in_every_format(surveyed, capsys):
 
 
 @pytest.mark.usefixtures("cluster")
+def test_the_settings_can_ask_for_it_once_for_all(surveyed, capsys, monkeypatch):
+    head = Head(93, "secret", "", AT, AT, 0, 1)
+    surveyed.found = snapshot(group("shipping", [row(QueueState.BLOCKED, head=head)]))
+    for wanted, seen in (("", True), ("hash", False)):
+        monkeypatch.setenv("ORDERLY_REDACT_KEYS", wanted)
+        run(["backlog", "describe", "shipping"])
+        assert ("secret" in capsys.readouterr().out) is seen
+    monkeypatch.setenv("ORDERLY_REDACT_KEYS", "sha1")
+    assert run(["backlog", "describe", "shipping"]) == 3
+    assert "redact_keys of environment must be 'hash'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("cluster")
 def test_colours_come_only_where_they_are_wanted(capsys, monkeypatch):
     run(["backlog"])
     assert "\x1b" not in capsys.readouterr().out

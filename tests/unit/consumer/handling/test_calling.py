@@ -19,6 +19,7 @@ from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Suspend
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import FAILURE, ConsumeResult, Disposition, effect_of
 from orderly.protocol.heartbeat import Subscription
+from tests.support.case_ids import shown
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -161,7 +162,7 @@ def test_an_acknowledgement_waits_for_nothing(run):
 # --- anything else is a failure -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", FOREIGN, ids=repr)
+@pytest.mark.parametrize("value", FOREIGN, ids=shown)
 @pytest.mark.parametrize("auto_commit", [True, False])
 def test_a_foreign_value_is_never_an_acknowledgement(value, auto_commit, run, events):
     called = run(
@@ -233,7 +234,7 @@ def test_nor_by_javas_acknowledging_rollback(call):
 @pytest.mark.parametrize(
     "answer",
     [SUSPEND, ConsumeResult.ROLLBACK, Suspend(), Fail("r"), None, True, 0, "SUCCESS", object()],
-    ids=repr,
+    ids=shown,
 )
 def test_without_an_acknowledgement_the_rest_is_not_done(answer, call):
     called = call(answer)

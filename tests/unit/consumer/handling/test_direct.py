@@ -77,6 +77,11 @@ def test_the_answer_is_told_and_nothing_moves(answer, outcome, setting):
     assert (owned.offset, owned.messages.count, owned.idle) == (5, 0, True)
 
 
+def test_without_keys_the_broker_is_not_told_the_text_of_a_failure(setting):
+    setting.answer, setting.session.redacts = raising, True
+    assert setting.direct.consume(message(3)).remark == "ValueError"
+
+
 def test_it_is_refused_unless_it_is_allowed(setting, session):
     session.config = ConsumerConfig()
     assert setting.direct.consume(message(3)) is None

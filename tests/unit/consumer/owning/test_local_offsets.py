@@ -84,7 +84,7 @@ def test_it_is_on_the_disk_before_put_returns(make, monkeypatch):
 
 def test_many_offsets_are_one_write(make, monkeypatch):
     offsets, writes = make(), []
-    monkeypatch.setattr(local_offsets, "_sync_folder", writes.append)
+    monkeypatch.setattr(local_offsets, "sync_folder", writes.append)
     offsets.put_all(dict.fromkeys(QUEUES, 3))
     assert len(writes) == 1
 
@@ -277,7 +277,7 @@ def test_a_crash_at_any_step_of_a_write_leaves_an_offset_that_was_put(
     offsets = make()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
-        patch.setattr(local_offsets, "_sync_folder", crash_at)
+        patch.setattr(local_offsets, "sync_folder", crash_at)
         if step < 3:
             with pytest.raises(Crash):
                 offsets.put(Q, 10)
@@ -306,7 +306,7 @@ def test_a_reader_never_waits_for_the_disk(make, monkeypatch):
         writing.set()
         assert go_on.wait(10)
 
-    monkeypatch.setattr(local_offsets, "_sync_folder", slow)
+    monkeypatch.setattr(local_offsets, "sync_folder", slow)
     writer = threading.Thread(target=offsets.put, args=(Q, 6))
     writer.start()
     assert writing.wait(10)

@@ -114,6 +114,16 @@ def test_of_a_lost_queue_nobody_says_that_it_stays_locked(busy, releaser, clock,
     assert told == ["lost"]
 
 
+def test_a_queue_whose_lease_ran_out_before_its_release_was_lost(busy, releaser, session, told):
+    """Its broker was down: another member may have had it before it was given back."""
+    held, batch = busy
+    releaser.drop(held, Drop.REVOKED)
+    held.owned.finish(batch, Disposition.COMMIT, now())
+    held.owned.lease.lose()  # and nobody has looked since
+    releaser.release_idle()
+    assert (session.held(), told) == ([], ["lost"])
+
+
 @pytest.mark.parametrize("reason", [Drop.LOST, Drop.FENCED])
 def test_a_loss_sets_the_event_that_handlers_look_at(reason, busy, releaser, session):
     interrupted = []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orderly.monitoring.backlog.evaluate import Point
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.reporting import plots
+from orderly.monitoring.reporting import charts, plots
 from tests.support.reporting import Document
 from tests.support.snapshots import AT, topic_status
 
@@ -83,7 +83,7 @@ def test_every_line_has_its_name_even_if_all_end_at_the_same_place():
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=6))
 def test_names_are_apart_and_within_the_plot(ends):
-    heights = plots.apart(sorted(ends), 10.0, 100.0)
+    heights = charts.apart(sorted(ends), 10.0, 100.0)
     gaps = [above - below for below, above in pairwise(heights)]
     assert min(gaps, default=10.0) >= 10 - 1e-9
     assert max(heights) <= 100

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.monitoring import texts
+from orderly.foreign_text import escaped
 from orderly.monitoring.reporting import words
 
 
@@ -32,10 +32,10 @@ def test_a_small_rate_is_not_0(value, text):
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_whatever_stands_there_can_be_seen_and_written(text):
-    shown = texts.escaped(text)
+    shown = escaped(text)
     assert "\n" not in shown
     shown.encode()
-    assert texts.escaped(shown) == shown
+    assert escaped(shown) == shown
 
 
 @given(st.text(), st.integers(1, 40))

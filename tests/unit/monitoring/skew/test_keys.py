@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.monitoring.skew.keys import KeyTally
-from orderly.selectors import hash_mod, numeric_mod, parse_layout, queues_of
+from orderly.selectors import KEYED, hash_mod, parse_layout, queues_of
 
 LAYOUT = parse_layout("broker-a:4")
 QUEUES = queues_of(LAYOUT, "T")
@@ -66,11 +66,13 @@ def test_a_key_that_made_room_is_not_told_as_split():
     assert tally.result().top[0].split is False
 
 
-@pytest.mark.parametrize("place", [hash_mod, numeric_mod])
+@pytest.mark.parametrize("place", [rule.selector for rule in KEYED.values()])
 def test_the_selector_at_work_is_found(place):
     found = tallied(range(100), place, what_if=[16])
     assert found.present.selector == place.__name__
     assert (found.present.moved, found.present.queues) == (0.0, 4)
+    told = {outcome.selector for outcome in found.outcomes}
+    assert told == {"hash_mod", "numeric_mod", place.__name__}
 
 
 def test_the_present_number_is_first_and_told_once():

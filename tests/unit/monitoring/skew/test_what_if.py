@@ -1,6 +1,7 @@
 """What-if equals really selecting, message for message."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,8 @@ from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
 from orderly.model import Message
-from orderly.monitoring.skew.what_if import SELECTORS, Trial, queues_if
-from orderly.selectors import Layout, hash_mod, numeric_mod, parse_layout, queues_of
+from orderly.monitoring.skew.what_if import Trial, at_work, queues_if, worth_telling
+from orderly.selectors import KEYED, Layout, hash_mod, numeric_mod, parse_layout, queues_of
 
 TWO = parse_layout("broker-a:3;broker-b:1")
 KEYS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
@@ -84,4 +85,38 @@ def test_queues_are_spread_over_the_same_brokers(number):
 def test_nothing_tried_has_no_figures():
     outcome = Trial("hash_mod", queues_of(Layout((("a", 2),)), "T")).outcome()
     assert (outcome.skew, outcome.moved) == (None, 0.0)
-    assert set(SELECTORS) == {"hash_mod", "numeric_mod"}
+
+
+@pytest.mark.parametrize("name", ["proxy_hash", "cpp_hash_mod", "go_hash_mod"])
+@given(st.lists(KEYS, min_size=1), st.integers(1, 40), st.integers(1, 40))
+def test_the_others(name, keys, before, after):
+    selector = KEYED[name].selector
+    old, new = queues_if(TWO, "T", before), queues_if(TWO, "T", after)
+    outcome = tried(name, new, keys, lambda key: selector(old, None, key))
+    check(outcome, really(selector, new, keys), really(selector, old, keys), keys)
+
+
+@dataclass
+class Tried:
+    selector: str
+    moved: float | None
+
+
+def test_another_language_is_at_work_only_if_it_explains_nearly_all():
+    java, go = Tried("hash_mod", 0.5), Tried("go_hash_mod", 0.05)
+    assert at_work([java, go]) is go
+    assert at_work([java, Tried("go_hash_mod", 0.06)]) is java
+    assert at_work([Tried("go_hash_mod", 0.06)]) is None
+
+
+def test_of_equals_the_more_usual_one_is_at_work():
+    names = ["cpp_hash_mod", "go_hash_mod", "hash_mod", "numeric_mod", "proxy_hash"]
+    assert at_work(Tried(name, 0.0) for name in names).selector == "hash_mod"
+
+
+def test_a_selector_that_is_neither_usual_nor_at_work_is_not_told_of():
+    every = [Tried(name, 0.0) for name in KEYED]
+    assert [it.selector for it in worth_telling(every, every[-1])] == [
+        "hash_mod", "numeric_mod", "go_hash_mod",
+    ]  # fmt: skip
+    assert [it.selector for it in worth_telling(every, None)] == ["hash_mod", "numeric_mod"]

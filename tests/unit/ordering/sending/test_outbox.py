@@ -106,6 +106,16 @@ def test_compressed_and_plain_messages_do_not_mix():
     assert taken == [["a1"], ["a2", "a3"], ["a4"]]
 
 
+def test_a_backoff_doubles_up_to_a_bound():
+    box = outbox(retries=9, retry_backoff=1.0, longest_backoff=3.0)
+    fill(box, "a1")
+    at = [0.0]
+    for _ in range(4):
+        box.refused(take(box, at[-1]), Verdict.NOT_STORED, BUSY, at[-1])
+        at.append(box.wake_at())
+    assert at == [0.0, 1.0, 3.0, 6.0, 9.0]
+
+
 def test_a_retry_is_the_same_batch_after_a_doubling_backoff():
     box = outbox(retries=2, retry_backoff=0.3)
     fill(box, "a1", "b1")

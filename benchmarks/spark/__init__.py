@@ -1,0 +1,1 @@
+"""Benchmarks of the Spark pipeline: CPU against floors of the same run."""

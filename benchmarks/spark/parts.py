@@ -1,0 +1,186 @@
+"""What is measured: every function runs its sides in turn and returns their figures."""
+
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812  as everybody does
+
+from benchmarks.rounds import Part, interleaved
+from benchmarks.spark.processes import own_cpu
+from benchmarks.spark.session import to_nowhere
+from benchmarks.spark.synthetic import EIGHT
+from benchmarks.spark.topics import SEQ_PROPERTY
+from orderly.spark.discovering import pin
+from orderly.spark.jobs.audit.evidence import columns
+from orderly.spark.jobs.audit.judging import judge
+from orderly.spark.jobs.audit.merging import merged
+from orderly.spark.jobs.audit.settings import AuditSettings
+from orderly.spark.jobs.progress import silent
+from orderly.spark.reading import Scan, read_range
+from orderly.spark.reading.pipeline import Pipeline
+from orderly.spark.sink import write_ordered
+from orderly.spark.source import read
+
+NARROW = ("queue_id", "queue_offset", "sharding_key", "seq")
+_CPU = "CPU microseconds a row"
+
+
+def source(session, rows, rounds):
+    """Rows from Python beside rows from files."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "rows")
+        synthetic = session.synthetic(rows, columns=",".join(EIGHT))
+        synthetic.write.parquet(path)
+        frames = {"source": synthetic, "parquet": session.spark.read.parquet(path)}
+        sides = {name: _scan(session, frame, rows) for name, frame in frames.items()}
+        values = _measured("source", sides, rounds)
+    ratios = {"source_vs_parquet_cpu": ("source", "parquet")}
+    return Part("source", f"scan of {rows:,} rows, 8 columns", _CPU, values, ratios)
+
+
+def topic(session, client, name, rounds):
+    """A topic through Spark beside the same pulls in one process."""
+    options = {"namesrv": client.config.namesrv, "topic": name, "seqProperty": SEQ_PROPERTY}
+    ranges = pin(options, client)
+    messages = sum(each.messages for each in ranges)
+
+    def scanned(columns):
+        return _scan(session, read(session.spark, ranges, columns=columns, **options), messages)
+
+    sides = {
+        "bare pull": lambda: _own(lambda: _pulled(client, ranges), messages),
+        "pull and decode": lambda: _own(lambda: _decoded(client, ranges), messages),
+        "narrow": scanned(NARROW),
+        "all columns": scanned(None),
+    }
+    values = _measured("topic", sides, rounds)
+    ratios = {
+        "topic_vs_floor_cpu": ("narrow", "pull and decode"),
+        "full_row_vs_floor_cpu": ("all columns", "pull and decode"),
+        "decode_vs_bare_pull_cpu": ("pull and decode", "bare pull"),
+    }
+    return Part("topic", f"scan of {messages:,} messages of a topic", _CPU, values, ratios)
+
+
+def audit(session, rows, rounds):
+    """The audit beside a window over all rows, and with a key that has half of them."""
+    walls, found = defaultdict(list), defaultdict(set)
+
+    def side(name, query, *, hot):
+        def run():
+            cost = session.cost(lambda: found[hot].add(query(session, rows, hot=hot)))
+            walls[name].append(cost.wall)
+            return cost.cpu / rows * 1e6
+
+        return run
+
+    sides = {
+        "audit": side("audit", _audited, hot="false"),
+        "window": side("window", _windowed, hot="false"),
+        "audit, hot key": side("audit, hot key", _audited, hot="true"),
+        "window, hot key": side("window, hot key", _windowed, hot="true"),
+        "whole job": side("whole job", _whole_job, hot="false"),
+    }
+    values = _measured("audit", sides, rounds)
+    assert all(len(numbers) == 1 for numbers in found.values()), f"findings differ: {found}"
+    inversions = sum(found["false"])
+    ratios = {
+        "audit_vs_window_cpu": ("audit", "window"),
+        "audit_hot_key_cpu": ("audit, hot key", "audit"),
+    }
+    title = f"audit of {rows:,} rows, {inversions} inversions found by both"
+    seconds = {name: times[-rounds:] for name, times in walls.items()}
+    hot = {"audit_hot_key_wall": ("audit, hot key", "audit")}
+    return (
+        Part("audit", title, _CPU, values, ratios),
+        Part("audit_wall", title, "seconds", seconds, hot),
+    )
+
+
+def sink(session, client, rows, rounds, new_topic):
+    """Rows into a topic, each key in order."""
+    frame = session.synthetic(rows, columns="sharding_key,seq,body")
+
+    def sent():
+        name = new_topic()
+        write_ordered(frame, topic=name, order_by="seq", namesrv=client.config.namesrv)
+        assert _count(client, name, rows) == rows, "not all rows were stored"
+
+    values = _measured("sink", {"sink": lambda: session.cpu_per_row(sent, rows)}, rounds)
+    return Part("sink", f"{rows:,} rows into a topic", _CPU, values, {})
+
+
+def _count(client, name, rows):
+    """How many messages a topic holds; the last ones may become visible some time later."""
+    options = {"namesrv": client.config.namesrv, "topic": name}
+    deadline = time.monotonic() + 10
+    while (stored := sum(each.messages for each in pin(options, client))) != rows:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    return stored
+
+
+def _measured(part, sides, rounds):
+    for side in sides.values():  # compiles what the rounds run
+        side()
+    return interleaved(part, sides, rounds)
+
+
+def _scan(session, frame, rows):
+    return lambda: session.cpu_per_row(lambda: to_nowhere(frame), rows)
+
+
+def _own(work, rows):
+    before = own_cpu()
+    assert work() == rows
+    return (own_cpu() - before) / rows * 1e6
+
+
+def _pulled(client, ranges):
+    return sum(
+        end - start
+        for each in ranges
+        for start, end, _ in Pipeline(client, Scan(NARROW), each, _lost).pieces()
+    )
+
+
+def _decoded(client, ranges):
+    scan = Scan(NARROW, SEQ_PROPERTY)
+    return sum(len(batch) for each in ranges for batch in read_range(client, scan, each, _lost))
+
+
+def _lost(loss):
+    raise AssertionError(loss)
+
+
+def _audited(session, rows, *, hot):
+    """The audit's summaries, merged; returns the inversions."""
+    parts = merged(session.synthetic(rows, hot=hot, emit="summary"), by_seq=True)
+    return parts.agg(F.sum("falls")).first()[0]
+
+
+def _whole_job(session, rows, *, hot):
+    """With evidence, tables and figures: the suspects' messages are read a second time."""
+    settings = AuditSettings(source={}, seq_property="seq")
+
+    def again(suspects, _):
+        keys = ",".join(sorted({row.key for row in suspects.select("key").collect()}))
+        return session.synthetic(rows, hot=hot, columns=",".join(columns(by_seq=True)), keys=keys)
+
+    parts = merged(session.synthetic(rows, hot=hot, emit="summary"), by_seq=True)
+    judgement = judge(parts, again, settings, silent)
+    inversions = judgement.figures.inversions
+    session.spark.catalog.clearCache()
+    return inversions
+
+
+def _windowed(session, rows, *, hot):
+    """What a user would write; returns the inversions."""
+    names = "queue_id,queue_offset,sharding_key,seq"
+    order = Window.partitionBy("queue_id", "sharding_key").orderBy("queue_offset")
+    frame = session.synthetic(rows, hot=hot, columns=names)
+    return frame.withColumn("before", F.lag("seq").over(order)).where("seq < before").count()

@@ -1,0 +1,193 @@
+"""The settings file: TOML, with named contexts; what it says, checked.
+
+    context = "prod"                # holds unless somebody names another
+
+    [contexts.prod]                 # settings: the fields of ClientConfig, and color
+    namesrv = "10.0.0.1:9876;10.0.0.2:9876"
+    namespace = "shop"
+
+    [contexts.prod.backlog.check]   # what options of the command line are if they are not given
+    crit = "10000"
+
+What stands outside of the contexts holds in each of them unless the context says otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from orderly.config.client import ClientConfig
+from orderly.errors import ConfigError
+from orderly.log import get_logger
+
+_log = get_logger("orderly.config")
+
+SETTINGS = (*(field.name for field in fields(ClientConfig)), "color")
+_SECRETS = ("secret_key", "security_token")
+_CURRENT, _CONTEXTS = "context", "contexts"
+_RESERVED = {_CURRENT, _CONTEXTS}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What a file says, checked; nothing if there is none.
+
+    Attributes:
+        path: where it is, or would be.
+        content: its tables.
+    """
+
+    path: Path
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def current(self) -> str:
+        """The context it chooses; "" for none."""
+        return str(self.content.get(_CURRENT, ""))
+
+    @property
+    def contexts(self) -> Mapping[str, Mapping[str, Any]]:
+        """The contexts, by name."""
+        found: Mapping[str, Mapping[str, Any]] = self.content.get(_CONTEXTS, {})
+        return found
+
+    def context(self, name: str) -> Mapping[str, Any]:
+        """What a context says by itself; of "" nothing.
+
+        Raises:
+            ConfigError: there is no such context.
+        """
+        if name and name not in self.contexts:
+            known = ", ".join(sorted(self.contexts)) or "none"
+            raise ConfigError(f"there is no context {name!r} in {self.path}; it has: {known}")
+        return self.contexts[name] if name else {}
+
+    def common(self) -> Mapping[str, Any]:
+        """What holds in every context."""
+        return {key: value for key, value in self.content.items() if key not in _RESERVED}
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether it says what only its owner should know."""
+        tables = (self.content, *self.contexts.values())
+        return any(table.get(name) for table in tables for name in _SECRETS)
+
+    def options(self, context: str, command: tuple[str, ...]) -> dict[str, Any]:
+        """Defaults of a command's options, by their names on the command line.
+
+        Args:
+            context: the name of one, or "".
+            command: its words, as in ("backlog", "check").
+        """
+        found: dict[str, Any] = {}
+        for table in (self.common(), self.context(context)):
+            for word in command:
+                table = table.get(word, {})  # noqa: PLW2901  one step down the tables
+                if not isinstance(table, dict):
+                    return found  # it is an option of the group; checked where it is taken
+            found |= {key: value for key, value in table.items() if not isinstance(value, dict)}
+        return found
+
+
+def read_settings(
+    path: Path, commands: Collection[str] | None = None, *, missing_ok: bool = False
+) -> SettingsFile:
+    """Read a file.
+
+    Warns of one that every user of the machine can read, if it holds a secret.
+
+    Args:
+        path: where it is.
+        commands: which tables are options of the command line; None: any, whatever they hold.
+        missing_ok: take a file that does not exist for an empty one.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or says what no setting is.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            text, mode = file.read(), os.fstat(file.fileno()).st_mode
+    except FileNotFoundError as error:
+        if missing_ok:
+            return SettingsFile(path)
+        raise ConfigError(f"the settings file {path} does not exist") from error
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"the settings in {path} cannot be read: {error}") from error
+    settings = SettingsFile(path, parse_settings(text, path, commands))
+    if mode & stat.S_IROTH and os.name == "posix" and settings.has_secrets:
+        _warn_of_readers(path)
+    return settings
+
+
+@functools.cache
+def _warn_of_readers(path: Path) -> None:
+    """Once for each file: some read it again and again."""
+    _log.warning(
+        "settings.readable_by_all",
+        path=str(path),
+        hint="it holds a secret; make it readable by its owner only (chmod 600)",
+    )
+
+
+def parse_settings(
+    text: str, path: Path, commands: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Read and check what a file says; `path` is for the error, `commands` as in `read_settings`.
+
+    Raises:
+        ConfigError: not TOML, or a key that is no setting.
+    """
+    import tomllib  # noqa: PLC0415  costs time, and most have no file
+
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+    contexts = content.get(_CONTEXTS, {})
+    _require(isinstance(contexts, dict), f"{_CONTEXTS} must be tables [contexts.NAME]", path)
+    _require(isinstance(content.get(_CURRENT, ""), str), f"{_CURRENT} must be a name", path)
+    check = functools.partial(_check, path=path, commands=commands)
+    check({key: value for key, value in content.items() if key not in _RESERVED}, "")
+    for name, table in contexts.items():
+        _require(isinstance(table, dict), f"contexts.{name} must be a table", path)
+        check(table, f"contexts.{name}.")
+    return content
+
+
+def _check(
+    table: Mapping[str, Any], where: str, path: Path, commands: Collection[str] | None
+) -> None:
+    """Every key is a setting, or a command with a table. Values are never shown: see `secret`."""
+    for key, value in table.items():
+        known = isinstance(value, dict) if commands is None else key in commands
+        is_command = known and key not in SETTINGS
+        _require(
+            key in SETTINGS or is_command,
+            f"{where}{key} is no setting; there are {', '.join(SETTINGS)}, and tables for the"
+            " options of commands, as in [backlog.check]",
+            path,
+        )
+        _require(
+            isinstance(value, dict) == is_command,
+            f"{where}{key} must be {'a table' if is_command else 'a value, not a table'}",
+            path,
+        )
+
+
+def _require(condition: bool, text: str, path: Path) -> None:
+    if not condition:
+        raise ConfigError(f"{path}: {text}")
+
+
+NO_FILE = SettingsFile(Path())
+
+
+def secret(name: str) -> bool:
+    """Whether a setting's value is never to be shown."""
+    return any(word in name for word in ("secret", "password", "token", "access_key"))

@@ -1,0 +1,200 @@
+"""The producer over librocketmq: each message to its key's queue, or nowhere."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Self
+
+from orderly.config import MIB, ClientConfig, check_group
+from orderly.config.numbers import check_count, check_number
+from orderly.errors import LifecycleError, NativeCallFailed, SendFailed
+from orderly.model import Message, SendResult
+from orderly.namespace import wrap
+from orderly.native.library import Library
+from orderly.native.life import Life
+from orderly.native.options import check_driver, connect, instance_name
+from orderly.native.outgoing import native_message, properties_of
+from orderly.native.placing import Layouts, Placement
+from orderly.native.signatures import PRODUCING, QueueSelector, StoredMessage
+from orderly.selectors import RoundRobin, Selector, hash_mod
+from orderly.selectors.choice import check_selector, lane_of
+from orderly.selectors.rules import needs_key
+
+_STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
+_NO_RETRIES = 0  # any other number has librocketmq retry on ANOTHER queue: out of order
+_LARGEST = 2**31 - 1  # a C int; more would begin anew below 0, unheard
+_SOME_ARGUMENT = 1  # a null pointer is refused; nothing reads it
+
+
+class NativeOrderlyProducer:
+    """Sends messages through librocketmq so that those of one sharding key share a queue.
+
+    A send waits for the broker's answer, and is never repeated: librocketmq would repeat it on
+    another queue. So the order of a key is the order of the calls, as long as one thread at a time
+    sends it. After a SendFailed the message may be stored all the same: who sends it again before
+    later ones of its key may store it twice, but its first copy is in order.
+
+    Thread-safe. It ends with the process, if nobody ends it before.
+
+        with NativeOrderlyProducer(namesrv="localhost:9876") as producer:
+            producer.send(Message("orders", b"created", sharding_key="order-1001"))
+
+    Args:
+        group: the producer group.
+        namesrv: "host:port;host:port" of the name servers; wins over the config's.
+        config: name servers, namespace and keys; `tls` is refused.
+        selector: which queue a message goes to, unless a call says otherwise.
+        layout: "strict": the number of queues that the first send to a topic sees is pinned;
+            "loose": it may change; or a pin such as "broker-a:8;broker-b:8".
+        send_timeout: seconds that a send may take once it has a connection.
+        max_message_size: bytes of body.
+        library: None: the one that is found.
+
+    Raises:
+        ConfigError: a setting outside its range, no name server.
+        NativeLibraryError: no librocketmq, or one that lacks a call.
+        UnsupportedByDriver: `tls`.
+    """
+
+    def __init__(
+        self,
+        group: str = "orderly-native-producer",
+        *,
+        namesrv: str = "",
+        config: ClientConfig | None = None,
+        selector: Selector = hash_mod,
+        layout: str = "strict",
+        send_timeout: float = 3.0,
+        max_message_size: int = 4 * MIB,
+        library: Library | None = None,
+    ) -> None:
+        self.group = check_group(group)
+        self._config = check_driver(config, namesrv)
+        self._selector = check_selector(selector)
+        self._layouts = Layouts(layout)
+        check_number("send_timeout", send_timeout, 0.001, _LARGEST // 1000)
+        self._timeout = round(send_timeout * 1000)
+        check_count("max_message_size", max_message_size, 1)
+        check_number("max_message_size", max_message_size, 1, _LARGEST)
+        self._max_body = max_message_size
+        self._library = library or Library()
+        self._library.require(PRODUCING)
+        self._spread = RoundRobin()
+        self._handle = 0
+        self._life = Life("producer", self._start, self._end)
+        # Ctrl-C is raised in the main thread only. Raised in a callback of a C call it would be
+        # swallowed, and the callback's answer with it: the message would go to the first queue.
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="orderly-native-send")
+
+    def start(self) -> Self:
+        """Connect.
+
+        Raises:
+            LifecycleError: started or closed before.
+            NativeCallFailed: librocketmq did not start.
+        """
+        self._life.begin()
+        return self
+
+    def close(self) -> None:
+        """Wait for the sends that run, then end. Idempotent."""
+        self._life.finish()
+        self._aside.shutdown(wait=False)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def send(
+        self, message: Message, *, selector: Selector | None = None, arg: object = None
+    ) -> SendResult:
+        """Send a message and wait until it is stored.
+
+        Args:
+            message: what to send.
+            selector: which queue; None: the producer's.
+            arg: what the selector goes by; None: the message's sharding key.
+
+        Returns:
+            Where it is stored; the broker has a name only with a pinned layout, and
+            `offset_message_id` is not known.
+
+        Raises:
+            SendFailed: it was not acknowledged, but may be stored; do not send later messages of
+                its key before it is dealt with.
+            ConfigError: (InvalidMessage) the message, its key, or the selector's answer.
+            LayoutChanged: the topic's queues are not the pinned ones; nothing was sent.
+            LifecycleError: the producer does not run.
+        """
+        properties = properties_of(message, self._max_body)
+        named = replace(message, topic=wrap(self._config.namespace, message.topic))
+        placement = self._placement(named, selector, arg)
+        self._life.check()
+        if threading.current_thread() is not threading.main_thread():
+            return self._send(named, properties, placement)
+        try:
+            sending = self._aside.submit(self._send, named, properties, placement)
+        except RuntimeError as error:
+            raise LifecycleError(
+                "the producer is closed, or the process ends: send before"
+            ) from error
+        return sending.result()
+
+    def _placement(self, message: Message, selector: Selector | None, arg: object) -> Placement:
+        chosen = self._selector if selector is None else check_selector(selector)
+        if message.sharding_key is None and arg is None and needs_key(chosen):
+            chosen = self._spread  # no key: no order to keep
+        lane_of(chosen, message, arg)  # refuses a key with a selector that keeps no order
+        return Placement(self._library, self._layouts, message, chosen, arg)
+
+    def _send(self, message: Message, properties: dict[str, str], placing: Placement) -> SendResult:
+        stored = StoredMessage()
+        failed: NativeCallFailed | None = None
+        made = native_message(self._library, message.topic, message.body, properties)
+        with self._life.call(), made as handle:
+            try:
+                self._library.do(
+                    "SendMessageOrderly",
+                    self._handle,
+                    handle,
+                    QueueSelector(placing),
+                    _SOME_ARGUMENT,
+                    _NO_RETRIES,
+                    ctypes.byref(stored),
+                )
+            except NativeCallFailed as error:
+                failed = error
+        if failed is not None and placing.error is None:
+            raise SendFailed(
+                f"a message for {message.topic} was not acknowledged; it may be stored all the"
+                " same, and what librocketmq says may not be the cause (its log has it);"
+                " send it again before any later message of its key, or give it up"
+            ) from failed
+        queue = placing.check()
+        status = _STATUSES[stored.status] if 0 <= stored.status < len(_STATUSES) else "SEND_OK"
+        message_id = stored.message_id.decode("utf-8", "replace")
+        return SendResult(queue, stored.offset, message_id, "", status)
+
+    def _start(self) -> None:
+        self._handle = self._library["CreateProducer"](
+            wrap(self._config.namespace, self.group).encode()
+        )
+        if not self._handle:
+            raise NativeCallFailed("CreateProducer gave no producer: is memory short?")
+        try:
+            connect(self._library, "Producer", self._handle, self._config, instance_name())
+            self._library.do("SetProducerSendMsgTimeout", self._handle, self._timeout)
+            self._library.do("SetProducerMaxMessageSize", self._handle, self._max_body)
+            self._library.do("StartProducer", self._handle)
+        except BaseException:  # a Ctrl-C too, which comes when it has started
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        self._library["ShutdownProducer"](self._handle)
+        self._library["DestroyProducer"](self._handle)

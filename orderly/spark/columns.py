@@ -1,0 +1,88 @@
+"""The columns of a topic, as a table: names, types, and what each one holds.
+
+Arrow types are those that Spark maps to the same names one to one: a batch whose schema differs
+from the declared one in any of them is refused by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from orderly.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the source.
+
+    Attributes:
+        name: in DataFrames.
+        arrow: its Arrow type.
+        spark: its type in Spark's DDL.
+        about: what it holds.
+        nullable: whether a message may have none.
+        default: whether it is read when nobody says which columns.
+    """
+
+    name: str
+    arrow: pa.DataType
+    spark: str
+    about: str
+    nullable: bool = False
+    default: bool = True
+
+
+_TIME = pa.timestamp("us", tz="UTC")
+_PROPERTIES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
+
+COLUMNS: dict[str, Column] = {
+    column.name: column
+    for column in (
+        Column("topic", pa.string(), "string", "the topic read"),
+        Column("broker", pa.string(), "string", "the broker's name"),
+        Column("queue_id", pa.int32(), "int", "the queue on that broker"),
+        Column("queue_offset", pa.int64(), "bigint", "the message's place in its queue"),
+        Column("msg_id", pa.string(), "string", "names the stored copy (offset message id)"),
+        Column("uniq_key", pa.string(), "string", "the sender's id, kept over retries", True),
+        Column("tag", pa.string(), "string", "the message's tag", True),
+        Column("keys", pa.string(), "string", "words for the index, between spaces", True),
+        Column(
+            "sharding_key", pa.string(), "string", "messages with equal keys are in order", True
+        ),
+        Column(
+            "seq", pa.int64(), "bigint", "number in the property that `seqProperty` names", True
+        ),
+        Column("born_ts", _TIME, "timestamp", "when it was sent, by the sender's clock"),
+        Column("store_ts", _TIME, "timestamp", "when it was stored, by the broker's clock"),
+        Column("reconsume_times", pa.int32(), "int", "how often it was consumed before"),
+        Column("sys_flag", pa.int32(), "int", "bits of the broker's own"),
+        Column("store_size", pa.int32(), "int", "bytes it takes in the broker's log"),
+        Column("commitlog_offset", pa.int64(), "bigint", "where in the broker's log"),
+        Column("body", pa.binary(), "binary", "the message itself, decompressed"),
+        Column("properties", _PROPERTIES, "map<string,string>", "all properties", default=False),
+    )
+}
+DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS.values() if column.default)
+
+
+def arrow_schema(names: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of columns.
+
+    Args:
+        names: in the order wanted.
+
+    Raises:
+        ConfigError: a name that is not a column's, or one twice.
+    """
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown or len(set(names)) != len(names):
+        raise ConfigError(
+            f"{', '.join(unknown) or 'one of the columns, given twice,'} is no column of a topic;"
+            f" there are {', '.join(COLUMNS)}"
+        )
+    return pa.schema(
+        [pa.field(name, COLUMNS[name].arrow, nullable=COLUMNS[name].nullable) for name in names]
+    )

@@ -1,0 +1,245 @@
+"""The report of an audit: verdict, worst keys with pictures, when and where, evidence. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.reporting.charts import Bar, Stick, bars, columns
+from orderly.monitoring.reporting.words import axis_times, count, duration, plural
+from orderly.spark.jobs.audit.figures import Figures, headline
+from orderly.spark.jobs.audit.meaning import meaning
+from orderly.spark.jobs.audit.settings import AuditSettings
+from orderly.spark.jobs.audit.shown import Picture, Shown
+from orderly.spark.jobs.origin import Origin
+from orderly.spark.reporting.contents import (
+    Cell,
+    Column,
+    Fact,
+    Kind,
+    Plot,
+    Report,
+    Section,
+    Table,
+)
+from orderly.spark.reporting.plots import Dot, order_picture
+
+Row = Mapping[str, Any]
+
+_BARS, _QUEUES = 16, 200  # queues in the plot, and in a table
+_COLORS = 5  # of series in a picture
+
+
+def report(found: Figures, rows: Shown, settings: AuditSettings, made_from: Origin) -> Report:
+    """Write it.
+
+    Args:
+        found: the figures.
+        rows: what is shown of the tables.
+        settings: of the audit.
+        made_from: what was read.
+    """
+    sections = [
+        _keys(found, rows, settings),
+        _evidence(found, rows, settings),
+        _when(rows),
+        _queues(rows),
+        _losses(found, rows),
+        Section("What was judged", "\n\n".join(meaning(found, settings))),
+    ]
+    topics = dict.fromkeys(each.queue.topic for each in made_from.read)
+    return Report(
+        title=f"Order of {', '.join(topics) or 'a topic'}",
+        verdict=found.verdict,
+        headline=headline(found, settings.seq_property),
+        origin=made_from,
+        facts=_facts(found),
+        sections=[section for section in sections if section is not None],
+    )
+
+
+def _facts(found: Figures) -> list[Fact]:
+    return [
+        Fact("judged", count(found.judged), f"of {plural(found.messages, 'message')}"),
+        Fact("keys", count(found.keys), f"{count(found.wrong)} with something wrong"),
+        Fact("inversions", count(found.inversions), "a lower number after a higher one"),
+        Fact("across queues", count(found.across), f"{plural(found.moved, 'key')} in several"),
+        Fact("gaps", count(found.gaps), f"{plural(found.missing, 'number')} missing"),
+        Fact("repeats", count(found.repeats), f"{count(found.resent)} sent again by a producer"),
+    ]  # fmt: skip
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def _keys(found: Figures, rows: Shown, settings: AuditSettings) -> Section | None:
+    if not rows.keys:
+        return None
+    headings = (
+        Column("Key", Kind.KEY),
+        *(
+            Column(name, Kind.COUNT)
+            for name in (
+                "Messages", "Queues", "Inversions", "Across", "Gaps", "Missing", "Repeats",
+            )
+        ),
+        Column("First"),
+        Column("Last"),
+    )  # fmt: skip
+    shown = [
+        (
+            row["key"], row["messages"], row["queues"], row["inversions"], row["across"],
+            row["gaps"], row["missing"], row["repeats"], _number(row["min_seq"], settings),
+            _number(row["max_seq"], settings),
+        )
+        for row in rows.keys
+    ]  # fmt: skip
+    plots = [_picture(number, it, settings) for number, it in enumerate(rows.pictures)]
+    return Section(
+        "Keys with something wrong",
+        "In order a key rises from left to right. Messages are shown as they were stored, around"
+        " the first thing that is wrong.",
+        plots=plots,
+        table=Table(headings, shown, found.wrong - len(shown), "key"),
+    )
+
+
+def _picture(number: int, it: Picture, settings: AuditSettings) -> Plot:
+    queues = list(dict.fromkeys(place.queue for place in it.places))
+    known = dict(zip(queues, [*queues[: _COLORS - 1], *["others"] * len(queues)], strict=False))
+    by_offset = len(queues) == 1
+    dots = [
+        Dot(
+            x=place.offset if by_offset else order,
+            y=place.seq,
+            series=known[place.queue],
+            wrong=place.wrong,
+        )
+        for order, place in enumerate(it.places)
+    ]
+    y_label = "number" if settings.by_seq else "born (ms)"
+    x_label = "queue offset" if by_offset else "order of storing"
+    return Plot(f"Key {it.key}", order_picture(f"key-{number}", dots, x_label, y_label))
+
+
+def _number(value: int | None, settings: AuditSettings) -> Cell:
+    """A number as it is; a time of birth as a time."""
+    if value is None or settings.by_seq:
+        return None if value is None else str(value)
+    return axis_times([value / 1000])[0]
+
+
+# --- evidence ------------------------------------------------------------------------------------
+
+
+def _evidence(found: Figures, rows: Shown, settings: AuditSettings) -> Section | None:
+    if not rows.evidence:
+        return None
+    headings = (
+        Column("What"), Column("Key", Kind.KEY), Column("Number"), Column("Queue"),
+        Column("Offset"), Column("Message id", Kind.KEY), Column("Stored", Kind.TIME),
+        Column("After number"), Column("at offset"),
+    )  # fmt: skip
+    shown = [tuple(_evidence_row(row, settings)) for row in rows.evidence]
+    total = found.inversions + found.across + found.gaps + found.repeats
+    exact = total if not found.inexact else max(total, len(shown))
+    return Section(
+        "Evidence",
+        "Each line is a message, and the one that shows what is wrong with it. All lines are in"
+        " the table evidence.",
+        table=Table(headings, shown, exact - len(shown), "line"),
+    )
+
+
+def _evidence_row(row: Row, settings: AuditSettings) -> Iterator[Cell]:
+    message, before = row["message"], row["before"]
+    yield _what(row)
+    yield row["key"]
+    yield _number(message["seq"], settings)
+    yield f"{message['broker']} {message['queue_id']}"
+    yield str(message["queue_offset"])
+    yield message["msg_id"]
+    yield message["store_ts"].timestamp()
+    yield _number(before["seq"], settings)
+    elsewhere = (message["broker"], message["queue_id"]) != (before["broker"], before["queue_id"])
+    yield f"{before['queue_offset']}" + f" of queue {before['queue_id']}" * elsewhere
+
+
+def _what(row: Row) -> str:
+    if row["kind"] == "gap":
+        return f"gap: {row['distance']:,} missing"
+    if row["kind"] == "repeat":
+        return "repeat, same id" if row["same_id"] else "repeat, another id"
+    return "inversion" if row["kind"] == "inversion" else "inversion across queues"
+
+
+# --- when and where ------------------------------------------------------------------------------
+
+
+def _when(rows: Shown) -> Section | None:
+    if not rows.times:
+        return None
+    counts: dict[float, int] = defaultdict(int)
+    for start, _, number in rows.times:
+        counts[start] += number
+    first, last = min(counts), max(counts)
+    spans = [first + place * rows.span for place in range(round((last - first) / rows.span) + 1)]
+    known = {round(start / rows.span - first / rows.span): n for start, n in counts.items()}
+    sticks = [
+        Stick(label, known.get(place, 0), Verdict.CRITICAL)
+        for place, label in enumerate(axis_times(spans))
+    ]
+    caption = f"Things that are wrong, by when they were stored, for each {duration(rows.span)}"
+    return Section("When", plots=[Plot(caption, columns("when", sticks, "stored", mean=False))])
+
+
+def _queues(rows: Shown) -> Section | None:
+    if not rows.queues:
+        return None
+    headings = (
+        Column("Queue"),
+        *(
+            Column(name, Kind.COUNT)
+            for name in (
+                "Messages", "Keys", "Without key", "Without number", "Inversions", "Across",
+                "Gaps", "Repeats",
+            )
+        ),
+    )  # fmt: skip
+    names = ("messages", "keys", "keyless", "unnumbered", *_PLURALS)
+    shown = [(_queue(row), *(row[name] for name in names)) for row in rows.queues[:_QUEUES]]
+    wrong = sorted((row for row in rows.queues if _wrong(row)), key=lambda row: -_wrong(row))
+    found = [
+        Bar(_queue(row), _wrong(row), count(_wrong(row)), Verdict.CRITICAL) for row in wrong[:_BARS]
+    ]
+    plots = [Plot("Things that are wrong, by queue", bars("queues", found))] if found else []
+    left_out = len(rows.queues) - len(shown)
+    return Section("Queues", plots=plots, table=Table(headings, shown, left_out, "queue"))
+
+
+_PLURALS = ("inversions", "across", "gaps", "repeats")
+
+
+def _queue(row: Row) -> str:
+    return f"{row['broker']} {row['queue_id']}"
+
+
+def _wrong(row: Row) -> int:
+    return sum(int(row[name]) for name in _PLURALS)
+
+
+def _losses(found: Figures, rows: Shown) -> Section | None:
+    if not rows.losses:
+        return None
+    shown = [
+        (_queue(row), str(row["first_offset"]), str(row["last_offset"]), row["lost"])
+        for row in rows.losses[:_QUEUES]
+    ]
+    headings = (Column("Queue"), Column("From"), Column("To"), Column("Gone", Kind.COUNT))
+    return Section(
+        "Lost",
+        f"Gone when their turn came, and not judged: {plural(found.lost, 'message')}.",
+        table=Table(headings, shown, len(rows.losses) - len(shown), "queue"),
+    )

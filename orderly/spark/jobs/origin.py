@@ -1,0 +1,87 @@
+"""What a result was made from: which offsets, when, by which versions. Stands with every result.
+
+With the pinned offsets a job can be run again over the same messages, as long as brokers keep them.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.texts import iso_time
+from orderly.spark.offsets.ranges import QueueRange
+from orderly.spark.offsets.text import to_object
+
+_PARTS = {"orderly": "rocketmq-orderly", "pyspark": "pyspark", "pyarrow": "pyarrow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a job read, and with what.
+
+    Attributes:
+        job: its name, as in `orderly spark NAME`.
+        at: when this was written down, after the offsets were pinned; seconds since the epoch.
+        read: the pinned ranges; () for a job that reads no topic.
+        options: what it was told, without secrets.
+        versions: of what took part, by name.
+    """
+
+    job: str
+    at: float
+    read: tuple[QueueRange, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> int:
+        """How many offsets were read."""
+        return sum(each.messages for each in self.read)
+
+    def document(self, verdict: Verdict, figures: Mapping[str, Any]) -> dict[str, Any]:
+        """What `result.json` holds.
+
+        Args:
+            verdict: of the job.
+            figures: what it found; JSON can write all of it.
+        """
+        return {
+            "schema": schema(self.job),
+            "verdict": verdict.name,
+            "at": iso_time(self.at),
+            "read": {
+                "startingOffsets": to_object({it.queue: it.start for it in self.read}),
+                "endingOffsets": to_object({it.queue: it.end for it in self.read}),
+            },
+            "options": dict(self.options),
+            "versions": dict(self.versions),
+            "figures": dict(figures),
+        }
+
+
+def schema(job: str) -> str:
+    """The name of the format of a job's `result.json`."""
+    return f"orderly.spark.{job}/v1"
+
+
+def origin(
+    job: str, read: Sequence[QueueRange] = (), options: Mapping[str, Any] | None = None
+) -> Origin:
+    """The origin of a result that is made now, by what runs here; arguments: see `Origin`."""
+    versions = {name: _version(name, package) for name, package in _PARTS.items()}
+    versions["python"] = platform.python_version()
+    return Origin(job, time.time(), tuple(read), dict(options or {}), versions)
+
+
+def _version(module: str, package: str) -> str:
+    """Of a package; Spark's own distribution of pyspark, and a zip of ours, are not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return str(getattr(sys.modules.get(module), "__version__", "unknown"))

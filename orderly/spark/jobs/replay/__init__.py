@@ -1,0 +1,1 @@
+"""Archived messages sent again, each key's in order."""

@@ -1,0 +1,295 @@
+"""The replay job: part of an archive goes into a topic, each key's messages in their old order.
+
+Nothing is sent unless that is said. Each copy carries the place of its original as its recognition
+id, so that a repeat is known as one, here and by consumers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from orderly.errors import ConfigError
+from orderly.foreign_text import hidden
+from orderly.model import MessageQueue
+from orderly.namespace import wrap
+from orderly.spark.connecting import access_of
+from orderly.spark.discovering import pin
+from orderly.spark.jobs.archive.book import Book
+from orderly.spark.jobs.archive.ledger import Run, covered
+from orderly.spark.jobs.archive.reading import read as read_archive
+from orderly.spark.jobs.consumed import committed_on
+from orderly.spark.jobs.files import Files, alone, files_at
+from orderly.spark.jobs.origin import origin
+from orderly.spark.jobs.output import RESULT, Output
+from orderly.spark.jobs.progress import Progress, silent
+from orderly.spark.jobs.replay.copies import copies
+from orderly.spark.jobs.replay.guard import Later, objections, require_none, unarchived
+from orderly.spark.jobs.replay.plan import Plan, check_same, from_text, to_text
+from orderly.spark.jobs.replay.report import report
+from orderly.spark.jobs.replay.result import KeyRow, ReplayResult
+from orderly.spark.jobs.replay.selection import (
+    KEY,
+    PLACE,
+    SEQ,
+    Selection,
+    by_key,
+    by_key_and_queue,
+    extent,
+    keys_as_numbers,
+    later,
+    numbered,
+    place,
+    queues_of,
+)
+from orderly.spark.offsets.text import to_object
+from orderly.spark.options.parsing import parse
+from orderly.spark.sink import user_properties, write_ordered
+
+PLAN = "replay.json"
+_MOST_KEYS = 100  # told one by one
+_LOOKS, _PAUSE = 5, 1.0  # seconds between two
+_SENT = (KEY, "body", "tag", "keys", "properties", SEQ, PLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """What to send where.
+
+    Args:
+        archive: its directory.
+        topic: to send to; it must exist.
+        access: options of the source and the sink that say how to reach the brokers.
+        selection: which messages.
+        directory: for the plan, the report and the result; needed to send.
+        send: whether to send; if not, only what would be is told.
+        after_consumed: send although groups have consumed later messages of these keys.
+        skip_keyless: leave messages without a sharding key out; they have no order to keep.
+        selector: which queue for a key.
+        overwrite: whether an earlier output in the directory may be replaced.
+        redact: whether results show hashes instead of keys.
+    """
+
+    archive: str
+    topic: str
+    access: Mapping[str, str]
+    selection: Selection = field(default_factory=Selection)
+    directory: str = ""
+    send: bool = False
+    after_consumed: bool = False
+    skip_keyless: bool = False
+    selector: str = "hash_mod"
+    overwrite: bool = False
+    redact: bool = False
+
+
+def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = silent) -> ReplayResult:
+    """Tell what a replay would send, or send it.
+
+    A replay that broke off is gone on with by calling it again with the same settings: its plan is
+    in the directory, and what it sent is looked up in the topic.
+
+    Args:
+        spark: the session.
+        settings: what, and where to.
+        progress: told of each step.
+
+    Raises:
+        ConfigError: no archive, messages without a key, groups that consumed later messages,
+            settings that differ from those of the begun replay, or another run in the directory.
+        OrderlyError: a broker does not answer, or what was sent cannot be looked up any more.
+    """
+    if settings.send and not settings.directory:
+        raise ConfigError("to send, a directory is needed: for the plan, to go on after a crash")
+    files = files_at(spark, settings.directory) if settings.directory else None
+    if files is None or not settings.send:
+        return _run(spark, settings, files, progress)
+    busy = ConfigError(f"another run sends by the plan in {files.root}; wait for its end")
+    with alone(files, busy):  # two would each send what the other has not sent yet
+        return _run(spark, settings, files, progress)
+
+
+def _run(
+    spark: SparkSession, settings: ReplaySettings, files: Files | None, progress: Progress
+) -> ReplayResult:
+    begun = _begun(settings, files) if files is not None and settings.send else None
+    book = Book(spark, files_at(spark, settings.archive))
+    runs = book.runs()[: begun.runs if begun else None]
+    settings.selection.require_known(span.queue for span in covered(runs))
+    archive = read_archive(spark, settings.archive, runs)
+    selected = settings.selection.of(archive)
+    found = _look(settings, selected, progress)
+    if begun is None:
+        found = _guarded(settings, archive, selected, runs, found)
+    if files is not None and settings.send:
+        plan = begun or _begin(settings, len(runs), files)
+        found = _send(settings, selected, plan, found, progress, is_begun=begun is not None)
+    found = _told(settings, runs, found)
+    if files is not None and settings.send and not found.missing:
+        files.remove(PLAN)
+    return found
+
+
+def _begun(settings: ReplaySettings, files: Files) -> Plan | None:
+    """The plan of a replay that broke off, if there is one."""
+    text = files.read(PLAN)
+    if text is not None:
+        plan = from_text(text)
+        check_same(plan, _wanted(settings))
+        return plan
+    if files.exists(RESULT) and not settings.overwrite:
+        raise ConfigError(f"{files.root} holds a finished output: give another directory")
+    return None
+
+
+def _wanted(settings: ReplaySettings) -> dict[str, Any]:
+    """What may not change between a replay and its going on."""
+    chosen = settings.selection
+    return {
+        "archive": settings.archive,
+        "topic": settings.topic,
+        "selection": {
+            "since": chosen.since,
+            "until": chosen.until,
+            "start": to_object(chosen.start),
+            "end": to_object(chosen.end),
+            "keys": [hidden(key) if settings.redact else key for key in chosen.keys],
+            "places": chosen.places,
+        },
+        "skip_keyless": settings.skip_keyless,
+        "selector": settings.selector,
+    }
+
+
+def _look(settings: ReplaySettings, selected: DataFrame, progress: Progress) -> ReplayResult:
+    with progress("counting what is selected"):
+        parts = by_key_and_queue(selected).persist(StorageLevel.MEMORY_AND_DISK)
+        keys = by_key(parts)
+        amount = extent(keys)
+        top = keys.orderBy(sf.desc("messages"), KEY).limit(_MOST_KEYS).collect()
+        queues = queues_of(parts)
+        parts.unpersist()
+    if amount.keyless and not settings.skip_keyless and settings.send:
+        raise ConfigError(
+            f"{amount.keyless} of the selected messages have no sharding key, so nothing says which"
+            " of them must stay in order: leave them out (--skip-keyless), or select by key"
+        )
+    skipped = amount.keyless if settings.skip_keyless else 0
+    rows = tuple(_key_row(row, redact=settings.redact) for row in top)
+    return ReplayResult(settings.topic, amount, (), rows, queues, skipped)
+
+
+def _guarded(
+    settings: ReplaySettings,
+    archive: DataFrame,
+    selected: DataFrame,
+    runs: Sequence[Run],
+    found: ReplayResult,
+) -> ReplayResult:
+    """Add what speaks against sending.
+
+    Raises:
+        ConfigError: something does, they are to be sent, and nobody said "all the same".
+    """
+    spans = covered(runs)
+    access = access_of(parse({**settings.access, "topic": settings.topic}))
+    with closing(access.client()) as client:
+        topic = wrap(client.config.namespace, settings.topic)
+        if not spans or spans[0].queue.topic != topic:
+            return found
+        behind = later(archive, selected)
+        touched = {(broker, queue_id) for broker, queue_id, _ in found.queues} | behind.keys()
+        needed = () if settings.after_consumed else {broker for broker, _ in touched}
+        groups = committed_on(client, topic, brokers=needed)
+    places = {it: (it.queue.broker_name, it.queue.queue_id) for it in spans}
+    queues = [Later(it.queue, behind.get(at), it.end) for it, at in places.items() if at in touched]
+    against = objections(groups, [*queues, *unarchived(groups, (it.queue for it in spans))])
+    if settings.send and not settings.after_consumed:
+        require_none(against)
+    return replace(found, objections=against)
+
+
+def _key_row(row: Row, *, redact: bool) -> KeyRow:
+    told = row.asDict()
+    for name in ("first_stored", "last_stored"):
+        told[name] = told[name].timestamp()
+    key = told.pop(KEY)
+    return KeyRow(hidden(key) if redact and key is not None else key, **told)
+
+
+def _begin(settings: ReplaySettings, runs: int, files: Files) -> Plan:
+    """Write down from where on copies are to be looked for, before the first one is sent."""
+    ends = pin({**settings.access, "topic": settings.topic, "startingOffsets": "latest"})
+    starts: dict[MessageQueue, int] = {span.queue: span.end for span in ends}
+    plan = Plan(runs, settings.topic, _wanted(settings), starts)
+    files.write(PLAN, to_text(plan))
+    return plan
+
+
+def _send(
+    settings: ReplaySettings,
+    selected: DataFrame,
+    plan: Plan,
+    found: ReplayResult,
+    progress: Progress,
+    *,
+    is_begun: bool,
+) -> ReplayResult:
+    spark, options = selected.sparkSession, dict[str, Any](settings.access)
+    keyed = selected.where(sf.col(KEY).isNotNull())
+    rows = numbered(keyed).withColumn("properties", user_properties("properties")).select(*_SENT)
+    rows = keys_as_numbers(rows) if settings.selector == "numeric_mod" else rows
+    before = 0
+    if is_begun:
+        with progress("looking up what is sent already"):
+            there = copies(spark, settings.access, plan.target, plan.starts)
+            rows = rows.join(there, PLACE, "left_anti")
+            before = there.join(keyed.select(place()), PLACE, "left_semi").count()
+    if before < found.due:
+        with progress("sending"):
+            write_ordered(
+                rows.select(*_SENT),
+                topic=plan.target,
+                order_by=SEQ,
+                id_column=PLACE,
+                selector=settings.selector,
+                **options,
+            )
+    with progress("looking whether all is there"):
+        known, stored = _stored(settings, plan, keyed, found.due)
+    sent, missing = found.due - before, found.due - known
+    return replace(found, before=before, sent=sent, repeated=stored - known, missing=missing)
+
+
+def _stored(settings: ReplaySettings, plan: Plan, keyed: DataFrame, due: int) -> tuple[int, int]:
+    """How many of the messages have a copy in the target, and how many copies there are."""
+    wanted = keyed.select(place())
+    known = stored = 0
+    for _ in range(_LOOKS):  # what was acknowledged can be read a moment later
+        there = copies(keyed.sparkSession, settings.access, plan.target, plan.starts)
+        seen = there.join(wanted, PLACE, "left_semi")
+        row = seen.agg(sf.count("*"), sf.coalesce(sf.sum("copies"), sf.lit(0))).first()
+        assert row is not None
+        known, stored = row
+        if known >= due:
+            break
+        time.sleep(_PAUSE)
+    return known, stored
+
+
+def _told(settings: ReplaySettings, runs: Sequence[Run], result: ReplayResult) -> ReplayResult:
+    """Write the report, if there is a directory for it."""
+    made_from = origin("replay", covered(runs), {**settings.access, **_wanted(settings)})
+    document = made_from.document(result.verdict, result.figures())
+    if settings.directory:
+        # What broke off may have left half of its report.
+        with Output(settings.directory, overwrite=settings.send or settings.overwrite) as output:
+            output.finish(document, report(made_from, result))
+    return replace(result, document=document)

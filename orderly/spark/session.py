@@ -1,0 +1,109 @@
+"""A SparkSession that can use this library: Java found, Python the same everywhere.
+
+Where a session exists already (a notebook, spark-submit), it is used as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from orderly.errors import ConfigError
+
+JAVA_NEEDED = 17
+DEFAULT_MASTER = "local[*]"
+
+
+def get_session(
+    name: str = "orderly", *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return the running session, or start one.
+
+    Local workers get this interpreter unless PYSPARK_PYTHON says another: Spark's own choice is the
+    first `python3` of the PATH, which in a virtual environment lacks every package.
+
+    Args:
+        name: of the application.
+        master: Spark's master; None: what spark-submit or SPARK_MASTER say, else "local[*]".
+        settings: of Spark, by name; they win over what is set here.
+
+    Raises:
+        ConfigError: no Java 17 or newer, where this process would have to start one.
+    """
+    with contextlib.suppress(PySparkRuntimeError):  # there is none, neither of another thread
+        return SparkSession.active()
+    if not _submitted():  # else the JVM runs, and executors have a Python of their own
+        check_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    chosen = master or _master_unless_submitted()
+    if chosen:
+        builder = builder.master(chosen)
+    here = _LOCAL if (chosen or "").startswith("local") else {}
+    for key, value in {**_SETTINGS, **here, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what others read, too
+    # Without it Spark refuses a source that takes filters, and ours takes them on request.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+# Spark's default of 200 is for clusters: here most of a small job would be tasks without a row.
+_LOCAL = {"spark.sql.shuffle.partitions": str(max(8, 2 * (os.cpu_count() or 1)))}
+
+
+def _master_unless_submitted() -> str | None:
+    return None if _submitted() else os.environ.get("SPARK_MASTER", DEFAULT_MASTER)
+
+
+def _submitted() -> bool:
+    """Whether spark-submit started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def check_java() -> Path:
+    """Find the Java that Spark will start.
+
+    Raises:
+        ConfigError: there is none, or it is older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None or not Path(found).exists():
+        raise ConfigError(
+            f"Spark needs Java {JAVA_NEEDED} or newer and none was found: install one (Debian:"
+            " apt install openjdk-17-jre-headless) or set JAVA_HOME; the JRE that comes with"
+            " orderly's embedded broker lacks a module that Spark needs"
+        )
+    version = java_version(found)
+    if version is not None and version < JAVA_NEEDED:
+        raise ConfigError(
+            f"Spark needs Java {JAVA_NEEDED} or newer; {found} is Java {version}: install a newer"
+            " one and let JAVA_HOME point to it"
+        )
+    return Path(found)
+
+
+def java_version(java: str) -> int | None:
+    """The major version that `java -version` tells; None if it cannot be read."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)  # noqa: S603, PLW1510  the user's Java
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    return int(match[1]) if match else None

@@ -1,0 +1,129 @@
+"""What each column of the rows is for, found out before anything is sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orderly.errors import ConfigError
+from orderly.selectors import KEYED
+from orderly.spark.sink.options import ROUND_ROBIN, WriteOptions
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_TEXT = ("string",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """Attributes: option (that names the column), usual (its name), types (Spark's, that fit)."""
+
+    option: str
+    usual: str
+    types: tuple[str, ...]
+
+
+_ROLES = {
+    "key": _Role("keyColumn", "sharding_key", (*_TEXT, *_INTEGERS)),
+    "order": _Role("orderBy", "", (*_INTEGERS, "date", "timestamp", "timestamp_ntz")),
+    "body": _Role("bodyColumn", "body", ("binary", "string")),
+    "tag": _Role("tagColumn", "tag", _TEXT),
+    "keys": _Role("keysColumn", "keys", _TEXT),
+    "properties": _Role("propertiesColumn", "properties", ("map<string,string>",)),
+    "id": _Role("idColumn", "", (*_TEXT, *_INTEGERS)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The names of the columns; None: the rows have no such column. Picklable."""
+
+    body: str
+    key: str | None = None
+    order: str | None = None
+    tag: str | None = None
+    keys: str | None = None
+    properties: str | None = None
+    id: str | None = None
+
+
+def assign(options: WriteOptions, types: Mapping[str, str]) -> Roles:
+    """Find the column for each role.
+
+    Args:
+        options: of the write.
+        types: of the rows' columns, by name, as Spark writes them ("bigint").
+
+    Raises:
+        ConfigError: a column that is missing, has a type that does not fit, has no role, or two;
+            or one that the selector has no use for.
+    """
+    chosen = {name: _column(role, options, types) for name, role in _ROLES.items()}
+    found = {name: column for name, column in chosen.items() if column is not None}
+    if "body" not in found:
+        raise ConfigError("the rows have no column body; say option('bodyColumn', …)")
+    _check_selector(options.selector, found)
+    _check_all_used(found, types)
+    for name, column in found.items():
+        _check_type(_ROLES[name], column, types[column])
+    _check_numeric(options.selector, found, types)
+    return Roles(**found)
+
+
+def _column(role: _Role, options: WriteOptions, types: Mapping[str, str]) -> str | None:
+    given = options.columns.get(role.option)
+    if given is not None and given not in types:
+        raise ConfigError(
+            f"{role.option}={given!r}: the rows have no such column, only {', '.join(types)}"
+        )
+    free = role.usual in types and role.usual not in options.columns.values()
+    return given or (role.usual if free else None)
+
+
+def _check_selector(selector: str, found: Mapping[str, str]) -> None:
+    if selector == ROUND_ROBIN:
+        useless = [name for name in ("key", "order") if name in found]
+        if useless:
+            raise ConfigError(
+                f"round_robin keeps no order, but the rows have {found[useless[0]]!r} as"
+                f" {_ROLES[useless[0]].option}: use hash_mod, or leave the column out"
+            )
+        if "id" not in found:
+            raise ConfigError(
+                "round_robin needs option('idColumn', …): without key and orderBy there is"
+                " nothing else to recognise a repeated message by"
+            )
+        return
+    if selector in KEYED and "key" not in found:
+        raise ConfigError(
+            f"{selector} needs a key: the rows have no column sharding_key; say"
+            " option('keyColumn', …), or selector=round_robin for rows without an order"
+        )
+    if "order" not in found:
+        raise ConfigError(
+            "say option('orderBy', …): the column that numbers the rows of a key. Spark's rows"
+            " have no order of their own"
+        )
+
+
+def _check_all_used(found: Mapping[str, str], types: Mapping[str, str]) -> None:
+    unused = [name for name in types if name not in found.values()]
+    if unused:
+        raise ConfigError(
+            f"column {', '.join(unused)} would not be sent: leave it out by select(), or name it"
+            f" in an option ({', '.join(role.option for role in _ROLES.values())})"
+        )
+
+
+def _check_type(role: _Role, column: str, kind: str) -> None:
+    if kind not in role.types:
+        raise ConfigError(
+            f"column {column!r} is {kind}; {role.option} takes {', '.join(role.types)}: cast it"
+        )
+
+
+def _check_numeric(selector: str, found: Mapping[str, str], types: Mapping[str, str]) -> None:
+    if selector == "numeric_mod" and types[found["key"]] not in _INTEGERS:
+        raise ConfigError(
+            f"numeric_mod needs a key that is an integer; {found['key']!r} is"
+            f" {types[found['key']]}: cast it, or use hash_mod"
+        )

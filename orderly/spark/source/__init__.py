@@ -1,0 +1,6 @@
+"""Topics as DataFrames: the Python data source `rocketmq`, in batches and in streams."""
+
+from orderly.spark.source.data_source import RocketMQDataSource
+from orderly.spark.source.frames import read, register, spread
+
+__all__ = ["RocketMQDataSource", "read", "register", "spread"]

@@ -1,0 +1,193 @@
+"""Local servers in one directory: installed, started, watched and ended together.
+
+What `EmbeddedBroker` and `EmbeddedCluster` are built on. The servers end with this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.file_lock import hold
+from orderly.testing import settings
+from orderly.testing.jars import Progress, fetch_jars
+from orderly.testing.java import find_java
+from orderly.testing.ports import on_free_ports
+from orderly.testing.server import ServerProcess
+
+
+class Server:
+    """A name server or broker: a process, and what it takes to start it again. Not thread-safe.
+
+    Args:
+        name: for error texts: "broker".
+        command: program and arguments.
+        home: its directory.
+        log: file that its output is appended to.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], home: Path, log: Path) -> None:
+        self.name = name
+        self._command = command
+        self._home = home
+        self._log = log
+        self.process = self._launch()
+
+    def restart(self) -> None:
+        """End it if it runs, and start it with its settings and data; does not wait for it."""
+        self.process.stop()
+        self.process = self._launch()
+
+    def pause(self) -> None:
+        """Stop the process where it is (SIGSTOP): connections stay, nothing answers."""
+        self.process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self.process.signal(signal.SIGCONT)
+
+    def _launch(self) -> ServerProcess:
+        env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
+        env |= {"ROCKETMQ_HOME": str(self._home)}
+        return ServerProcess(self.name, self._command, self._log, env)
+
+
+class Site:
+    """A directory with servers. One thread at a time.
+
+    Args:
+        directory: where data and logs go, kept afterwards; None: a temporary one, removed at
+            the end.
+        java_options: further options of all JVMs.
+        progress: told of the download, see `jars.Progress`.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        java_options: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        self._keep = directory is not None
+        self._directory = directory
+        self._java_options = tuple(java_options)
+        self._progress = progress
+        self._java = Path()
+        self._jars: Sequence[Path] = ()
+        self._lock: TextIO | None = None
+        self._servers: list[Server] = []
+
+    @property
+    def directory(self) -> Path:
+        """Where data and logs are."""
+        if self._directory is None:
+            raise LifecycleError("the embedded broker is not started")
+        return self._directory
+
+    @property
+    def running(self) -> bool:
+        """Whether servers were started and not ended."""
+        return bool(self._servers)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the servers that are alive, in the order of their start."""
+        return tuple(s.process.pid for s in self._servers if s.process.alive)
+
+    def start(self, build: Callable[[], None], *, ours: bool) -> None:
+        """Download what is missing and start servers; nothing is left of a failed start.
+
+        Args:
+            build: chooses ports, adds servers and waits for them.
+            ours: whether it may choose other ports where somebody took one.
+
+        Raises:
+            EmbeddedBrokerError: no Java, no jars, a directory in use, or what `build` raised.
+            LifecycleError: it runs.
+        """
+        if self.running:
+            raise LifecycleError("the embedded broker runs already")
+        self._java = find_java()
+        self._jars = fetch_jars(progress=self._progress)
+
+        def begin() -> None:
+            atexit.register(self.stop)  # each time: what undoes a failed start takes it off
+            self._open()
+            build()
+
+        on_free_ports(begin, self.stop, ours=ours)
+
+    def add(
+        self, name: str, main: str, properties: Mapping[str, str], home: Path | None = None
+    ) -> Server:
+        """Write a server's settings and start it; does not wait for it.
+
+        Args:
+            name: for error texts.
+            main: settings.NAME_SERVER or settings.BROKER.
+            properties: its settings.
+            home: its directory; None: the site's. One of each kind at most may share one.
+        """
+        home = home or self.directory
+        conf = home / "conf"
+        conf.mkdir(parents=True, exist_ok=True)
+        (home / "tmp").mkdir(exist_ok=True)
+        (conf / "rmq.logback.xml").write_text(settings.LOGBACK)
+        role = settings.ROLES[main]
+        (conf / f"{role}.conf").write_text(settings.as_text(properties))
+        command = settings.java_command(self._java, main, self._jars, home, self._java_options)
+        server = Server(name, command, home, home / f"{role}.out")
+        self._servers.append(server)
+        return server
+
+    def problem(self) -> str | None:
+        """Which server ended, in words, or None."""
+        ended = (s.name for s in self._servers if not s.process.alive)
+        return next((f"the {name} ended at its start" for name in ended), None)
+
+    def report(self, what: str) -> str:
+        """Make an error's text: `what`, and the end of every log."""
+        processes = [server.process for server in self._servers]
+        logs = [f"--- {process.log}\n{process.tail()}" for process in processes]
+        return "\n".join([f"the embedded broker did not start: {what}", *logs])
+
+    def stop(self) -> None:
+        """End all servers and wait until they are gone. Idempotent.
+
+        A clean shutdown takes about 10 s; where the directory goes too, they are killed at once.
+        """
+        atexit.unregister(self.stop)
+        for server in self._servers:
+            server.resume()  # a paused process cannot end
+        processes = [server.process for server in self._servers]
+        ends = [process.stop if self._keep else process.kill for process in processes]
+        stopping = [threading.Thread(target=end) for end in ends]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+        self._servers.clear()
+        self._close()
+
+    def _open(self) -> None:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="orderly-broker-"))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        in_use = f"the directory {self._directory} is in use by another broker; stop that one"
+        self._lock = hold(self._directory / "lock", EmbeddedBrokerError(in_use))
+
+    def _close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if not self._keep and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None

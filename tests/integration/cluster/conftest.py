@@ -1,0 +1,54 @@
+"""One cluster for all tests here: two masters, a slave of the first, and a proxy before each."""
+
+import contextlib
+
+import pytest
+
+from orderly import Client
+from tests.support.cluster import proxied_cluster
+from tests.support.consuming import unique
+from tests.support.leases import SHORT, client_config
+
+
+@pytest.fixture(scope="session")
+def _whole_cluster(orderly_broker):  # there are Java and jars, and processes may be started
+    with proxied_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(_whole_cluster):
+    """Whatever a test did to it ends with the test."""
+    yield _whole_cluster
+    _whole_cluster.mend()
+
+
+@pytest.fixture
+def closing(cluster):
+    """Closed before the cluster is mended."""
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture
+def connect(cluster, closing):
+    """Make a client: `connect()`, closed at the end."""
+    return lambda: closing(Client(client_config(SHORT, cluster.namesrv)))
+
+
+@pytest.fixture
+def client(connect):
+    return connect()
+
+
+@pytest.fixture
+def topic(client):
+    """A topic with four queues on each master."""
+    name = unique("topic")
+    client.admin.create_topic(name, 4)
+    return name
+
+
+@pytest.fixture
+def group():
+    return unique("group")

@@ -1,0 +1,186 @@
+"""Promise: a replay sends each selected message once, in its key's old order, through crashes."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from orderly.client import Client
+from orderly.errors import ConfigError
+from orderly.model import Message
+from orderly.monitoring.backlog.states import Verdict
+from orderly.producer import OrderlyProducer
+from orderly.spark.jobs.archive.run import ArchiveSettings
+from orderly.spark.jobs.archive.run import run as archive
+from orderly.spark.jobs.replay import run as job
+from orderly.spark.jobs.replay.run import ReplaySettings, run
+from orderly.spark.jobs.replay.selection import KEY, SEQ, Selection, keys_as_numbers, numbered
+from orderly.spark.stamps import ID
+from orderly.testing.oracle import Delivered, Sent, judge
+from tests.support.consuming import unique
+from tests.support.pulling import pulled
+from tests.support.waiting import eventually
+
+KEYS = 9
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture(scope="module")
+def client(orderly_namesrv):
+    with Client(namesrv=orderly_namesrv) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def archived(orderly_namesrv, orderly_topic, client, spark, tmp_path_factory):
+    """An archive of 200 messages; the topic grew after 120, so that keys lie in several queues."""
+    topic = orderly_topic(queues=2)
+    send(orderly_namesrv, topic, range(120))
+    grow(client, topic, 5)
+    send(orderly_namesrv, topic, range(120, 200))
+    eventually(lambda: len(pulled(client, topic)) == 200)
+    directory = str(tmp_path_factory.mktemp("archive") / "a")
+    archive(spark, ArchiveSettings({"namesrv": orderly_namesrv, "topic": topic}, directory))
+    return ReplaySettings(directory, topic, {"namesrv": orderly_namesrv})
+
+
+def grow(client, topic, queues):
+    broker = client.routes.refresh(topic).brokers[0]
+    present = client.admin.topic_config(topic, broker)
+    client.admin.grow_topic(topic, broker, queues, present)
+    eventually(lambda: len(client.routes.refresh(topic).write_queues()) == queues)
+
+
+def send(namesrv, topic, numbers):
+    with OrderlyProducer(namesrv=namesrv) as producer:
+        futures = [
+            producer.submit(Message(topic, b"%d" % n, f"key-{n % KEYS}", "t", (), {"n": f"{n}"}))
+            for n in numbers
+        ]
+        for future in futures:
+            future.result()
+
+
+def check_order(messages, numbers):
+    """Each number once, each key's numbers in order, as the oracle sees it."""
+    by_number = {int(message.body): message for message in messages}
+    sent = [record(Sent, by_number[n]) for n in sorted(numbers)]
+    verdict = judge(sent, [record(Delivered, message) for message in messages])
+    assert (verdict.lost, verdict.disorder, verdict.duplicates, verdict.unknown) == (0, 0, 0, 0)
+    assert (verdict.sent, verdict.delivered) == (len(numbers), len(numbers))
+
+
+def record(kind, message):
+    queue = message.queue
+    return kind(message.sharding_key, int(message.body), queue, message.queue_offset)
+
+
+def test_a_replay_that_broke_off_goes_on_where_it_was(
+    archived, orderly_topic, client, spark, tmp_path, monkeypatch
+):
+    target = orderly_topic(queues=3)
+    settings = replace(archived, topic=target, directory=str(tmp_path / "replay"))
+
+    dry = run(spark, replace(settings, directory=""))
+    assert (dry.due, dry.extent.keys, dry.sent, dry.verdict) == (200, KEYS, None, Verdict.OK)
+    assert dry.extent.moved > 0, "the topic's growth moved keys"
+    assert pulled(client, target) == [], "a dry run sends nothing"
+
+    settings = replace(settings, send=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "write_ordered", half_of(job.write_ordered))
+        with pytest.raises(Died):
+            run(spark, settings)
+    assert 0 < len(pulled(client, target)) < 200
+    with pytest.raises(ConfigError, match="begun with another selection"):
+        run(spark, replace(settings, selection=Selection(keys=("key-1",))))
+
+    rest = run(spark, settings)
+    copies = pulled(client, target)
+    check_order(copies, range(200))
+    assert (rest.sent, rest.missing, rest.repeated) == (200 - rest.before, 0, 0)
+    assert 0 < rest.before < 200
+    one = next(message for message in copies if int(message.body) == 150)
+    assert (one.tags, one.properties["n"]) == ("t", "150")
+    assert one.properties[ID].startswith(f"{archived.topic}/broker-a/")
+    with pytest.raises(ConfigError, match="finished output"):
+        run(spark, settings)
+
+
+def half_of(write):
+    """Send the earlier half of the rows, then die."""
+
+    def send_half(rows, **options):
+        middle = rows.approxQuantile(SEQ, [0.5], 0.0)[0]
+        write(rows.where(rows[SEQ] <= middle), **options)
+        raise Died
+
+    return send_half
+
+
+def test_a_key_is_a_number_only_if_a_producer_would_write_it_so(spark):
+    rows = spark.createDataFrame([("7",), ("007",), ("x",), ("-3",)], f"{KEY} string")
+    assert [row[0] for row in keys_as_numbers(rows).collect()] == [7, None, None, -3]
+
+
+def test_a_clock_that_went_back_turns_no_queue_round_where_a_key_lies_in_two(spark):
+    rows = [("k", "t", "b", 0, 0, 10), ("k", "t", "b", 0, 1, 5), ("k", "t", "b", 1, 0, 7)]
+    names = f"{KEY} string, topic string, broker string, queue_id int, queue_offset long, at long"
+    stored = spark.createDataFrame(rows, names).selectExpr("*", "timestamp_seconds(at) AS store_ts")
+    found = numbered(stored.drop("at")).orderBy(SEQ).collect()
+    assert [(row.queue_id, row.queue_offset) for row in found] == [(1, 0), (0, 0), (0, 1)]
+    assert len({row[SEQ] for row in found}) == 3
+
+
+def test_into_its_own_topic_only_if_no_group_has_consumed_later_messages(
+    archived, client, spark, tmp_path
+):
+    early = [message for message in pulled(client, archived.topic) if int(message.body) < 60]
+    offsets = {}
+    for message in early:
+        offsets[message.queue] = max(offsets.get(message.queue, 0), message.queue_offset + 1)
+    chosen = Selection(end=offsets, places=table(tmp_path, early[1:]))
+    settings = replace(archived, selection=chosen, send=True, directory=str(tmp_path / "unused"))
+    group = unique("shipping")
+    pulled(client, archived.topic, group)  # brokers make a group with its first pull
+    commit(client, group, offsets)
+    dry = run(spark, replace(settings, send=False, directory=""))
+    assert (dry.due, dry.objections) == (len(early) - 1, ()), "nothing later is consumed"
+
+    hole = next(message for message in early if int(message.body) == 30)
+    (tmp_path / "holed").mkdir()
+    holed = table(tmp_path / "holed", [message for message in early if message is not hole])
+    selection = Selection(end=offsets, places=holed)
+    dry = run(spark, replace(settings, selection=selection, send=False, directory=""))
+    assert [(it.queue, it.known) for it in dry.objections] == [(hole.queue, True)], (
+        "it is left out, consumed, and behind messages of its key that would be sent again"
+    )
+
+    commit(client, group, {queue: at + 20 for queue, at in offsets.items()})
+    with pytest.raises(ConfigError, match=f"group {group} has consumed later messages"):
+        run(spark, settings)
+    assert len(pulled(client, archived.topic)) == 200, "nothing was sent"
+
+
+def table(directory, messages):
+    """The places of messages, as the poison job lists them."""
+    rows = [
+        {
+            "topic": it.queue.topic,
+            "broker": it.queue.broker_name,
+            "queue_id": it.queue.queue_id,
+            "queue_offset": it.queue_offset,
+        }
+        for it in messages
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), directory / "places.parquet")
+    return str(directory / "places.parquet")
+
+
+def commit(client, group, offsets):
+    for queue, offset in offsets.items():
+        client.brokers.update_offset(group, queue, offset)

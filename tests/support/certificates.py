@@ -1,0 +1,68 @@
+"""Certificates for tests, made by the `openssl` program when they are needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orderly.config import ClientConfig
+
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+HERE = ("IP:127.0.0.1", "DNS:localhost")
+
+
+class Authority:
+    """Signs certificates; `ca` is its own, the file to trust.
+
+    Without `openssl` on PATH the test is skipped, or fails if CI=true.
+    """
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self._folder = folder
+        self.ca = folder / f"{name}.pem"
+        self._key = folder / f"{name}.key"
+        self._run("req", "-x509", *_KEY, "-keyout", self._key, "-out", self.ca, *_subject(name))
+
+    def issue(self, name: str, *, hosts: tuple[str, ...] = HERE, days: int = 2) -> tuple[str, str]:
+        """Return the files of a certificate for `hosts` and of its key; of days < 0 it expired."""
+        files = {end: self._folder / f"{name}.{end}" for end in ("pem", "key", "csr", "ext")}
+        files["ext"].write_text(f"subjectAltName={','.join(hosts)}\n")
+        self._run("req", *_KEY, "-keyout", files["key"], "-out", files["csr"], *_subject(name))
+        signing = ("-CA", self.ca, "-CAkey", self._key, "-CAcreateserial", "-days", days)
+        self._run(
+            *("x509", "-req", "-in", files["csr"], *signing),
+            *("-extfile", files["ext"], "-out", files["pem"]),
+        )
+        return str(files["pem"]), str(files["key"])
+
+    def _run(self, *args: object) -> None:
+        if shutil.which("openssl") is None:
+            if os.environ.get("CI") == "true":
+                pytest.fail("no openssl on PATH: TLS is not tested")
+            pytest.skip("no openssl on PATH: TLS is not tested")
+        subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
+
+
+def server_context(certificate: tuple[str, str], clients: Path | None = None) -> ssl.SSLContext:
+    """Return what a server encrypts with; `clients`: the authority of those it lets in."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    if clients is not None:
+        context.load_verify_locations(clients)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def trusting(authority: Authority, **settings: object) -> ClientConfig:
+    """Return settings of a client that trusts `authority`."""
+    files = {"tls": True, "tls_ca_file": str(authority.ca)}
+    return ClientConfig(namesrv="127.0.0.1:1", **(files | settings))
+
+
+def _subject(name: str) -> tuple[str, str]:
+    return "-subj", f"/CN={name}"

@@ -1,0 +1,201 @@
+"""What a native listener refuses, and what it answers; without a library."""
+
+import pytest
+
+from orderly import Ack
+from orderly.config import ClientConfig
+from orderly.errors import ConfigError, ConnectionLost, UnsupportedByDriver
+from orderly.foreign_text import hidden
+from orderly.listening import AsyncListener, Listener, Retry, Skip
+from orderly.model import MessageQueue
+from orderly.native import listeners as listeners_module
+from orderly.native.listeners import ConsumeStatus, NativeListener, listener
+from orderly.native.signatures import CONSUMING
+from orderly.ordering.outcomes import DeadLetter, Park
+from tests.support.messages import message
+
+DONE, LATER = ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.RECONSUME_LATER
+
+
+class Everything:
+    """A library that has every call, and is asked for none."""
+
+    path = "everything"
+
+    def __contains__(self, name):
+        return True
+
+    def require(self, names):
+        assert names is CONSUMING
+
+
+class Reading:
+    """Reads the test's own message from any handle."""
+
+    def message(self, handle):
+        if isinstance(handle, BaseException):
+            raise handle
+        return message(7, key="a")
+
+
+class Grave:
+    group = "shipping"
+
+    def __init__(self, error=None, **settings):
+        self.config = ClientConfig(namesrv="nobody:1", **settings)
+        self.error, self.buried = error, []
+
+    def bury(self, dead):
+        if self.error is not None:
+            raise self.error
+        self.buried.append(dead)
+
+
+def made(function, dead_letters=None, **settings):
+    handler = listener(function, library=Everything(), **settings)._handler
+    return NativeListener(handler, Reading(), dead_letters)
+
+
+def answering(answer):
+    return lambda _message, attempt: answer(attempt) if callable(answer) else answer
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "what"),
+    [
+        (lambda message, attempt: Ack(), {"on_poison": "park_key"}, "parking"),
+        (lambda message, attempt: Ack(), {"retry": Retry(extend=True)}, "renewing"),
+        (Listener(lambda message, attempt: Ack(), on_poison="park_key"), {}, "parking"),
+    ],
+)
+def test_settings_that_the_driver_cannot_have_are_refused(function, settings, what):
+    with pytest.raises(UnsupportedByDriver, match=rf"no {what}.*use orderly\.OrderlyConsumer"):
+        listener(function, library=Everything(), **settings)
+
+
+def test_coroutines_are_refused():
+    async def act(_message, _attempt):
+        return Ack()
+
+    for function in (act, AsyncListener(act)):
+        with pytest.raises(UnsupportedByDriver, match="coroutines"):
+            listener(function, library=Everything())
+
+
+def test_a_listener_keeps_its_settings_and_takes_no_others():
+    ours = Listener(lambda _message, _attempt: Skip("given up"), on_poison="skip", suspend=7.0)
+    assert listener(ours, library=Everything())._handler.rules == ours.rules
+    assert made(ours)(1) is DONE
+    with pytest.raises(ConfigError, match="has its settings already"):
+        listener(ours, library=Everything(), on_poison="block")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Ack(), DONE),
+        (Skip("given up"), DONE),
+        (None, LATER),
+        (0, LATER),
+        (True, LATER),
+        (ConsumeStatus.CONSUME_SUCCESS, LATER),
+        (Park("aside"), LATER),
+        (DeadLetter("nobody takes it"), LATER),
+        (lambda attempt: attempt.extend(), LATER),
+        (lambda attempt: attempt.lost.is_set(), LATER),
+        (lambda attempt: attempt.deadline, LATER),
+    ],
+)
+def test_only_an_ack_or_a_skip_is_done(answer, status):
+    assert made(answering(answer))(1) is status
+
+
+@pytest.mark.parametrize("error", [ValueError(), SystemExit(), KeyboardInterrupt(), MemoryError()])
+def test_nothing_is_raised_whatever_happens(error, caplog):
+    def act(_message, _attempt):
+        raise error
+
+    assert made(act)(1) is LATER
+    assert made(act)(error) is LATER  # it could not even be read
+    assert "native.callback_failed" in caplog.text
+
+
+def test_not_even_logging_is_raised(monkeypatch):
+    class Full:
+        def error(self, *_args, **_fields):
+            raise SystemExit
+
+    callback = made(lambda _message, _attempt: Ack())
+    monkeypatch.setattr(callback, "_log", Full())
+    assert callback(ValueError()) is LATER
+
+
+def test_the_verdict_hears_nothing_of_what_the_driver_cannot_do(caplog):
+    """Or a message could be found poisoned, and skipped, for a call that is not there."""
+    callback = made(answering(lambda attempt: attempt.extend()), on_poison="skip")
+    assert callback(1) is LATER
+    assert "message.blocked" in caplog.text
+    assert "message.retry" not in caplog.text
+
+
+def test_a_dead_letter_is_done_once_it_is_stored(caplog):
+    grave = Grave()
+    assert made(answering(DeadLetter("no such account")), grave)(1) is DONE
+    assert [dead.queue_offset for dead in grave.buried] == [7]
+    assert "native.dead_lettered" in caplog.text
+    assert made(answering(DeadLetter("x")), Grave(ConnectionLost("gone")))(1) is LATER
+    assert "native.not_dead_lettered" in caplog.text
+
+
+def test_a_failing_message_is_turned_away_until_its_wait_is_over(monkeypatch):
+    now, calls = [100.0], []
+
+    def act(_message, attempt):
+        calls.append(attempt.number)
+        raise ValueError
+
+    monkeypatch.setattr(listeners_module.time, "monotonic", lambda: now[0])
+    callback = made(act, retry=Retry(wait=lambda _state: 5.0))
+    for now[0] in (100.0, 101.0, 104.9, 105.0):
+        assert callback(1) is LATER
+    assert calls == [1, 2]
+
+
+def test_what_is_done_is_forgotten(monkeypatch):
+    now, answers = [100.0], [None, Ack()]
+    monkeypatch.setattr(listeners_module.time, "monotonic", lambda: now[0])
+    callback = made(lambda _message, _attempt: answers.pop(0))
+    assert callback(1) is LATER
+    assert callback._waits.tries(message(7)) == 1
+    now[0] = 200.0
+    assert callback(1) is DONE
+    assert callback._waits.tries(message(7)) == 0
+
+
+def test_a_consumers_listener_remembers_for_itself():
+    first = made(answering(None))
+    first(1)
+    other = first.serving(Grave())
+    assert (first._waits.tries(message(7)), other._waits.tries(message(7))) == (1, 0)
+    assert other._group == "shipping"
+
+
+def test_a_topic_is_named_as_the_program_names_it(monkeypatch):
+    seen = []
+    wrapped = message(7, queue=MessageQueue("shop%orders", "", 0))
+    monkeypatch.setattr(Reading, "message", lambda *_: wrapped)
+    made(lambda message, _attempt: seen.append(message.topic), Grave(namespace="shop"))(1)
+    assert seen == ["orders"]
+
+
+def test_keys_are_hashed_where_the_settings_say_so(caplog):
+    grave, seen = Grave(redact_keys="hash"), []
+
+    def act(_message, attempt):
+        seen.append(attempt._context.redact_keys)
+        return DeadLetter("the reason")
+
+    made(act, grave)(1)
+    assert seen == [True]
+    [record] = [each for each in caplog.records if "native.dead_lettered" in each.getMessage()]
+    assert f"key='{hidden('a')}'" in record.getMessage()

@@ -1,0 +1,186 @@
+"""What positions mean, asked of a (fake) broker."""
+
+import pytest
+
+from orderly import Client
+from orderly.config import ClientConfig
+from orderly.errors import ConfigError, DataLost, OrderlyError, RouteError, TopicNotFound
+from orderly.model import MessageQueue
+from orderly.spark import discovering
+from orderly.spark.discovering import pin
+from orderly.spark.offsets.text import dumps, dumps_queues
+from orderly.testing import FakeBroker
+from tests.support.fake_logs import delete, expire, fill
+
+T0 = 1_763_712_000  # when the first message of each queue was stored
+
+
+@pytest.fixture
+def ask(orderly_fake):
+    """Queue 0 holds 2 to 10, queue 1 0 to 5, queue 2 nothing."""
+    orderly_fake.create_topic("orders", 3)
+    fill(orderly_fake, "orders", {0: 10, 1: 5}, at=T0)
+    expire(orderly_fake, "orders", 0, before=2)
+
+    def pinned(**options):
+        selection = {} if "assign" in options else {"topic": "orders"}
+        ranges = pin({"namesrv": orderly_fake.namesrv} | selection | options)
+        return {each.queue.queue_id: (each.start, each.end) for each in ranges}
+
+    return pinned
+
+
+def offsets(**by_id):
+    return dumps({MessageQueue("orders", "broker-a", int(q[1:])): at for q, at in by_id.items()})
+
+
+def commit(fake, offset):
+    with fake._running().changing() as cluster:
+        cluster.brokers["broker-a"].offsets.commit("shipping", "orders", 0, offset)
+
+
+def test_all_that_is_there(ask):
+    assert ask() == {0: (2, 10), 1: (0, 5), 2: (0, 0)}
+    assert ask(startingOffsets="latest") == {0: (10, 10), 1: (5, 5), 2: (0, 0)}
+    assert ask(endingOffsets="earliest") == {0: (2, 2), 1: (0, 0), 2: (0, 0)}
+
+
+def test_offsets_by_queue_and_those_not_named(ask):
+    assert ask(startingOffsets=offsets(q0=4, q1=-1)) == {0: (4, 10), 1: (5, 5), 2: (0, 0)}
+    assert ask(endingOffsets=offsets(q0=4, q1=-2)) == {0: (2, 4), 1: (0, 0), 2: (0, 0)}
+
+
+@pytest.mark.parametrize("moment", [str((T0 + 3) * 1000), "2025-11-21T08:00:02.001Z"])
+def test_times_of_storing(ask, moment):
+    assert ask(startingTimestamp=moment) == {0: (3, 10), 1: (3, 5), 2: (0, 0)}
+    assert ask(endingTimestamp=moment) == {0: (2, 3), 1: (0, 3), 2: (0, 0)}
+
+
+def test_times_before_and_after_everything(ask):
+    early, late = str((T0 - 100) * 1000), str((T0 + 100) * 1000)
+    assert ask(startingTimestamp=early, endingTimestamp=late) == ask()
+    assert ask(startingTimestamp=late) == {0: (10, 10), 1: (5, 5), 2: (0, 0)}
+
+
+def test_what_a_group_has_committed(ask, orderly_fake):
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        queue = MessageQueue("orders", "broker-a", 0)
+        commit(orderly_fake, 7)
+        assert client.brokers.query_offset("shipping", queue) == 7
+    assert ask(startingOffsets="group:shipping") == {0: (7, 10), 1: (0, 5), 2: (0, 0)}
+    assert ask(endingOffsets="group:shipping") == {0: (2, 7), 1: (0, 0), 2: (0, 0)}
+
+
+def test_a_group_that_reads_on_meanwhile_has_lost_nothing(ask, orderly_fake, monkeypatch):
+    def looked(*asked, look=discovering.look_again):
+        seen = look(*asked)
+        if seen.spans[queue].high == 10:
+            fill(orderly_fake, "orders", {0: 3})
+            commit(orderly_fake, 13)
+        return seen
+
+    queue = MessageQueue("orders", "broker-a", 0)
+    monkeypatch.setattr(discovering, "look_again", looked)
+    assert ask(startingOffsets="group:shipping")[0] == (10, 10)
+    commit(orderly_fake, 14)  # of another life of the topic
+    with pytest.raises(DataLost, match=r"\[13, 14\)"):
+        ask(startingOffsets="group:shipping")
+
+
+def test_only_the_queues_assigned(ask):
+    assert ask(assign='{"orders": {"broker-a": [1]}}') == {1: (0, 5)}
+
+
+def test_several_topics_and_patterns(ask, orderly_fake):
+    orderly_fake.create_topic("orders-eu", 1)
+    orderly_fake.create_topic("%DLQ%orders", 1)
+    both = pin({"namesrv": orderly_fake.namesrv, "topics": "orders,orders-eu"})
+    assert [each.queue.topic for each in both] == ["orders"] * 3 + ["orders-eu"]
+    assert pin({"namesrv": orderly_fake.namesrv, "topicPattern": "o.*"}) == both
+    assert pin({"namesrv": orderly_fake.namesrv, "topicPattern": ".*"}) == both
+    with pytest.raises(ConfigError, match="matches none of the 2 topics"):
+        pin({"namesrv": orderly_fake.namesrv, "topicPattern": "order"})
+
+
+LOST = {
+    "expired": ({"startingOffsets": offsets(q0=0)}, r"orders/broker-a/0 \[0, 2\): expired", {}, 2),
+    "beyond": ({"startingOffsets": offsets(q1=9)}, r"orders/broker-a/1 \[5, 9\)", {1: (5, 5)}, 4),
+    "to beyond": ({"endingOffsets": offsets(q1=9)}, r"orders/broker-a/1 \[5, 9\)", {}, 4),
+}
+
+
+@pytest.mark.parametrize("case", LOST.values(), ids=LOST)
+def test_offsets_outside_of_the_queue_are_an_error_or_a_warning_with_their_number(
+    ask, case, caplog
+):
+    options, text, changed, count = case
+    with pytest.raises(DataLost, match=f"{count} messages .* {text}"):
+        ask(**options)
+    assert ask(**options, failOnDataLoss="false") == ask() | changed
+    (warning,) = [each.getMessage() for each in caplog.records]
+    assert "spark.data_lost" in warning
+    assert f"messages={count}" in warning
+
+
+def test_a_pinned_queue_that_is_gone_is_lost(ask, orderly_fake):
+    pinned = pin({"namesrv": orderly_fake.namesrv, "topic": "orders"})
+    again = {
+        "namesrv": orderly_fake.namesrv,
+        "assign": '{"orders": {"broker-a": [0, 1, 2]}}',
+        "startingOffsets": dumps({each.queue: each.start for each in pinned}),
+        "endingOffsets": dumps({each.queue: each.end for each in pinned}),
+    }
+    assert pin(again) == pinned
+    orderly_fake.create_topic("orders", 1)
+    with pytest.raises(DataLost, match=r"5 messages .* orders/broker-a/1 \[0, 5\): the queue is"):
+        pin(again)
+    left = pin(again | {"failOnDataLoss": "false"})
+    assert left == pinned[:1]
+
+
+def test_a_pinned_queue_whose_broker_is_away_is_not_lost():
+    with FakeBroker(brokers=("broker-a", "broker-b")) as fake:
+        fake.create_topic("orders", 1)
+        fill(fake, "orders", {0: 3})
+        fill(fake, "orders", {0: 3}, broker="broker-b")
+        pinned = pin({"namesrv": fake.namesrv, "topic": "orders"})
+        again = {
+            "namesrv": fake.namesrv,
+            "assign": dumps_queues(each.queue for each in pinned),
+            "startingOffsets": dumps({each.queue: each.start for each in pinned}),
+            "endingOffsets": dumps({each.queue: each.end for each in pinned}),
+            "failOnDataLoss": "false",
+        }
+        fake.kill_broker("broker-b")
+        with pytest.raises(RouteError, match=r"orders/broker-b/0 .* wait until it is back"):
+            pin(again)
+        fake.restart_broker("broker-b")
+        assert pin(again) == pinned
+
+
+def test_a_namespace_goes_before_topics_groups_and_offsets(orderly_fake):
+    orderly_fake.create_topic("shop%orders", 2)
+    fill(orderly_fake, "shop%orders", {0: 3})
+    config = ClientConfig(namesrv=orderly_fake.namesrv, namespace="shop")
+    with Client(config) as client:
+        for choice in (
+            {"topic": "orders", "startingOffsets": offsets(q0=1)},
+            {"topic": "orders", "startingOffsets": "group:g"},
+            {"topicPattern": "ord..s"},
+            {"assign": '{"orders": {"broker-a": [0]}}', "startingOffsets": offsets(q0=1)},
+        ):
+            first = pin(choice, client)[0]
+            assert first.queue == MessageQueue("shop%orders", "broker-a", 0)
+            assert first.end == 3
+
+
+def test_an_unknown_topic_and_brokers_that_are_away_are_errors(ask, orderly_fake):
+    with pytest.raises(TopicNotFound, match="'nosuch'"):
+        ask(topic="nosuch")
+    orderly_fake.kill_broker()
+    with pytest.raises(OrderlyError):
+        ask()
+    delete(orderly_fake, "orders")
+    orderly_fake.restart_broker()
+    with pytest.raises(TopicNotFound):
+        ask()

@@ -1,0 +1,48 @@
+"""docs/spark.md says of options and columns what the tables say."""
+
+from pathlib import Path
+
+import pytest
+
+from orderly.cli.spark.group import COMMANDS
+from orderly.spark.columns import COLUMNS
+from orderly.spark.options.table import OPTIONS as OF_SOURCE
+from orderly.spark.sink.option_table import OPTIONS as OF_SINK
+
+TEXT = Path(__file__).parents[3].joinpath("docs", "spark.md").read_text("utf-8")
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def option_lines(options):
+    for each in options:
+        only = f" ({each.only} only)" if each.only else ""
+        yield f"| `{each.name}`{only} | {cell(each.default)} | {cell(each.about)} |"
+
+
+def column_lines():
+    for each in COLUMNS.values():
+        null = ", may be null" if each.nullable else ""
+        asked = "" if each.default else "; only if asked for"
+        yield f"| `{each.name}` | {each.spark}{null} | {each.about}{asked} |"
+
+
+@pytest.mark.parametrize(
+    ("heading", "lines"),
+    [
+        ("| Option | Default | |", list(option_lines(OF_SOURCE))),
+        ("| Option of the sink | Default | |", list(option_lines(OF_SINK))),
+        ("| Column | Type | |", list(column_lines())),
+    ],
+)
+def test_a_table_of_the_docs_is_the_table_of_the_code(heading, lines):
+    rest = TEXT.partition(f"{heading}\n|---|---|---|\n")[2].splitlines()
+    written = rest[: next(n for n, line in enumerate([*rest, ""]) if not line.startswith("|"))]
+    assert written == lines, "the table should be:\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_job_is_told_of(name):
+    assert f"orderly spark {name}" in TEXT
