@@ -186,6 +186,7 @@ class _Round(Generic[R]):
         self._answers: dict[int, R | OrderlyError] = {}
         self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self._next = 0
+        self._found = connections.connected(peer.address)  # may be dead, and nobody saw it yet
         self._lost: Connection | None = None
 
     def run(self) -> None:
@@ -216,30 +217,36 @@ class _Round(Generic[R]):
             wait = max(gate.wait(now) for gate in self.peer.gates(question))
             if wait > 0.0:
                 return wait
-            self._send(now)
+            self._next += 1
+            self._send(self._next - 1, now)
         return math.inf
 
-    def _send(self, now: float) -> None:
-        index = self._next
-        self._next += 1
-        command = self._questions[index].command
+    def _send(self, index: int, now: float) -> None:
         for gate in self.peer.gates(self._questions[index]):
             gate.sent(now)
         try:
-            connection = self._connections.get(self.peer.address)
-            left = max(0.0, self._deadline - time.monotonic())  # to connect takes time, too
-            connection.submit(
-                command,
-                min(self.peer.limits.patience, left),
-                lambda outcome: self._outcomes.put((index, outcome, connection)),
-            )
+            self._submit(index)
         except ConnectFailed as error:
             self.peer.gate.give_up()
             self._fail(index, error)
         except OrderlyError as error:
             self._fail(index, error)
         else:
-            self.peer.traffic.requests[command.code] += 1
+            self.peer.traffic.requests[self._questions[index].command.code] += 1
+
+    def _submit(self, index: int) -> None:
+        connection = self._connections.get(self.peer.address)
+        left = max(0.0, self._deadline - time.monotonic())  # to connect takes time, too
+        try:
+            connection.submit(
+                self._questions[index].command,
+                min(self.peer.limits.patience, left),
+                lambda outcome: self._outcomes.put((index, outcome, connection)),
+            )
+        except ConnectionLost:
+            if connection is not self._found or connection.alive:
+                raise
+            self._submit(index)
 
     def _hear(self, wait: float) -> None:
         """Take the next outcome, or return when `wait` is over. Each request has its time-out."""
@@ -249,11 +256,23 @@ class _Round(Generic[R]):
             )
         except Empty:
             return
+        if isinstance(outcome, ConnectionLost) and connection is self._found:
+            self._ask_anew(index)
+            return
         if isinstance(outcome, RemotingError):
             self._fail(index, outcome, self._failures(index, outcome, connection))
             return
         self.peer.answered(self._questions[index])
         self._answers[index] = self._meaning(self._questions[index], outcome)
+
+    def _ask_anew(self, index: int) -> None:
+        """Ask on a new connection: the one from before this round says nothing of the broker now.
+
+        It may have been restarted since, or a firewall has forgotten the connection.
+        """
+        for gate in self.peer.gates(self._questions[index]):
+            gate.failed(0)
+        self._send(index, time.monotonic())
 
     def _failures(self, index: int, error: RemotingError, connection: Connection) -> int:
         """For how many failures of the address it counts."""

@@ -134,7 +134,7 @@ def test_a_java_member_whose_handler_asks_again_and_again(
     start_at_first(client, group, queue)
     send(1, 2, 3)
     with JavaMember(java, orderly_namesrv, group, topic, "suspended") as member:
-        eventually(lambda: len(member.deliveries) > 2)
+        eventually(lambda: len(member.deliveries) > 2, within=90)
         reading = watch.until(lambda r: (info := info_of(r, queue)) and not info.in_hand_count)
         info = info_of(reading, queue)
         assert (info.commit_offset, info.cached_min, info.cached_count) == (0, 0, 3)

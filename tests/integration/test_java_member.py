@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(40)]
 ALL = {0, 1, 2, 3}
-HANDOVER = 40.0  # seconds; Java looks again 20 s after it missed a notification
+HANDOVER = 90.0  # seconds; Java looks again 20 s after it missed a notification
 WORK = 0.001  # seconds a handler takes, so that two on one queue would be seen
 
 
@@ -137,7 +137,7 @@ def until_delivering(member, queues, within=HANDOVER):
 
 
 def until_all_handled(members, sent):
-    eventually(lambda: {d.id for d in members.all_deliveries()} >= {s.id for s in sent}, 30, 0.1)
+    eventually(lambda: {d.id for d in members.all_deliveries()} >= {s.id for s in sent}, 90, 0.1)
 
 
 def repeats_after(deliveries, first_by):

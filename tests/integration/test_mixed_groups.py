@@ -9,7 +9,7 @@ from orderly.errors import ConfigError
 from tests.support.java_member import JavaMember, compile_member
 from tests.support.waiting import eventually
 
-NOTICED = 40.0  # seconds; a member looks again 20 s after it missed a notification
+NOTICED = 90.0  # seconds; a member looks again 20 s after it missed a notification
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,22 @@ def test_one_lost_connection_is_one_failure_whatever_it_took_along(new_server, p
     assert answers[4:] == [4, 5, 6, 7]
 
 
+def test_a_connection_that_died_before_the_round_is_no_failure(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, echo)
+    asking = pipeline(in_flight=4)
+    assert asking.ask(server.address, questions(1), soon()) == [0]
+    first = server.received[0][0]
+
+    def dead_on_the_first(command):
+        if server.received[-1][0] == first:
+            raise ConnectionResetError
+        return echo(command)
+
+    server.on(CODE, dead_on_the_first)
+    assert asking.ask(server.address, questions(8), soon()) == list(range(8))
+
+
 def test_a_hanging_server_does_not_hold_up_the_others(new_server, pipeline):
     slow, quick, answered = new_server(), new_server(), []
     slow.on(CODE, lambda c: eventually(lambda: len(answered) == 3) and echo(c))
