@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntFlag
+from typing import TYPE_CHECKING, Any
 
 from orderly.namespace import unwrap
 
@@ -49,8 +50,29 @@ class Message:
     properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
 
 
+class _ReadLate:
+    """Fields that a pull brought and nobody looked at yet are read when somebody does.
+
+    Most handlers look at the body, and at nothing else: a pull is read in a third of the time.
+    """
+
+    __slots__ = ("_read",)
+    _read: Callable[[ReceivedMessage, str], Mapping[str, Any]]
+
+    if not TYPE_CHECKING:  # or no misspelt attribute would be found
+
+        def __getattr__(self, name):
+            """Called for a slot that is unset; two threads at once write the same."""
+            values = {} if name == "_read" or name[:2] == "__" else self._read(self, name)
+            if name not in values:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            for field_name, value in values.items():
+                object.__setattr__(self, field_name, value)
+            return values[name]
+
+
 @dataclass(frozen=True, slots=True)
-class ReceivedMessage:
+class ReceivedMessage(_ReadLate):
     """A message as the broker stored it.
 
     Times are seconds since the epoch on the clock of the host that wrote them. `queue_offset`
@@ -74,6 +96,35 @@ class ReceivedMessage:
     physical_offset: int
     stored_size: int
     namespace: str = ""
+
+    @classmethod
+    def read_late(
+        cls,
+        read: Callable[[ReceivedMessage, str], Mapping[str, Any]],
+        queue: MessageQueue,
+        queue_offset: int,
+        body: bytes,
+        reconsume_times: int,
+        sys_flag: int,
+        stored_size: int,
+    ) -> ReceivedMessage:
+        """Make a message of which only these fields are read so far.
+
+        Args:
+            read: (message, name of a field) -> values of that field, and of others that were as
+                cheap; {} if there is none of that name.
+        """
+        message = object.__new__(cls)
+        keep = object.__setattr__  # it is frozen for all others
+        keep(message, "_read", read)
+        keep(message, "queue", queue)
+        keep(message, "queue_offset", queue_offset)
+        keep(message, "body", body)
+        keep(message, "reconsume_times", reconsume_times)
+        keep(message, "sys_flag", sys_flag)
+        keep(message, "stored_size", stored_size)
+        keep(message, "namespace", "")
+        return message
 
     @property
     def topic(self) -> str:
