@@ -83,8 +83,8 @@ format: $(READY)  ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: $(READY)  ## Measure sending and consuming against the raw-socket floor
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(READY)  ## Measure beside the Java, native and gRPC clients and the raw-socket floor; writes benchmarks/README.md
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet

@@ -41,18 +41,30 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def turns(sides, rounds):
+    """(round from 1 on, side), every side once a round, backwards in every second one.
+
+    So drift hits all alike.
+    """
+    for number in range(rounds):
+        for side in list(sides) if number % 2 == 0 else reversed(list(sides)):
+            yield number + 1, side
+
+
 def interleaved(part, sides, rounds):
-    """Run every side once a round, backwards in every second round: drift hits all alike.
+    """Run every side once a round, see `turns`.
 
     Args:
         part: its name, for the progress on the standard error.
         sides: name -> function that measures once.
     """
     values = {name: [] for name in sides}
-    for number in range(rounds):
-        names = list(sides) if number % 2 == 0 else list(reversed(sides))
-        for name in names:
-            values[name].append(sides[name]())
-            told = f"{part}, round {number + 1}, {name}: {values[name][-1]:,.2f}"
-            print(told, file=sys.stderr, flush=True)
+    for number, name in turns(sides, rounds):
+        values[name].append(sides[name]())
+        progress(f"{part}, round {number}, {name}: {values[name][-1]:,.2f}")
     return values
+
+
+def progress(text):
+    """Say on the standard error how far the run is."""
+    print(text, file=sys.stderr, flush=True)

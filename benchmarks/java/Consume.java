@@ -1,0 +1,27 @@
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+
+/**
+ * Works a backlog off in order, with the settings the client has by default.
+ *
+ * Arguments: name server, group, topic, messages, how many of them are not timed.
+ */
+public final class Consume {
+    public static void main(String[] args) throws Exception {
+        Usage usage = new Usage(Integer.parseInt(args[3]), Integer.parseInt(args[4]));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
+        consumer.setNamesrvAddr(args[0]);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(args[2], "*");
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            messages.forEach(message -> usage.tick());
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        consumer.start();
+        usage.tell();
+        consumer.shutdown();
+        Usage.end();
+    }
+}

@@ -1,0 +1,1 @@
+"""Ordered messages side by side with every peer: `python -m benchmarks.peers`."""

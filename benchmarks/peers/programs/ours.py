@@ -1,0 +1,101 @@
+"""Our side: `python -m benchmarks.peers.programs.ours WORK ARGUMENT…`, see the functions."""
+
+import sys
+import threading
+import time
+
+from benchmarks.peers.programs.meter import TIMEOUT, Meter, body, key, tell
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+
+FIRST = ConsumerConfig(consume_from="first")
+
+
+def consume(namesrv, group, topic, count, warm):
+    """Work a backlog off in order, with a handler that does nothing."""
+    meter = Meter(int(count), int(warm))
+
+    def handle(messages, context):
+        meter.tick()
+        return ConsumeResult.SUCCESS
+
+    with OrderlyConsumer(group, handle, namesrv=namesrv, config=FIRST).subscribe(topic):
+        tell(**meter.result())
+
+
+def send(namesrv, topic, count, warm, size, only_key=""):  # noqa: PLR0917 - a command line
+    """Messages of many keys, or of only one, each acknowledged before the next is sent."""
+    meter, text = Meter(int(count), int(warm)), body(int(size)).encode()
+    with OrderlyProducer(namesrv=namesrv) as producer:
+        for number in range(int(count)):
+            producer.send(Message(topic, text, sharding_key=only_key or key(number)))
+            meter.tick()
+    tell(**meter.result())
+
+
+def submit(namesrv, topic, count, warm, size, only_key=""):  # noqa: PLR0917
+    """Messages of many keys, or of only one, without waiting for each: batches in order."""
+    meter, text = Meter(int(count), int(warm)), body(int(size)).encode()
+    with OrderlyProducer(namesrv=namesrv) as producer:
+        for number in range(int(count)):
+            message = Message(topic, text, sharding_key=only_key or key(number))
+            producer.submit(message).add_done_callback(lambda future: _acknowledged(future, meter))
+        tell(**meter.result())
+
+
+def _acknowledged(future, meter):
+    future.result()
+    meter.tick()
+
+
+def numbered(namesrv, topic, count):
+    """Submit bodies that count up, for whoever checks their order; tells nothing of time."""
+    with OrderlyProducer(namesrv=namesrv) as producer:
+        futures = [
+            producer.submit(Message(topic, b"%d" % number, sharding_key=key(number)))
+            for number in range(int(count))
+        ]
+        for future in futures:
+            future.result(TIMEOUT)
+    tell(messages=int(count))
+
+
+def latency(namesrv, group, topic, count, warm, size, rate):  # noqa: PLR0917
+    """Send at an even pace and consume in this process: nanoseconds from each send to its handler.
+
+    The pace is kept by the clock: a late message does not delay the next one's time.
+    """
+    total, text = int(count), body(int(size)).encode()
+    arrived = []
+    done = threading.Event()
+
+    def handle(messages, context):
+        now = time.monotonic_ns()
+        arrived.extend(now - int(message.properties["sent"]) for message in messages)
+        if len(arrived) == total:
+            done.set()
+        return ConsumeResult.SUCCESS
+
+    consumer = OrderlyConsumer(group, handle, namesrv=namesrv, config=FIRST).subscribe(topic)
+    with consumer, OrderlyProducer(namesrv=namesrv) as producer:
+        start, cpu = time.monotonic(), 0.0
+        for number in range(total):
+            time.sleep(max(0.0, start + number / float(rate) - time.monotonic()))
+            if number == int(warm):
+                cpu = time.process_time()
+            sent = {"sent": str(time.monotonic_ns())}
+            producer.send(Message(topic, text, sharding_key=key(number), properties=sent))
+        seconds = time.monotonic() - start
+        assert done.wait(TIMEOUT), f"{len(arrived)} of {total} messages arrived"
+        cpu = time.process_time() - cpu
+    tell(
+        latencies_ns=arrived[int(warm) :],
+        messages=total - int(warm),
+        cpu_seconds=cpu,
+        sent_rate=total / seconds,
+    )
+
+
+if __name__ == "__main__":
+    {work.__name__: work for work in (consume, send, submit, numbered, latency)}[sys.argv[1]](
+        *sys.argv[2:]
+    )
