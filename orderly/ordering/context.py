@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
 from orderly.model import MessageQueue, ReceivedMessage
@@ -77,6 +77,9 @@ class Failure:
     last_error: str | None = None
 
 
+_NAMED = {"parked": dict, "finished": set, "untried": set, "rejected": dict}
+
+
 @dataclass(slots=True)
 class ConsumeContext:
     """One call of a handler. Used by that call's thread or coroutine only.
@@ -102,6 +105,8 @@ class ConsumeContext:
         parked: queue offset -> why, of what `park` named.
         rejected: queue offset -> reason, of what `dead_letter` named.
         fingerprint: how it failed; set by a listener, whose answer does not tell.
+        names_some: whether any of `parked`, `finished`, `untried` and `rejected` was looked at:
+            they are made then, for nearly no call needs them.
     """
 
     message_queue: MessageQueue
@@ -114,12 +119,24 @@ class ConsumeContext:
     replayed: bool = False
     dry_run: bool = False
     redact_keys: bool = False
-    parked: dict[int, Failure] = field(default_factory=dict, init=False)
-    finished: set[int] = field(default_factory=set, init=False)
-    untried: set[int] = field(default_factory=set, init=False)
-    rejected: dict[int, str] = field(default_factory=dict, init=False)
+    parked: dict[int, Failure] = field(init=False)
+    finished: set[int] = field(init=False)
+    untried: set[int] = field(init=False)
+    rejected: dict[int, str] = field(init=False)
     fingerprint: Fingerprint | None = field(default=None, init=False)
+    names_some: bool = field(default=False, init=False, compare=False, repr=False)
     _suspend: float | None = field(default=None, init=False)
+
+    if not TYPE_CHECKING:  # or no misspelt attribute would be found
+
+        def __getattr__(self, name):
+            """Called for a slot that is unset."""
+            if name not in _NAMED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = _NAMED[name]()
+            setattr(self, name, made)
+            self.names_some = True
+            return made
 
     @property
     def token(self) -> int | None:

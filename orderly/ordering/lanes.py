@@ -180,13 +180,16 @@ class Lanes:
 
         Args:
             messages: what a pull brought.
-            keys: of each; None: all are of one lane.
+            keys: of each; None: all are of the one lane there is.
         """
-        for place, message in enumerate(messages):
-            if message.queue_offset > self._last:
-                lane = self._lane(None if keys is None else keys[place])
-                self._last = message.queue_offset  # not before: comparing users' keys may raise
-                self._put(lane, message)
+        if keys is None:
+            self._put_all(messages)
+        else:
+            for message, key in zip(messages, keys, strict=True):
+                if message.queue_offset > self._last:
+                    lane = self._lane(key)
+                    self._last = message.queue_offset  # not before: comparing users' keys may raise
+                    self._put(lane, message)
         self._shed()
 
     def _lane(self, key: Hashable) -> Lane:
@@ -194,6 +197,21 @@ class Lanes:
         if lane is None:
             lane = self._lanes[key] = Lane(key)
         return lane
+
+    def _put_all(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Add messages of the one lane there is, which keeps all bodies."""
+        new = [message for message in messages if message.queue_offset > self._last]
+        if not new:
+            return
+        self._last = new[-1].queue_offset
+        lane = self._lane(None)
+        size = lane.messages.size
+        lane.messages.put(new)
+        self.count += len(new)
+        self.pending += len(new)
+        self.asleep += 0 if lane.wake_at is None else len(new)
+        self.size += lane.messages.size - size
+        self._settle(lane)
 
     def _put(self, lane: Lane, message: ReceivedMessage) -> None:
         if lane.later or (self._bounded and lane.messages.pending >= self._bodies(lane)):
@@ -316,16 +334,19 @@ class Lanes:
             wake_at: the lane waits until then (seconds); None: it goes on.
         """
         lane = batch.lane
-        count, size, pending = lane.messages.count, lane.messages.size, lane.messages.pending
+        messages = lane.messages
+        count, size = messages.count, messages.size
         if disposition is Disposition.COMMIT:
-            lane.messages.commit()
-        elif disposition is Disposition.PUT_BACK:
-            lane.messages.put_back(batch.messages, finished, untried)
-        elif disposition is Disposition.ROLLBACK:
-            lane.messages.rollback()
-        self.count += lane.messages.count - count
-        self.size += lane.messages.size - size
-        self.pending += lane.messages.pending - pending
+            messages.commit()
+        elif disposition is not Disposition.KEEP:
+            self.pending -= messages.pending
+            if disposition is Disposition.PUT_BACK:
+                messages.put_back(batch.messages, finished, untried)
+            else:
+                messages.rollback()
+            self.pending += messages.pending
+        self.count += messages.count - count
+        self.size += messages.size - size
         if wake_at is not None:
             self._suspend(lane, wake_at, len(batch.messages))
         self.give_back(batch)
@@ -359,6 +380,16 @@ class Lanes:
         if lowest != lane.low:
             self._lowest.replace(lane.low, lowest)
             lane.low = lowest
+        if lane.later or lane.missed is not None:
+            self._settle_missed(lane)
+        if lane.ready:
+            if not lane.queued:
+                lane.queued = True
+                self._ready.append(lane)
+        elif lane.empty:
+            self._lanes.pop(lane.key, None)
+
+    def _settle_missed(self, lane: Lane) -> None:
         missed = lane.later[0] if lane.later else None
         if missed != lane.missed:
             if lane.missed is not None:
@@ -370,12 +401,6 @@ class Lanes:
             self._hungry[lane] = None
         else:
             self._hungry.pop(lane, None)
-        if lane.ready:
-            if not lane.queued:
-                lane.queued = True
-                self._ready.append(lane)
-        elif lane.empty:
-            self._lanes.pop(lane.key, None)
 
 
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 _LEFT_IN = 1000  # numbers of the past that may stay in the heap
 
@@ -25,8 +25,12 @@ class Lowest:
         """Put `new` in the place of `old`; None: there is none."""
         if old is not None:
             self._present.discard(old)
-        if new is not None:
-            self._present.add(new)
+        if new is None:
+            return
+        self._present.add(new)
+        if self._heap and self._heap[0] == old:
+            heapreplace(self._heap, new)
+        else:
             heappush(self._heap, new)
             if len(self._heap) > 2 * len(self._present) + _LEFT_IN:
                 self._heap = sorted(self._present)

@@ -52,10 +52,10 @@ class Window:
         The less of it can move, the earlier: what a manual commit keeps in hand, and what waits
         after a failure, must not stop the rest.
         """
+        if not self.throttled:
+            return False
         share = 1 / (1 + self._messages.moving)
-        return (
-            self.throttled and not self._messages.crowded(share) and not self._spread(span, share)
-        )
+        return not self._messages.crowded(share) and not self._spread(span, share)
 
     def at_span_end(self, span: int) -> bool:
         """True if the pull is as far ahead of the lowest unfinished message as it may be."""

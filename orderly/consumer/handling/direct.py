@@ -73,18 +73,16 @@ class DirectConsumption:
 
 
 def _result(called: Called, *, redact: bool) -> DirectResult:
-    consumed = called.consumed
-    remark = _remark(consumed.answer, redact=redact)
-    return DirectResult(_outcome(called), called.context.auto_commit, remark, consumed.seconds)
+    remark = _remark(called.answer, redact=redact)
+    return DirectResult(_outcome(called), called.context.auto_commit, remark, called.seconds)
 
 
 def _outcome(called: Called) -> DirectOutcome:
-    consumed = called.consumed
-    if consumed.kind is ReturnType.EXCEPTION:
+    if called.kind is ReturnType.EXCEPTION:
         return DirectOutcome.THROW_EXCEPTION
     if called.result is not None:
         return _OUTCOMES[called.result]
-    return DirectOutcome.RETURN_NULL if consumed.answer is None else DirectOutcome.LATER
+    return DirectOutcome.RETURN_NULL if called.answer is None else DirectOutcome.LATER
 
 
 def _remark(answer: object, *, redact: bool) -> str:

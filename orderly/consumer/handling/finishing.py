@@ -39,7 +39,7 @@ class Finisher:
 
     def blocks(self, batch: Batch, called: Called) -> bool:
         """Whether `finish` will ask a broker, and so take a while."""
-        if called.context.parked:
+        if called.context.names_some and called.context.parked:
             return True
         failed = called.effect.disposition is Disposition.PUT_BACK
         return failed and self._dead_letters.has_work(batch.messages, called.context)
@@ -47,6 +47,9 @@ class Finisher:
     def finish(self, held: Held, batch: Batch, called: Called) -> None:
         """Apply the answer; a suspended lane is woken later, without a thread meanwhile."""
         effect, context = called.effect, called.context
+        if not effect.suspend and not context.names_some:  # nearly every call
+            self._apply(held, batch, effect.disposition)
+            return
         finished: frozenset[int] = frozenset()
         if effect.disposition is Disposition.PUT_BACK or context.parked:
             finished = self._dead_letters.bury(held, batch.messages, context)
@@ -86,10 +89,10 @@ class Finisher:
         held: Held,
         batch: Batch,
         disposition: Disposition,
-        wait: float | None,
+        wait: float | None = None,
         *,
-        finished: Collection[int],
-        untried: Collection[int],
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
     ) -> None:
         with held.lock:
             held.owned.finish(

@@ -18,7 +18,7 @@ def failure_of(called: Called, offset: int) -> str | None:
         called: the call.
         offset: of its only message.
     """
-    context, answer = called.context, called.consumed.answer
+    context, answer = called.context, called.answer
     if offset in context.finished or called.effect.acknowledges:
         return None
     if offset in context.parked:

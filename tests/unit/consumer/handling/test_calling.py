@@ -118,7 +118,7 @@ def test_the_handler_is_told_what_it_may_ask(run, held):
 def test_fail_is_a_failure_with_its_reason_in_the_log(run, events):
     called = run(Fail("no stock"))
     assert (called.effect, called.result, called.wait) == (FAILURE, None, None)
-    assert called.consumed.kind is ReturnType.FAILED
+    assert called.kind is ReturnType.FAILED
     ((told),) = events
     assert (told["event"], told["reason"]) == ("handler.answered_fail", "no stock")
     assert (told["topic"], told["queue_id"], told["offset"]) == ("orders", 0, 0)
@@ -181,9 +181,9 @@ def test_a_foreign_value_is_never_an_acknowledgement(value, auto_commit, run, ev
 def test_a_raise_is_never_an_acknowledgement(error, run, events):
     called = run(error)
     assert (called.effect, called.result, called.wait) == (FAILURE, None, None)
-    assert called.consumed.kind is ReturnType.EXCEPTION
+    assert called.kind is ReturnType.EXCEPTION
     assert events[0]["event"] == "handler.raised"
-    assert events[0]["exc_info"] is called.consumed.answer
+    assert events[0]["exc_info"] is called.answer
 
 
 def test_a_coroutine_nobody_awaits_is_closed_and_the_log_says_what_to_do(run, events):
