@@ -61,7 +61,7 @@ class _ReadLate:
 
     if not TYPE_CHECKING:  # or no misspelt attribute would be found
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Any:
             """Called for a slot that is unset; two threads at once write the same."""
             values = {} if name == "_read" or name[:2] == "__" else self._read(self, name)
             if name not in values:
@@ -98,7 +98,7 @@ class ReceivedMessage(_ReadLate):
     namespace: str = ""
 
     @classmethod
-    def read_late(
+    def read_late(  # noqa: PLR0917 - by place, since it is called for each message
         cls,
         read: Callable[[ReceivedMessage, str], Mapping[str, Any]],
         queue: MessageQueue,
@@ -113,6 +113,7 @@ class ReceivedMessage(_ReadLate):
         Args:
             read: (message, name of a field) -> values of that field, and of others that were as
                 cheap; {} if there is none of that name.
+            queue, queue_offset, body, reconsume_times, sys_flag, stored_size: the fields.
         """
         message = object.__new__(cls)
         keep = object.__setattr__  # it is frozen for all others

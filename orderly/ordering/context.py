@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
 from orderly.model import MessageQueue, ReceivedMessage
@@ -77,7 +77,12 @@ class Failure:
     last_error: str | None = None
 
 
-_NAMED = {"parked": dict, "finished": set, "untried": set, "rejected": dict}
+_NAMED: dict[str, Callable[[], Any]] = {
+    "parked": dict,
+    "finished": set,
+    "untried": set,
+    "rejected": dict,
+}
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class ConsumeContext:
 
     if not TYPE_CHECKING:  # or no misspelt attribute would be found
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Any:
             """Called for a slot that is unset."""
             if name not in _NAMED:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -148,7 +148,7 @@ class Caller:
             held.owned.queue,
             session.group,
             batch[0].reconsume_times + 1,
-            True,  # noqa: FBT003 - by place, which is twice as fast: once a message
+            True,  # all by place, which is twice as fast
             key,
             held.tenure,
             self._longest_suspend,
