@@ -1,0 +1,120 @@
+"""One member of a group, a process of its own, that says every 50 ms how far it is.
+
+It begins paused. "go" on its standard input lets it consume, the input's end closes it. The parent
+is `scale_group`; the one argument is a `Task` as JSON.
+"""
+
+import dataclasses
+import itertools
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from orderly import Ack, ConsumerConfig, MessageQueue, OrderlyConsumer, Park, Suspend
+from orderly.config import ParkLimits
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK = 0.05  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a member does.
+
+    Attributes:
+        namesrv, group, topic: where, and as whom.
+        broker: the broker's name.
+        queues: of the topic.
+        answer: of the handler: "done", "park", or "wait" (the key waits for a minute and more).
+        config: of the consumer.
+        parking: ParkLimits, if not the usual ones.
+    """
+
+    namesrv: str
+    group: str
+    topic: str
+    broker: str
+    queues: int
+    answer: str = "done"
+    config: dict = dataclasses.field(default_factory=dict)
+    parking: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A member at one moment.
+
+    Attributes:
+        time: seconds of a clock that all processes share.
+        cpu: seconds of CPU this process has used.
+        rss: bytes.
+        handled: calls of the handler that ended.
+        owned: queues held.
+    """
+
+    time: float
+    cpu: float
+    rss: int
+    handled: int
+    owned: int
+
+
+class Calls:
+    """How many calls of the handler there were, counted from any thread."""
+
+    def __init__(self):
+        self.latest = 0
+        self._numbers = itertools.count(1)
+
+    def handler(self, outcome):
+        """A handler that counts, and answers always the same."""
+        numbers = self._numbers
+
+        def handle(messages, context):
+            self.latest = next(numbers)
+            return outcome
+
+        return handle
+
+
+def run(task):
+    """Consume until the standard input ends."""
+    outcome = {"done": Ack(), "park": Park("benchmark"), "wait": Suspend(60.0)}[task.answer]
+    calls = Calls()
+    config = ConsumerConfig(consume_from="first", parking=ParkLimits(**task.parking), **task.config)
+    consumer = OrderlyConsumer(
+        task.group, calls.handler(outcome), namesrv=task.namesrv, config=config
+    ).subscribe(task.topic)
+    consumer.pause(MessageQueue(task.topic, task.broker, n) for n in range(task.queues))
+    going, ended = threading.Event(), threading.Event()
+    threading.Thread(target=_obey, args=(consumer, going, ended), daemon=True).start()
+    with consumer:
+        going.set()
+        while not ended.wait(TICK):
+            owned = len(consumer.assignment)
+            _tell(Sample(time.monotonic(), time.process_time(), _rss(), calls.latest, owned))
+
+
+def _obey(consumer, started, ended):
+    started.wait()
+    for _ in sys.stdin:
+        consumer.resume()
+    ended.set()
+
+
+def _tell(sample):
+    print(json.dumps(dataclasses.asdict(sample)), flush=True)
+
+
+def _rss():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)  # each parked key is a line
+    run(Task(**json.loads(sys.argv[1])))
