@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, skew, archive, …."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
+    "bench": ("orderly.cli.bench.group", "How fast your cluster goes, and where time goes."),
     "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
     "doctor": ("orderly.cli.doctor", "What is installed, what is missing, how to get it."),
     "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),

@@ -18,6 +18,7 @@ from orderly.client.broker import BrokerCalls
 from orderly.client.calls import Calls
 from orderly.client.group_admin import GroupAdmin
 from orderly.client.heartbeat import Heartbeats
+from orderly.client.housekeeping import Housekeeping
 from orderly.client.masters import Masters
 from orderly.client.name_servers import NameServers
 from orderly.client.peer_requests import PeerRequests
@@ -48,7 +49,8 @@ class Client:
         client_id: "ip@pid#random", new for each client: locks and allocation go by it.
         config: the settings.
         schedule: a timer thread for whatever must not block.
-        connections, name_servers, routes, brokers, heartbeat, admin, groups: see their classes.
+        connections, name_servers, routes, brokers, heartbeat, admin, groups, housekeeping: see
+            their classes.
 
     Raises:
         ConfigError: no name server is set, or a bad setting.
@@ -75,6 +77,7 @@ class Client:
         masters = Masters(calls, self.name_servers, self.routes)
         self.admin = Admin(masters, self.name_servers, self.routes)
         self.groups = GroupAdmin(masters, self.admin, self.routes)
+        self.housekeeping = Housekeeping(masters, self.name_servers, self.routes, self.admin)
         self._peer_requests = PeerRequests(
             self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
         )

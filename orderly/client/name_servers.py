@@ -62,6 +62,15 @@ class NameServers:
         reply = self._ask(request(RequestCode.GET_BROKER_CLUSTER_INFO), "the clusters")
         return decode_cluster_info(reply.body)
 
+    def ask_all(self, command: RemotingCommand, what: str) -> None:
+        """Tell every name server, as they do not tell each other.
+
+        Raises:
+            OrderlyError: one did not do it; those before it have.
+        """
+        for address in self.addresses:
+            self._calls.ask(address, command, what)
+
     def _ask(self, command: RemotingCommand, what: str) -> RemotingCommand:
         first = self._current
         refusal: BrokerError | None = None

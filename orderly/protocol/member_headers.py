@@ -101,3 +101,13 @@ class GetGroupConfig:
     code: ClassVar[RequestCode] = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
 
     group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """Delete a group's settings on one broker (DeleteSubscriptionGroupRequestHeader)."""
+
+    code: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
+
+    group_name: str
+    clean_offset: bool = False

@@ -29,6 +29,7 @@ RANK = {
     "processes": 7,
     "consumer": 8,
     "native": 8,
+    "bench": 9,
     "monitoring": 9,
     "telemetry": 9,
     "testing": 9,

@@ -16,7 +16,7 @@ from orderly.protocol.group_config import (
     encode_group_configs,
 )
 from orderly.protocol.java_json import loads
-from orderly.protocol.member_headers import GetGroupConfig
+from orderly.protocol.member_headers import DeleteGroup, GetGroupConfig
 from orderly.protocol.query_headers import (
     GetGroupConfigs,
     GetTopicConfigs,
@@ -108,6 +108,15 @@ def put_group(state: BrokerState, call: Call) -> RemotingCommand:
         remark = f"group {config.name!r:.200} is too long or holds illegal characters"
         raise Refused(ResponseCode.INVALID_PARAMETER, remark)
     state.groups.put(config)
+    return call.reply()
+
+
+def delete_group(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 207."""
+    header = call.read(DeleteGroup)
+    state.groups.remove(header.group_name)
+    if header.clean_offset:
+        state.offsets.forget_group(header.group_name)
     return call.reply()
 
 

@@ -46,6 +46,7 @@ BROKER: Mapping[int, OfBroker] = {
     Code.CHECK_CLIENT_CONFIG: membership.check_client,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: administration.put_group,
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: administration.group_list,
+    Code.DELETE_SUBSCRIPTIONGROUP: administration.delete_group,
     Code.GET_TOPIC_STATS_INFO: reading.topic_stats,
     Code.GET_CONSUMER_CONNECTION_LIST: membership.connections,
     Code.GET_CONSUME_STATS: reading.consume_stats,

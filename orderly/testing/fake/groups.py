@@ -43,6 +43,11 @@ class Groups:
         self._configs[config.name] = config
         self._changes += 1
 
+    def remove(self, name: str) -> None:
+        """Delete a group, if it is there."""
+        if self._configs.pop(name, None) is not None:
+            self._changes += 1
+
 
 def is_group_name(name: str) -> bool:
     """Whether a group may have that name (TopicValidator.validateGroup)."""

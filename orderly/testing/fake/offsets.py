@@ -62,7 +62,14 @@ class Offsets:
 
     def forget(self, topic: str) -> None:
         """Delete the offsets of a topic."""
+        self._forget(1, topic)
+
+    def forget_group(self, group: str) -> None:
+        """Delete the offsets of a group."""
+        self._forget(0, group)
+
+    def _forget(self, place: int, name: str) -> None:
         for table in (self._stored, self._pulled):
-            for key in [key for key in table if key[1] == topic]:
+            for key in [key for key in table if key[place] == name]:
                 del table[key]
-        self._resets = {key: at for key, at in self._resets.items() if key[1] != topic}
+        self._resets = {key: at for key, at in self._resets.items() if key[place] != name}
