@@ -10,26 +10,44 @@ are taken within each round, and their medians count.
 
 import argparse
 import json
+import sys
+from pathlib import Path
 
-from benchmarks.peers.bench import BACKLOG, COMMANDS, Bench, load
+from benchmarks.peers.about import about
+from benchmarks.peers.bench import BACKLOG, COMMANDS, GRPC, NATIVE, Bench, load
 from benchmarks.peers.goals import SUFFIXES
+from benchmarks.peers.page import PLOT, as_markdown, inserted
 from benchmarks.peers.parts import measure
+from benchmarks.peers.plot import draw
 from benchmarks.peers.report import as_json, as_text
 from benchmarks.peers.work import PARTS
 
+PAGE = Path(__file__).parents[1] / "README.md"
 ROUNDS = 5
 QUICK = 1, 40_000  # rounds, messages of a backlog
 
 
 def main():
     given = _arguments()
-    about = {"load_before": load()}
+    told = about(load(), GRPC, NATIVE)
     with Bench(given.sides, given.count) as bench:
         measured = [
-            _measured(bench, PARTS[n], size, given) for n in given.only for size in given.sizes
+            _measured(bench, PARTS[name], size, given)
+            for name in given.only
+            for size in PARTS[name].sizes
+            if size in given.sizes
         ]
-    report = as_json(measured, about)
+        report = as_json(measured, told, bench.commands)
+    if given.write:
+        _write(report)
     print(json.dumps(report, indent=2) if given.json else as_text(report))
+
+
+def _write(report):
+    """Renew the picture and the generated part of the page."""
+    command = " ".join(["python -m benchmarks.peers", *sys.argv[1:]])
+    draw(report, PAGE.with_name(PLOT))
+    PAGE.write_text(inserted(PAGE.read_text(), as_markdown(report, command)))
 
 
 def _measured(bench, part, size, given):
@@ -43,6 +61,9 @@ def _arguments():
         prog="python -m benchmarks.peers", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--write", action="store_true", help="renew benchmarks/README.md and its picture"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round: does it work?")
     parser.add_argument(
         "--only", type=_some(PARTS), default=list(PARTS), help=f"of {', '.join(PARTS)}"

@@ -2,19 +2,27 @@
 
 import contextlib
 import os
+import re
+import tempfile
 import time
 
-from benchmarks.peers import java, launch
+from benchmarks.peers import java, launch, proxy, venvs
 from benchmarks.peers.launch import SideFailed
 from benchmarks.peers.programs.meter import body, key
 from benchmarks.rounds import progress
 from orderly import Message, OrderlyProducer
 from orderly.client import Client
+from orderly.native.library import HOW_TO_GET_IT, VARIABLE
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.command import request
+from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.testing import EmbeddedBroker
 
 QUEUES = 8
 BACKLOG = 200_000  # messages; every other number is in proportion to it
+GRPC, NATIVE = "5.1.2", "2.0.0"  # their releases on PyPI
 BROKER_OPTIONS = ("-XX:TieredStopAtLevel=4", "-Xmx1g")  # a test broker has less of both
+BROKER_SETTINGS = {"timerWheelEnable": "true"}  # without it gRPC consumers are refused
 
 
 class Bench:
@@ -27,15 +35,19 @@ class Bench:
 
     def __init__(self, peers, count):
         self.count = count
+        self.proxy = ""
         self._peers = peers
         self._stack = contextlib.ExitStack()
+        self.commands = []
         self._commands = {}
         self._reasons = {}
         self._backlogs = {}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            self.broker = stack.enter_context(EmbeddedBroker(java_options=BROKER_OPTIONS))
+            self.broker = stack.enter_context(
+                EmbeddedBroker(broker_properties=BROKER_SETTINGS, java_options=BROKER_OPTIONS)
+            )
             self.namesrv = self.broker.namesrv
             self._client = stack.enter_context(Client(namesrv=self.namesrv))
             for peer in self._peers:
@@ -61,29 +73,60 @@ class Bench:
         """
         if peer not in self._commands:
             raise SideFailed(self._reasons.get(peer, "not asked for (--sides)"))
-        return launch.run([*self._commands[peer], *arguments])
+        command, env = self._commands[peer]
+        self.commands.append(self._shown([*command, *arguments]))
+        return launch.run([*command, *arguments], env)
+
+    def _shown(self, words):
+        """A command without what differs from run to run."""
+        text = " ".join(map(str, ["java" if "java" in str(words[0]) else "python", *words[1:]]))
+        for address, name in (
+            (self.namesrv, "NAMESRV"),
+            (self.broker.broker_address, "BROKER"),
+            (self.proxy or "none", "PROXY"),
+        ):
+            text = text.replace(address, name)
+        text = re.sub(r"-D\S+ |-cp \S+ ", "", text)
+        text = re.sub(r"\bpeers-[0-9a-f]+", "NAME", text)
+        return re.sub(r"\b(128|1024)\b", "SIZE", text)
 
     def scaled(self, *numbers):
         """Numbers of messages for this run's backlog instead of one of 200,000."""
         return [round(number * self.count / BACKLOG) for number in numbers]
 
-    def topic(self):
-        """A fresh topic."""
+    def topic(self, message_type=None):
+        """A fresh topic; a proxy takes ordered messages for one of type FIFO only."""
         name = f"peers-{time.time_ns():x}"
-        self._client.admin.create_topic(name, QUEUES)
+        self._client.admin.create_topic(name, QUEUES, message_type=message_type)
         return name
 
-    def backlog(self, size):
-        """The topic with the backlog of bodies of that size; filled once."""
-        if size not in self._backlogs:
-            topic, text = self.topic(), body(size).encode()
-            progress(f"a backlog of {self.count:,} messages of {size} bytes")
+    def backlog(self, size, count=None, message_type=None):
+        """The topic with that backlog; filled once."""
+        count = count or self.count
+        wanted = size, count, message_type
+        if wanted not in self._backlogs:
+            self._backlogs[wanted] = topic = self.topic(message_type)
+            progress(f"a backlog of {count:,} messages of {size} bytes")
+            text = body(size).encode()
             with OrderlyProducer(namesrv=self.namesrv) as producer:
-                for number in range(self.count):
+                for number in range(count):
                     producer.submit(Message(topic, text, sharding_key=key(number)))
                 assert producer.flush(120), "the backlog was not sent within 120 s"
-            self._backlogs[size] = topic
-        return self._backlogs[size]
+        return self._backlogs[wanted]
+
+    def depths(self, topic):
+        """How many messages each queue of a topic has had, by queue id."""
+        stats = self._client.admin.topic_stats(topic)
+        return {queue.queue_id: offset.max_offset for queue, offset in stats.items()}
+
+    def ordered_group(self):
+        """A new group that the broker knows as ordered, which is what the gRPC client goes by."""
+        group = new_group()
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        command = request(code, body=encode_group_config(GroupConfig(name=group, orderly=True)))
+        connection = self._client.connections.get(self.broker.broker_address)
+        assert connection.call(command, 5.0).code == 0, f"the broker refused group {group}"
+        return group
 
 
 def new_group():
@@ -93,21 +136,46 @@ def new_group():
 
 @contextlib.contextmanager
 def _ours(bench):
-    yield launch.python("benchmarks.peers.programs.ours")
+    yield launch.python("benchmarks.peers.programs.ours"), {}
 
 
 @contextlib.contextmanager
 def _floor(bench):
-    yield launch.python("benchmarks.floor")
+    yield launch.python("benchmarks.floor"), {}
 
 
 @contextlib.contextmanager
 def _java(bench):
     with java.compiled() as command:
-        yield command
+        yield command, {}
 
 
-COMMANDS = {"ours": _ours, "java": _java, "floor": _floor}
+@contextlib.contextmanager
+def _grpc(bench):
+    python = venvs.python_with("rocketmq-python-client", GRPC)
+    with proxy.running(bench.namesrv) as address, _logs() as env:
+        bench.proxy = address
+        yield launch.python("benchmarks.peers.programs.grpc_client", python), env
+
+
+@contextlib.contextmanager
+def _native(bench):
+    library = os.environ.get(VARIABLE)
+    if not library:
+        raise SideFailed(f"{VARIABLE} is not set. {HOW_TO_GET_IT}")
+    python = venvs.python_with("rocketmq-client-python", NATIVE)
+    with venvs.bundled(python, library), _logs() as env:
+        yield launch.python("benchmarks.peers.programs.native_client", python), env
+
+
+@contextlib.contextmanager
+def _logs():
+    """A home for what these clients log, whatever they are told."""
+    with tempfile.TemporaryDirectory(prefix="orderly-peers-") as home:
+        yield {"HOME": home}
+
+
+COMMANDS = {"ours": _ours, "java": _java, "floor": _floor, "native": _native, "grpc": _grpc}
 
 
 def load():

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,6 +103,22 @@ def run(command: Sequence, env: Mapping[str, str] | None = None) -> Run:
     if process.returncode != 0 or not out.strip():
         raise SideFailed(_why(process.returncode, errors))
     return parse(json.loads(out.splitlines()[-1]), launched)
+
+
+def line(process: subprocess.Popen) -> dict:
+    """The next line of a program, which is JSON; a program that ends or hangs has none.
+
+    Raises:
+        SideFailed: there was none within PATIENCE.
+    """
+    timer = threading.Timer(PATIENCE, process.kill)
+    timer.start()
+    said = process.stdout.readline()
+    timer.cancel()
+    if not said:
+        process.wait()
+        raise SideFailed(_why(process.returncode, process.stderr.read()))
+    return json.loads(said)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ class Part:
         ratios: what is compared.
         prepare: makes what the sides share; returns side -> function that measures once.
         rounds: at most so many.
+        sizes: of the bodies it is measured with.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Part:
     ratios: tuple[Ratio, ...]
     prepare: Callable[..., Mapping[str, Callable[[], Run]]]
     rounds: int = 99
+    sizes: tuple[int, ...] = (128, 1024)
 
 
 @dataclass(slots=True)

@@ -16,16 +16,18 @@ UNITS = {
     "p50": "p50, ms",
     "p90": "p90, ms",
     "p99": "p99, ms",
+    "messages": "messages",
     "inversions": "inversions",
 }
 
 
-def as_json(measured, about):
+def as_json(measured, about, commands):
     """The report.
 
     Args:
         measured: a list of `parts.Measured`.
         about: the machine and the versions.
+        commands: what ran.
     """
     spreads = {}
     for one in measured:
@@ -38,6 +40,7 @@ def as_json(measured, about):
         "goals": judged(figures),
         "parts": [_part(one) for one in measured],
         "about": about,
+        "commands": list(dict.fromkeys(commands)),
     }
 
 

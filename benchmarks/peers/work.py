@@ -5,10 +5,15 @@ backlog of 200,000; slow peers get fewer, so that a round ends.
 """
 
 from benchmarks.peers.bench import new_group
+from benchmarks.peers.members import together
 from benchmarks.peers.parts import Part, Ratio
 
 CONSUMED = 200_000, 20_000
+CONSUMED_BY_NATIVE = 40_000, 4_000  # fewer would fit into its cache and show no stalls
+CONSUMED_BY_GRPC = 4_000, 400
 SENT = 30_000, 10_000
+SENT_BY_NATIVE = 12_000, 2_000
+SENT_BY_GRPC = 2_400, 400
 SUBMITTED = 220_000, 20_000
 SENT_BY_JAVA_64 = 80_000, 20_000
 TIMED = 20_000, 10_000
@@ -24,25 +29,45 @@ def consume(bench, size):
             peer, work, bench.namesrv, new_group(), topic, *bench.scaled(*numbers)
         )
 
+    def floor():
+        return bench.run(
+            "floor", "consume", bench.broker.broker_address, topic, *bench.scaled(*CONSUMED)
+        )
+
+    def grpc():
+        count, warm = bench.scaled(*CONSUMED_BY_GRPC)
+        fifo = bench.backlog(size, count, "FIFO")
+        return bench.run("grpc", "consume", bench.proxy, bench.ordered_group(), fifo, count, warm)
+
     return {
         "ours": side("ours", "consume", CONSUMED),
         "java": side("java", "Consume", CONSUMED),
-        "floor": lambda: bench.run(
-            "floor", "consume", bench.broker.broker_address, topic, *bench.scaled(*CONSUMED)
-        ),
+        "floor": floor,
+        "native": side("native", "consume", CONSUMED_BY_NATIVE),
+        "grpc": grpc,
+    }
+
+
+def processes(bench, size):
+    topic = bench.backlog(size)
+    return {
+        "ours": lambda: together(bench, topic, new_group(), 1),
+        "ours_two": lambda: together(bench, topic, new_group(), 2),
     }
 
 
 def send(bench, size):
-    topic = bench.topic()
+    topic, fifo = bench.topic(), bench.topic("FIFO")
 
-    def side(peer, work, numbers, where=bench.namesrv, *more):
-        return lambda: bench.run(peer, work, where, topic, *bench.scaled(*numbers), size, *more)
+    def side(peer, work, where, to, numbers, *more):
+        return lambda: bench.run(peer, work, where, to, *bench.scaled(*numbers), size, *more)
 
     return {
-        "ours": side("ours", "send", SENT),
-        "java": side("java", "Send", SENT, bench.namesrv, 1),
-        "floor": side("floor", "send", SENT, bench.broker.broker_address),
+        "ours": side("ours", "send", bench.namesrv, topic, SENT),
+        "java": side("java", "Send", bench.namesrv, topic, SENT, 1),
+        "floor": side("floor", "send", bench.broker.broker_address, topic, SENT),
+        "native": side("native", "send", bench.namesrv, topic, SENT_BY_NATIVE),
+        "grpc": side("grpc", "send", bench.proxy, fifo, SENT_BY_GRPC),
     }
 
 
@@ -71,6 +96,17 @@ def latency(bench, size):
     return {"ours": side("ours", "latency"), "java": side("java", "Latency")}
 
 
+def inversions(bench, size):
+    """Submit messages that count up, read them back, and compare the order within each key."""
+
+    def ours():
+        topic, (count,) = bench.topic(), bench.scaled(NUMBERED)
+        bench.run("ours", "numbered", bench.namesrv, topic, count)
+        return bench.run("floor", "check", bench.broker.broker_address, topic, count)
+
+    return {"ours": ours}
+
+
 COSTS = ("rate", "cpu", "rss_mib")
 
 PARTS = {
@@ -88,6 +124,13 @@ PARTS = {
                 Ratio("consume_vs_floor", "ours", "floor"),
             ),
             consume,
+        ),
+        Part(
+            "processes",
+            "the same backlog, by one and by two processes of one group",
+            COSTS,
+            (Ratio("consume_two_processes_vs_one", "ours_two", "ours"),),
+            processes,
         ),
         Part(
             "send",
@@ -124,6 +167,15 @@ PARTS = {
             ),
             latency,
             rounds=3,
+        ),
+        Part(
+            "inversions",
+            "messages submitted, read back, and compared within each key",
+            ("messages", "inversions"),
+            (),
+            inversions,
+            rounds=1,
+            sizes=(128,),
         ),
     )
 }

@@ -24,7 +24,7 @@ class Meter:
         self._count, self._warm = count, warm
         self._numbers = itertools.count(1)
         self._done = threading.Event()
-        self._first = self._started = self._cpu = 0.0
+        self._first = self._started_at = self._started = self._cpu = 0.0
         self._result = {}
 
     def tick(self):
@@ -33,6 +33,7 @@ class Meter:
         if number == 1:
             self._first = time.time()
         if number == self._warm:
+            self._started_at = time.time()
             self._started, self._cpu = time.perf_counter(), time.process_time()
         elif number == self._count:
             self._result = {
@@ -40,6 +41,8 @@ class Meter:
                 "seconds": time.perf_counter() - self._started,
                 "cpu_seconds": time.process_time() - self._cpu,
                 "first_at": self._first,
+                "started_at": self._started_at,
+                "ended_at": time.time(),
             }
             self._done.set()
 

@@ -1,11 +1,13 @@
 """Our side: `python -m benchmarks.peers.programs.ours WORK ARGUMENT…`, see the functions."""
 
+import json
 import sys
 import threading
 import time
 
 from benchmarks.peers.programs.meter import TIMEOUT, Meter, body, key, tell
 from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly.client import Client
 
 FIRST = ConsumerConfig(consume_from="first")
 
@@ -20,6 +22,33 @@ def consume(namesrv, group, topic, count, warm):
 
     with OrderlyConsumer(group, handle, namesrv=namesrv, config=FIRST).subscribe(topic):
         tell(**meter.result())
+
+
+def member(namesrv, group, topic, queues):
+    """One of several: joins paused, tells its queues, is told their messages, and consumes them.
+
+    Stays in the group until its standard input ends, so that the others keep their queues.
+    """
+    meters = []
+
+    def handle(messages, context):
+        meters[0].tick()
+        return ConsumeResult.SUCCESS
+
+    consumer = OrderlyConsumer(group, handle, namesrv=namesrv, config=FIRST).subscribe(topic)
+    with Client(namesrv=namesrv) as client:
+        consumer.pause(client.admin.topic_stats(topic))
+    with consumer:
+        deadline = time.monotonic() + TIMEOUT
+        while len(consumer.assignment) != int(queues):
+            assert time.monotonic() < deadline, f"holds {len(consumer.assignment)} of {queues}"
+            time.sleep(0.05)
+        print(json.dumps({"queues": [q.queue_id for q in consumer.assignment]}), flush=True)
+        count = int(sys.stdin.readline())
+        meters.append(Meter(count, count // 10))
+        consumer.resume()
+        tell(**meters[0].result())
+        sys.stdin.read()
 
 
 def send(namesrv, topic, count, warm, size, only_key=""):  # noqa: PLR0917 - a command line
@@ -96,6 +125,6 @@ def latency(namesrv, group, topic, count, warm, size, rate):  # noqa: PLR0917
 
 
 if __name__ == "__main__":
-    {work.__name__: work for work in (consume, send, submit, numbered, latency)}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    {work.__name__: work for work in (consume, member, send, submit, numbered, latency)}[
+        sys.argv[1]
+    ](*sys.argv[2:])

@@ -1,0 +1,74 @@
+"""The generated part of benchmarks/README.md: what was run, on what, and what came out."""
+
+from benchmarks.peers.goals import goal_of
+from benchmarks.peers.report import UNITS, with_range
+
+BEGIN = "<!-- peers: begin; written by `make bench` -->"
+END = "<!-- peers: end -->"
+PLOT = "peers.svg"
+
+
+def inserted(page, part):
+    """The page with what stood between the markers replaced.
+
+    Raises:
+        ValueError: a marker is missing, or they are the wrong way round.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page needs the line {BEGIN!r} and after it the line {END!r}")
+    return f"{before}{BEGIN}\n\n{part.strip()}\n\n{END}{after}"
+
+
+def as_markdown(report, command):
+    """Tables of the report.
+
+    Args:
+        report: see `report.as_json`.
+        command: what made it.
+    """
+    blocks = [
+        ["```", command, "```"],
+        _about(report["about"]),
+        [f"![Each ratio beside its goal]({PLOT})"],
+        _figures(report),
+    ]
+    for part in report["parts"]:
+        title = f"{_capital(part['title'])}: bodies of {part['body_bytes']:,} bytes"
+        blocks += [[f"**{title}**, {part['rounds']} rounds."], _sides(part)]
+    blocks += [
+        ["What ran (NAME: a fresh topic or group; SIZE: 128 or 1024):"],
+        ["```", *report["commands"], "```"],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _about(about):
+    return ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in about.items())]
+
+
+def _figures(report):
+    rows = ["| figure | median [range] | goal | |", "|---|---|---|---|"]
+    for name, spread in report["ranges"].items():
+        goal = goal_of(name)
+        value = "not measured" if spread is None else with_range(spread)
+        verdict = {True: "met", False: "**missed**", None: ""}[report["goals"].get(name)]
+        rows.append(f"| `{name}` | {value} | {goal or ''} | {verdict} |")
+    return rows
+
+
+def _sides(part):
+    columns = next(iter(part["sides"].values()), {})
+    rows = [
+        "| side | " + " | ".join(UNITS[name] for name in columns) + " |",
+        "|---|" + "---|" * len(columns),
+    ]
+    for side, spreads in part["sides"].items():
+        rows.append(f"| {side} | " + " | ".join(map(with_range, spreads.values())) + " |")
+    rows += ["", *(f"Missing: {side}: {reason}" for side, reason in part["missing"].items())]
+    return rows if part["missing"] else rows[:-1]
+
+
+def _capital(text):
+    return text[0].upper() + text[1:]

@@ -1,0 +1,86 @@
+"""A private gRPC proxy in cluster mode for the broker of a run, as a process that ends with us."""
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.peers.launch import CHECKOUT, SideFailed
+from orderly.testing.jars import Jar, fetch_jars, listed_jars
+from orderly.testing.java import find_java
+from orderly.testing.ports import free_port
+from orderly.testing.server import ServerProcess
+from orderly.testing.settings import BROKER, LOGBACK, java_flags
+
+MAIN = "org.apache.rocketmq.proxy.ProxyStartup"
+JARS = CHECKOUT / "docker" / "offline" / "proxy-jars.txt"
+OPTIONS = ("-XX:TieredStopAtLevel=4", "-Xmx1g", "-XX:MaxDirectMemorySize=512m")
+_PATIENCE = 90.0  # seconds
+
+
+@contextlib.contextmanager
+def running(namesrv):
+    """Start it; gives its address.
+
+    Raises:
+        SideFailed: it did not come up.
+    """
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="orderly-proxy-") as name:
+        home = Path(name)
+        _configure(home, namesrv, port)
+        env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
+        log = home / "proxy.out"
+        process = ServerProcess("proxy", _command(home), log, env | {"ROCKETMQ_HOME": name})
+        try:
+            _wait_ready(process, port)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def _configure(home, namesrv, port):
+    conf = home / "conf"
+    conf.mkdir()
+    (home / "tmp").mkdir()
+    (conf / "rmq.logback.xml").write_text(LOGBACK)
+    settings = {
+        "rocketMQClusterName": "DefaultCluster",
+        "namesrvAddr": namesrv,
+        "grpcServerPort": port,
+        "remotingListenPort": free_port(),
+    }
+    (conf / "proxy.json").write_text(json.dumps(settings))
+
+
+def _command(home):
+    rows = (line.split() for line in JARS.read_text().splitlines() if line[0] != "#")
+    proxy = [Jar(path, int(size), digest) for digest, size, path in rows]
+    class_path = os.pathsep.join(
+        map(str, (home / "conf", *fetch_jars(jars=(*listed_jars(), *proxy))))
+    )
+    folders = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home / 'tmp'}")
+    return [
+        str(find_java()),
+        *java_flags(BROKER),
+        *OPTIONS,
+        *folders,
+        f"-Dorderly.log={home / 'proxy.log'}",
+        "-cp",
+        class_path,
+        MAIN,
+        "-pc",
+        str(home / "conf" / "proxy.json"),
+    ]
+
+
+def _wait_ready(process, port):
+    deadline = time.monotonic() + _PATIENCE
+    while process.alive and time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise SideFailed(f"the proxy did not come up: {process.tail(5)}")
