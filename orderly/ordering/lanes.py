@@ -300,8 +300,9 @@ class Lanes:
         if lane.errands:
             batch = Batch(lane, (), lane.errands.popleft())
         else:
-            batch = Batch(lane, tuple(lane.messages.take(limit)))
-            self.pending -= len(batch.messages)
+            messages = lane.messages.take(limit)
+            batch = Batch(lane, tuple(messages))
+            self.pending -= len(messages)
         self._running[lane] = batch
         return batch
 

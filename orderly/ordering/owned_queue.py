@@ -180,7 +180,9 @@ class OwnedQueue:
     @property
     def wants_bodies(self) -> bool:
         """True if the shell shall pull: on, or bodies again that were not kept."""
-        return self.wants_pull or (not self.refilling and self.messages.hungry)
+        return (self._window.throttled and self.wants_pull) or (
+            not self.refilling and self.messages.hungry
+        )
 
     @property
     def stuck_full(self) -> bool:
@@ -295,7 +297,10 @@ class OwnedQueue:
     def _advance(self) -> None:
         """Move the offset up to the lowest message that is not finished."""
         lowest = self.messages.lowest
-        self.offset = max(self.offset, self.next_pull if lowest is None else lowest)
+        if lowest is None:
+            lowest = self.next_pull
+        if lowest > self.offset:
+            self.offset = lowest
 
     # --- running -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 _SPAN = 10.0  # seconds that share one set of sums, as Java samples
@@ -106,9 +106,10 @@ class Statistics:
 
 @dataclass(slots=True)
 class _Sums:
-    """What happened in one span; `number` counts spans on the clock."""
+    """What happened in one span; `number` counts spans on the clock, `end` is when it is over."""
 
     number: int
+    end: float = field(init=False)
     calls: int = 0
     call_seconds: float = 0.0
     done: int = 0
@@ -116,6 +117,9 @@ class _Sums:
     pulls: int = 0
     pull_seconds: float = 0.0
     pulled: int = 0
+
+    def __post_init__(self) -> None:
+        self.end = (self.number + 1) * _SPAN
 
 
 class _Topic:
@@ -132,9 +136,8 @@ class _Topic:
     def current(self, now: float) -> _Sums:
         """The sums to add to; an event that waited for the lock may be of the span before."""
         newest = self.spans[-1]
-        number = _number(now)
-        if number > newest.number:
-            newest = _Sums(number)
+        if now >= newest.end:
+            newest = _Sums(_number(now))
             self.spans.append(newest)
         return newest
 
