@@ -3,7 +3,6 @@
 import hashlib
 import os
 import platform
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -60,9 +59,4 @@ def _library():
         return f"none: {VARIABLE} is not set"
     content = Path(path).read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:12]
-    return f"{len(content):,} bytes, SHA-256 {digest}…, calls itself {_named_version(content)}"
-
-
-def _named_version(content):
-    found = re.search(rb"librocketmq[^\0]{0,80}?(\d+\.\d+\.\d+)", content)
-    return found[1].decode() if found else "nothing"
+    return f"{len(content):,} bytes, SHA-256 {digest}…"

@@ -21,9 +21,7 @@ def compiled():
     Raises:
         SideFailed: no JDK, or sources that do not compile.
     """
-    javac, java = shutil.which("javac"), shutil.which("java")
-    if javac is None or java is None:
-        raise SideFailed("no JDK on PATH (javac and java)")
+    javac, java = require_jdk()
     class_path = os.pathsep.join(map(str, fetch_jars()))
     with tempfile.TemporaryDirectory(prefix="orderly-peers-") as name:
         command = [javac, "-cp", class_path, "-d", name, *map(str, SOURCES.glob("*.java"))]
@@ -31,6 +29,18 @@ def compiled():
         if done.returncode != 0:
             raise SideFailed(done.stderr.strip())
         yield [java, *_quiet(Path(name)), "-cp", os.pathsep.join([name, class_path])]
+
+
+def require_jdk():
+    """The commands (javac, java).
+
+    Raises:
+        SideFailed: they are not on PATH.
+    """
+    javac, java = shutil.which("javac"), shutil.which("java")
+    if javac is None or java is None:
+        raise SideFailed("no JDK on PATH (javac and java)")
+    return javac, java
 
 
 def _quiet(folder):

@@ -1,4 +1,7 @@
-"""A private gRPC proxy in cluster mode for the broker of a run, as a process that ends with us."""
+"""A private gRPC proxy in cluster mode for the broker of a run, as a process that ends with us.
+
+It listens on loopback only.
+"""
 
 import contextlib
 import json
@@ -8,14 +11,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.peers.java import SOURCES, require_jdk
 from benchmarks.peers.launch import CHECKOUT, SideFailed
 from orderly.testing.jars import Jar, fetch_jars, listed_jars
-from orderly.testing.java import find_java
 from orderly.testing.ports import free_port
 from orderly.testing.server import ServerProcess
 from orderly.testing.settings import BROKER, LOGBACK, java_flags
 
-MAIN = "org.apache.rocketmq.proxy.ProxyStartup"
+MAIN = SOURCES / "LoopbackProxy.java"
 JARS = CHECKOUT / "docker" / "offline" / "proxy-jars.txt"
 OPTIONS = ("-XX:TieredStopAtLevel=4", "-Xmx1g", "-XX:MaxDirectMemorySize=512m")
 _PATIENCE = 90.0  # seconds
@@ -64,14 +67,14 @@ def _command(home):
     )
     folders = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home / 'tmp'}")
     return [
-        str(find_java()),
+        require_jdk()[1],
         *java_flags(BROKER),
         *OPTIONS,
         *folders,
         f"-Dorderly.log={home / 'proxy.log'}",
         "-cp",
         class_path,
-        MAIN,
+        str(MAIN),
         "-pc",
         str(home / "conf" / "proxy.json"),
     ]
