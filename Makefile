@@ -84,7 +84,7 @@ format: $(READY)  ## Format and mend what ruff can mend
 	@$(BIN)/ruff format .
 
 bench: $(READY)  ## Measure beside the Java, native and gRPC clients and the raw-socket floor; writes benchmarks/README.md
-	@$(BIN)/python -m benchmarks.peers $(ARGS)
+	@$(BIN)/python -m benchmarks.peers --write $(ARGS)
 
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
