@@ -52,9 +52,9 @@ def _panel(ax, title, goals, ranges):
         ax.plot([goal.bound] * 2, [row - _BAR, row + _BAR], color="#c0392b", linewidth=2)
     ax.plot([], [], color="#c0392b", linewidth=2, label="goal")
     ax.axvline(1, color="black", linewidth=0.8)
-    ax.set_xscale("log")
+    ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter("")
+    ax.margins(x=0.08)
     ax.set_yticks(range(len(goals)), [goal.name for goal in goals])
     ax.set_title(title, loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
@@ -79,7 +79,19 @@ def _bars(ax, goals, ranges, suffix, place):
         error_kw={"linewidth": 0.8, "ecolor": "#555555"},
         label=_LABELS[suffix],
     )
-    for (row, _), median in zip(rows, medians, strict=True):
-        ax.annotate(
-            f"{median:.2f}", (median, row), xytext=(3, 3), textcoords="offset points", fontsize=7
-        )
+    for row, spread in rows:
+        _label(ax, row, spread)
+
+
+def _label(ax, row, spread):
+    """The median's number, beyond the end of its bar and range."""
+    right = spread["median"] >= 1
+    ax.annotate(
+        f"{spread['median']:.2f}",
+        (spread["max"] if right else spread["min"], row),
+        xytext=(4 if right else -4, 0),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="center",
+        fontsize=7,
+    )
