@@ -60,7 +60,7 @@ class SendPlan:
 
     def text(self) -> str:
         """One phrase for the user, before anything is sent."""
-        most = "" if self.seconds is None else f"for {self.seconds:g} s at most "
+        most = "" if self.seconds is None else f"for {self.seconds:g} s, at most "
         rate = "" if self.rate is None else f", {self.rate:g} a second"
         way = "send" if self.sync else "submit"
         by = "1 thread" if self.threads == 1 else f"{self.threads} threads"

@@ -97,6 +97,7 @@ class Bench:
     def prepared(self, outcome: Outcome) -> Iterator[None]:
         """Make the topic and the group, and take them away in the end, whatever happens."""
         with Client(self.config) as client:
+            client.admin.cluster()  # or nobody is there, and nothing to be taken away
             try:
                 make(client, self.names, self.queues, self.cluster)
                 yield
@@ -106,7 +107,7 @@ class Bench:
 
     def _send(self, what: str) -> Span:
         clock = PhaseClock()
-        tell = self.progress(what, self.send.count)
+        tell = self.progress(what, self._total())
         with ExitStack() as stack:
             side = self._sending(stack, clock)
             side.start()
@@ -126,7 +127,7 @@ class Bench:
 
     def _together(self) -> Span:
         clock = PhaseClock()
-        tell = self.progress("sent and consumed", self.send.count)
+        tell = self.progress("sent and consumed", self._total())
         with ExitStack() as stack:
             consuming = self._consuming(stack, clock, delays=True)
             sending = self._sending(stack, clock)
@@ -136,6 +137,11 @@ class Bench:
             sending.start()
             watcher.run(lambda _, consumed: tell(consumed))
         return span_of(watcher)
+
+    def _total(self) -> int | None:
+        """How many messages it will be, if that is known."""
+        timed = self.send.seconds is not None and self.send.rate is None
+        return None if timed else self.send.count
 
     def _sending(self, stack: ExitStack, clock: PhaseClock) -> Sending:
         client = stack.enter_context(Client(self.config))

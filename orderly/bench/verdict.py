@@ -15,6 +15,7 @@ _BUSY = 0.85  # of a core: Python runs one thread at a time
 _KEPT = 0.95  # of the rate that was asked for
 _OFTEN = 0.01  # failures a request
 _MOST = 0.7  # of the time
+_CROWDED = 2.0  # threads for each core
 _THROTTLED = frozenset({"BrokerBusy"})
 
 
@@ -44,6 +45,16 @@ class Verdict:
     bound: Bound
     why: str
     next: str
+
+
+def busy_machine(span: Span) -> str:
+    """A warning if the machine had more to do than it can; else ""."""
+    if span.load < _CROWDED:
+        return ""
+    return (
+        f"{span.load:.1f} threads for each core of this machine wanted to run, so part of the"
+        " waiting is for a core; measure again when it is quiet"
+    )
 
 
 def verdict_of(span: Span) -> Verdict:
@@ -113,26 +124,27 @@ def _handler(span: Span) -> Verdict | None:
     queue_bound = not consumed.by_key and consumed.queues < consumed.calls_at_once
     lanes = consumed.queues if queue_bound else consumed.calls_at_once
     waits = f"{consumed.busy:.1f} of at most {lanes} calls of the handler waited at once"
-    if consumed.busy < _MOST * lanes and span.where.get(Where.HANDLER_WAIT, 0.0) < _MOST:
+    full = consumed.busy >= _MOST * lanes
+    if not full and _most(span) is not Where.HANDLER_WAIT:
         return None
-    if queue_bound and consumed.busy >= _MOST * lanes:
+    if full and queue_bound:
         return Verdict(
             Bound.QUEUES,
             f"{waits}: by queue, {consumed.queues} queues are {consumed.queues} calls at once",
-            "--order key runs the keys of a queue side by side; or more --queues",
+            "--order key, which runs the keys of a queue side by side; or more --queues",
         )
-    more = "--concurrency higher" if consumed.busy >= _MOST * lanes else "more --keys"
+    more = "a higher --concurrency" if full else "more --keys, or less --skew"
     return Verdict(
         Bound.HANDLER,
         f"{waits}, {consumed.handler_ms:g} ms each",
-        f"{more}, --async, --batch-size, or a faster handler; then more members",
+        f"{more}, --async, --batch-size, a faster handler; then more members",
     )
 
 
 def _cpu(span: Span) -> Verdict | None:
     if span.cpu_share < _BUSY:
         return None
-    part = max(span.where, key=lambda kind: span.where[kind])
+    part = _most(span)
     advice = "a second process: Python computes on one core"
     if span.sent is not None and span.sent.sync and span.sent.threads > 1:
         advice = "submit instead of sync, which batches; then a second process"
@@ -163,17 +175,18 @@ def _broker(span: Span) -> Verdict:
 
 
 def _waits_for_stores(span: Span, sent: Sent) -> Verdict:
-    each = sent.messages / max(sent.requests, 1)
+    each = f"{sent.messages / max(sent.requests, 1):.0f}"
+    unit = "message" if each == "1" else "messages"
     why = (
-        f"{_idle(span):.0%} of the time went by waiting; a request of {each:.0f} messages was"
-        f" answered after {_trip(sent):.1f} ms"
+        f"{_idle(span):.0%} of the time went by waiting; a request of"
+        f" {each} {unit} was answered after {_trip(sent):.1f} ms"
     )
     if sent.sync:
-        advice = "--mode submit, which does not wait for each answer and batches; or more --threads"
+        advice = "--mode submit, which waits for no answer and batches; or more --threads"
     elif sent.hot_share > 0.3:
         advice = "fewer messages of one key: a queue has one request under way; or larger batches"
     else:
-        advice = "more --queues (each has one request under way), larger --batch-messages"
+        advice = "more --queues (each has one request under way), or larger --batch-messages"
     return Verdict(Bound.BROKER, why, advice)
 
 
@@ -185,6 +198,10 @@ _RULES: tuple[Callable[[Span], Verdict | None], ...] = (
     _handler,
     _cpu,
 )
+
+
+def _most(span: Span) -> Where:
+    return max(span.where, key=lambda kind: span.where[kind])
 
 
 def _idle(span: Span) -> float:

@@ -8,6 +8,7 @@ from orderly.protocol.headers import (
     GetTopicStats,
     SearchOffset,
 )
+from orderly.protocol.member_headers import DeleteGroup
 from orderly.protocol.query_headers import GroupsOfTopic, TopicsOfGroup
 from tests.contract.steps import (
     BORN,
@@ -33,6 +34,19 @@ def stored_offsets(w):
         commit(w, offset)
         stored(w)
     stored(w, queue_id=1)
+
+
+@case
+def a_group_is_deleted(w):
+    sent(w, "a", "b")
+    w.ask(GetGroupConfig(group=w.group))
+    commit(w, 1)
+    w.ask(DeleteGroup(group_name=w.group))
+    stored(w)
+    w.ask(DeleteGroup(group_name=w.group, clean_offset=True))
+    stored(w)
+    w.ask(TopicsOfGroup(group=w.group))
+    w.ask(DeleteGroup(group_name=w.group, clean_offset=True))
 
 
 @case

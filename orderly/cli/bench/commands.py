@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.bench.plan import ConsumePlan, SendPlan, too_much
+from orderly.bench.verdict import busy_machine
 from orderly.cli import NOT_MEASURED
 from orderly.cli.bench.document import document
 from orderly.cli.bench.options import Place, consumed_options, place_options, sent_options
@@ -113,7 +114,8 @@ def _measure(
             finished = not outcome.interrupted
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
-    _print(bench, outcome, output)
+        finally:
+            _print(bench, outcome, output)
     return _code(outcome) if finished else NOT_MEASURED
 
 
@@ -171,16 +173,18 @@ def _one_interruption() -> Iterator[None]:
 
 
 def _print(bench: Bench, outcome: Outcome, output: str) -> None:
-    if output == "json":
+    """The figures so far, and what stays at the brokers."""
+    if outcome.spans and output == "json":
         plans = bench.send, bench.consume
         print_json(document(bench.names, plans, outcome.spans, outcome.left))
     elif outcome.spans:
         for table in tables_of(outcome.spans):
             print_table(table)
             click.echo()
-        for line in verdict_lines(outcome.spans):
-            click.echo(line)
-    if outcome.left is None:
+        click.echo("\n".join(verdict_lines(outcome.spans)))
+    for warning in {busy_machine(span) for span in outcome.spans.values()} - {""}:
+        click.echo(f"note: {warning}", err=True)
+    if bench.keep:
         click.echo(f"kept: topic {bench.names.topic}, group {bench.names.group}", err=True)
     for line in outcome.left or ():
         click.echo(f"left behind: {line}", err=True)

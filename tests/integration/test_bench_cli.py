@@ -1,0 +1,42 @@
+"""`orderly bench` on a real broker: figures that agree with it, and nothing left behind."""
+
+import json
+
+import pytest
+
+from orderly.bench.scratch import PREFIX
+from orderly.protocol.group_config import GroupConfig
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "-n", "3000"),
+        ("run", "--rate", "500", "--duration", "1s", "--mode", "sync"),
+        ("consume", "-n", "1000", "--order", "key", "--async", "--handler-ms", "1"),
+    ],
+)
+def test_it_measures_and_takes_all_away(orderly, client, args):
+    code, out, err = orderly("bench", *args, "-o", "json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["left_behind"] == []
+    (consumed,) = (
+        found[name]["consumed"] for name in ("consume", "together") if found[name] is not None
+    )
+    assert (consumed["inversions"], consumed["lost"]) == (0, 0)
+    assert consumed["messages"] == consumed["expected"]
+    assert 0 < consumed["messages_per_pull"] <= 32
+    names = (*client.admin.topics(), *client.admin.groups())
+    assert [name for name in names if PREFIX in name] == []
+
+
+def test_a_topic_and_a_group_are_deleted_for_good(client, group, topic):
+    client.housekeeping.put_group(GroupConfig(name=group, orderly=True))
+    assert group in client.admin.groups()
+    client.housekeeping.delete_group(group)
+    client.housekeeping.delete_group(group)
+    assert group not in client.admin.groups()
+    client.housekeeping.delete_topic(topic)
+    client.housekeeping.delete_topic(topic)
+    assert topic not in client.admin.topics()
