@@ -10,7 +10,7 @@ from benchmarks.peers import java, launch, proxy, venvs
 from benchmarks.peers.launch import SideFailed
 from benchmarks.peers.programs.meter import body, key
 from benchmarks.rounds import progress
-from orderly import Message, OrderlyProducer
+from orderly import Message, OrderlyProducer, ProducerConfig
 from orderly.client import Client
 from orderly.native.library import HOW_TO_GET_IT, VARIABLE
 from orderly.protocol.codes import RequestCode
@@ -19,6 +19,7 @@ from orderly.protocol.group_config import GroupConfig, encode_group_config
 from orderly.testing import EmbeddedBroker
 
 QUEUES = 8
+LOOSE = ProducerConfig(layout="loose")  # no pin to tell of
 BACKLOG = 200_000  # messages; every other number is in proportion to it
 GRPC, NATIVE = "5.1.2", "2.0.0"  # their releases on PyPI
 BROKER_OPTIONS = ("-XX:TieredStopAtLevel=4", "-Xmx1g")  # a test broker has less of both
@@ -108,7 +109,7 @@ class Bench:
             self._backlogs[wanted] = topic = self.topic(message_type)
             progress(f"a backlog of {count:,} messages of {size} bytes")
             text = body(size).encode()
-            with OrderlyProducer(namesrv=self.namesrv) as producer:
+            with OrderlyProducer(namesrv=self.namesrv, config=LOOSE) as producer:
                 for number in range(count):
                     producer.submit(Message(topic, text, sharding_key=key(number)))
                 assert producer.flush(120), "the backlog was not sent within 120 s"
