@@ -137,7 +137,7 @@ def started(command: Sequence, env: Mapping[str, str] | None = None):
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 

@@ -1,6 +1,6 @@
 """The generated part of benchmarks/README.md: what was run, on what, and what came out."""
 
-from benchmarks.peers.goals import goal_of
+from benchmarks.peers.goals import SUFFIXES, goal_of
 from benchmarks.peers.report import UNITS, with_range
 
 BEGIN = "<!-- peers: begin; written by `make bench` -->"
@@ -36,7 +36,7 @@ def as_markdown(report, command):
     ]
     for part in report["parts"]:
         title = f"{_capital(part['title'])}: bodies of {part['body_bytes']:,} bytes"
-        blocks += [[f"**{title}**, {part['rounds']} rounds."], _sides(part)]
+        blocks += [[f"**{title}**; rounds: {part['rounds']}"], _sides(part)]
     blocks += [
         ["What ran (NAME: a fresh topic or group; SIZE: 128 or 1024):"],
         ["```", *report["commands"], "```"],
@@ -49,13 +49,22 @@ def _about(about):
 
 
 def _figures(report):
-    rows = ["| figure | median [range] | goal | |", "|---|---|---|---|"]
-    for name, spread in report["ranges"].items():
-        goal = goal_of(name)
-        value = "not measured" if spread is None else with_range(spread)
-        verdict = {True: "met", False: "**missed**", None: ""}[report["goals"].get(name)]
-        rows.append(f"| `{name}` | {value} | {goal or ''} | {verdict} |")
+    ranges, verdicts = report["ranges"], report["goals"]
+    names = list(dict.fromkeys(name.removesuffix("_1k") for name in ranges))
+    rows = ["| figure | goal | 128 B | 1 KiB |", "|---|---|---|---|"]
+    for name in names:
+        cells = [_cell(ranges, verdicts, name + suffix) for suffix in SUFFIXES.values()]
+        rows.append(f"| `{name}` | {goal_of(name) or ''} | {' | '.join(cells)} |")
     return rows
+
+
+def _cell(ranges, verdicts, name):
+    if name not in ranges:
+        return ""
+    if ranges[name] is None:
+        return "not measured"
+    verdict = {True: "met", False: "**missed**", None: ""}[verdicts.get(name)]
+    return f"{with_range(ranges[name])} {verdict}".strip()
 
 
 def _sides(part):

@@ -94,6 +94,7 @@ def _figure(name, values, report):
 
 def with_range(spread):
     """A median with its range, with as many digits as say something."""
-    digits = 0 if spread["median"] >= 100 else 2
+    whole = spread["median"] >= 100 or isinstance(spread["max"], int)
+    digits = 0 if whole else 2
     median, least, most = (f"{spread[name]:,.{digits}f}" for name in ("median", "min", "max"))
     return f"{median} [{least}\N{EN DASH}{most}]"
