@@ -32,8 +32,8 @@ class KeyRatio:
         """Return why one more key must not be parked now, for the log, or None: it may."""
         _forget(self._seen, now)
         _forget(self._parked, now)
-        parked = len(self._parked.keys() - {key})
-        seen = len(self._seen.keys() | {key})
+        parked = len(self._parked) - (key in self._parked)
+        seen = len(self._seen) + (key not in self._seen)
         if parked < FREE or parked + 1 <= self._ratio * seen:
             return None
         return (

@@ -48,13 +48,13 @@ def change(last: Remembered, content: Remembered) -> Part | None:
     new = difference(content.runs, last.runs)
     if union(above(last.runs, content.low), new) != content.runs:
         return None
-    before = frozenset(last.kept.parked)
-    parked = tuple(each for each in content.kept.parked if each not in before)
+    before = {each.key: each for each in last.kept.parked}
+    parked = tuple(each for each in content.kept.parked if before.get(each.key) != each)
     left = {each.key for each in content.kept.parked}
-    released = tuple(each.key for each in last.kept.parked if each.key not in left)
+    released = tuple(key for key in before if key not in left)
     part = Part(new, parked, released)
-    size, whole = _size(part), _size(Part(content.runs, content.kept.parked))
-    return part if size < whole and size <= _ROOM else None
+    size = _size(part)
+    return part if size <= _ROOM and _takes_more(content, size) else None
 
 
 def everything(content: Remembered) -> list[Part]:
@@ -90,6 +90,16 @@ def _size(part: Part) -> int:
     """Bytes that a part takes in its record, at most."""
     keys = sum(map(_bytes, part.parked)) + sum(len(dumps(key)) + 1 for key in part.released)
     return len(part.runs) * RUN_BYTES + keys
+
+
+def _takes_more(content: Remembered, size: int) -> bool:
+    """Whether all of `content` takes more bytes; counts no further than it takes to know."""
+    left = size - len(content.runs) * RUN_BYTES
+    for each in content.kept.parked:
+        if left < 0:
+            break
+        left -= _bytes(each)
+    return left < 0
 
 
 def _bytes(parked: ParkedKey) -> int:
