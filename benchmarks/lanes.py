@@ -1,6 +1,6 @@
 """Lanes (order="key") beside order by queue and beside the Java client, on one broker.
 
-    python -m benchmarks.lanes                      # all parts: io, p99, cpu, noop; 15 minutes
+    python -m benchmarks.lanes                      # io, p99, cpu, noop, async; 20 minutes
     python -m benchmarks.lanes --json --only io,noop
     python -m benchmarks.lanes --quick              # a fifth of the messages, one round
 
@@ -13,13 +13,14 @@ import json
 import os
 import platform
 
+from benchmarks.lane_async import many_keys
 from benchmarks.lane_latency import p99
 from benchmarks.lane_rates import cpu, idle, io
 from benchmarks.setting import Setting
 from orderly.client import Client
 from orderly.testing import EmbeddedBroker
 
-PARTS = {"io": io, "p99": p99, "cpu": cpu, "noop": idle}
+PARTS = {"io": io, "p99": p99, "cpu": cpu, "noop": idle, "async": many_keys}
 BODY = 128
 QUICK = 0.2  # of the messages
 
