@@ -11,19 +11,21 @@ are taken within each round, and their medians count.
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 from benchmarks.peers.about import about
 from benchmarks.peers.bench import BACKLOG, COMMANDS, GRPC, NATIVE, Bench, load
 from benchmarks.peers.goals import SUFFIXES
 from benchmarks.peers.page import PLOT, as_markdown, inserted
-from benchmarks.peers.parts import measure
+from benchmarks.peers.parts import deadlines, measure
 from benchmarks.peers.plot import draw
 from benchmarks.peers.report import as_json, as_text
 from benchmarks.peers.work import PARTS
 
 PAGE = Path(__file__).parents[1] / "README.md"
 ROUNDS = 5
+MOST_SECONDS = 22 * 60.0  # after which no further round begins: a slow machine makes fewer
 QUICK = 1, 40_000  # rounds, messages of a backlog
 
 
@@ -31,12 +33,7 @@ def main():
     given = _arguments()
     told = about(load(), GRPC, NATIVE)
     with Bench(given.sides, given.count) as bench:
-        measured = [
-            _measured(bench, PARTS[name], size, given)
-            for name in given.only
-            for size in PARTS[name].sizes
-            if size in given.sizes
-        ]
+        measured = _all(bench, given)
         report = as_json(measured, told, bench.commands)
     if given.write:
         _write(report)
@@ -50,10 +47,18 @@ def _write(report):
     PAGE.write_text(inserted(PAGE.read_text(), as_markdown(report, command)))
 
 
-def _measured(bench, part, size, given):
-    sides = part.prepare(bench, size)
-    wanted = {side: run for side, run in sides.items() if side.split("_")[0] in given.sides}
-    return measure(part, size, wanted, given.rounds)
+def _all(bench, given):
+    parts = [PARTS[name] for name in given.only]
+    work = [(part, size) for part in parts for size in part.sizes if size in given.sizes]
+    ends = deadlines([part.share for part, _ in work], time.monotonic(), MOST_SECONDS)
+    return [
+        measure(part, size, _wanted(part.prepare(bench, size), given.sides), given.rounds, end)
+        for (part, size), end in zip(work, ends, strict=True)
+    ]
+
+
+def _wanted(sides, peers):
+    return {side: run for side, run in sides.items() if side.split("_")[0] in peers}
 
 
 def _arguments():

@@ -1,7 +1,10 @@
 """What is measured: parts, their sides, and the ratios between them."""
 
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from benchmarks.peers.launch import Run, SideFailed
 from benchmarks.rounds import progress, spread, turns
@@ -35,6 +38,7 @@ class Part:
         prepare: makes what the sides share; returns side -> function that measures once.
         rounds: at most so many.
         sizes: of the bodies it is measured with.
+        share: of the time of a whole run, beside those of other parts.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Part:
     prepare: Callable[..., Mapping[str, Callable[[], Run]]]
     rounds: int = 99
     sizes: tuple[int, ...] = (128, 1024)
+    share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -77,10 +82,34 @@ class Measured:
         return spread(values) if values else None
 
 
-def measure(part: Part, size: int, sides: Mapping[str, Callable[[], Run]], rounds: int) -> Measured:
-    """Run the sides in interleaved rounds; one that fails is left out from then on."""
+def deadlines(shares: Sequence[float], begin: float, seconds: float) -> list[float]:
+    """When each part is to end, one after the other; what one leaves over, later ones may use."""
+    return [begin + seconds * share / sum(shares) for share in accumulate(shares)]
+
+
+def measure(
+    part: Part,
+    size: int,
+    sides: Mapping[str, Callable[[], Run]],
+    rounds: int,
+    until: float = math.inf,
+) -> Measured:
+    """Run the sides in interleaved rounds; one that fails is left out from then on.
+
+    Args:
+        part, size: what is measured, and with which bodies.
+        sides: name -> function that measures once.
+        rounds: how many.
+        until: no round but the first begins after this moment of the monotonic clock.
+    """
     measured = Measured(part, size, {side: {} for side in sides})
+    begun = 0
     for number, side in turns(sides, min(rounds, part.rounds)):
+        if number > begun:
+            if begun and time.monotonic() > until:
+                progress(f"{part.name} of {size} bytes: {begun} rounds, for lack of time")
+                break
+            begun = number
         if side in measured.missing:
             continue
         told = f"{part.name} of {size} bytes, round {number}, {side}"

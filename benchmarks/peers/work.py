@@ -9,7 +9,7 @@ from benchmarks.peers.members import together
 from benchmarks.peers.parts import Part, Ratio
 
 CONSUMED = 200_000, 20_000
-CONSUMED_BY_NATIVE = 40_000, 4_000  # fewer would fit into its cache and show no stalls
+CONSUMED_BY_NATIVE = 60_000, 6_000  # fewer would fit into its cache and show no stalls
 CONSUMED_BY_GRPC = 4_000, 400
 SENT = 30_000, 10_000
 SENT_BY_NATIVE = 12_000, 2_000
@@ -124,6 +124,7 @@ PARTS = {
                 Ratio("consume_vs_floor", "ours", "floor"),
             ),
             consume,
+            share=2.5,
         ),
         Part(
             "processes",
@@ -144,6 +145,7 @@ PARTS = {
                 Ratio("send_sync_vs_floor", "ours", "floor"),
             ),
             send,
+            share=2.0,
         ),
         Part(
             "batch",
@@ -155,6 +157,7 @@ PARTS = {
                 Ratio("hot_key_batch_vs_sync", "ours_hot", "ours_hot_sync"),
             ),
             batch,
+            share=1.5,
         ),
         Part(
             "latency",
@@ -167,6 +170,7 @@ PARTS = {
             ),
             latency,
             rounds=3,
+            share=2.0,
         ),
         Part(
             "inversions",

@@ -10,7 +10,7 @@ from benchmarks.floor import decode
 from benchmarks.peers.goals import GOALS, goal_of, judged
 from benchmarks.peers.launch import Run, SideFailed, parse, percentile
 from benchmarks.peers.page import BEGIN, END, as_markdown, inserted
-from benchmarks.peers.parts import Part, Ratio, measure
+from benchmarks.peers.parts import Part, Ratio, deadlines, measure
 from benchmarks.peers.report import as_json, as_text
 from benchmarks.peers.work import PARTS
 from benchmarks.rounds import turns
@@ -77,6 +77,15 @@ def test_a_side_that_failed_later_keeps_the_rounds_it_finished():
     one = measure(PART, 128, sides, 3)
     assert one.ratios()["consume_vs_java"]["median"] == 2.0
     assert one.missing == {"java": "no proxy"}
+
+
+def test_rounds_end_with_the_time_but_the_first_is_always_made():
+    one = measure(PART, 128, {"ours": lambda: FAST, "java": lambda: SLOW}, 5, until=0.0)
+    assert [list(rounds) for rounds in one.runs.values()] == [[1], [1]]
+
+
+def test_parts_share_the_time():
+    assert deadlines([1.0, 3.0], 100.0, 20.0) == [105.0, 120.0]
 
 
 def test_the_report_has_a_figure_for_each_size_and_judges_it():
