@@ -12,6 +12,7 @@ from typing import Any
 from orderly.client import Client
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.queue_lock import QueueLock, new_lock
 from orderly.consumer.telling.failures import Failures
 from orderly.consumer.telling.statistics import Statistics
 from orderly.log import get_logger, where
@@ -19,6 +20,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
+from orderly.ordering.lane import Batch
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state.memory import Memory
 from orderly.protocol.heartbeat import Subscription
@@ -53,11 +55,6 @@ class Outlook:
     members: tuple[str, ...] = ()
 
 
-def _new_lock() -> threading.Lock:
-    """Make a lock with what `threading` is now: a simulation puts its own in its place."""
-    return threading.Lock()
-
-
 def _new_event() -> threading.Event:
     return threading.Event()
 
@@ -82,13 +79,15 @@ class Held:
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
         master_until: no slave is asked before (seconds).
+        stretches: batches in work whose messages are handed out in several calls.
+        stretch: for how many calls messages are taken at once.
     """
 
     owned: OwnedQueue
     subscription: Subscription
     log: Any
-    lock: threading.Lock = field(default_factory=_new_lock)
-    saving: threading.Lock = field(default_factory=_new_lock)
+    lock: QueueLock = field(init=False)
+    saving: threading.Lock = field(default_factory=new_lock)
     memory: Memory | None = None
     refreshed_at: float = field(default_factory=now)
     tenure: Tenure | None = None
@@ -103,6 +102,11 @@ class Held:
     replica: int = 0
     master_until: float = -math.inf
     released: bool = False
+    stretches: set[Batch] = field(default_factory=set)
+    stretch: int = 1
+
+    def __post_init__(self) -> None:
+        self.lock = QueueLock(self.owned, self.stretches)
 
     @property
     def queue(self) -> MessageQueue:

@@ -316,6 +316,26 @@ class Lanes:
         self._running.pop(batch.lane, None)
         self._settle(batch.lane)
 
+    def catch_up(self, batch: Batch) -> None:
+        """Finish what is done of a batch that stays in work."""
+        if not self.in_work(batch):
+            return
+        messages = batch.lane.messages
+        count, size = messages.count, messages.size
+        messages.commit(keep=len(batch.messages) - batch.done)
+        if messages.count != count:
+            self.count += messages.count - count
+            self.size += messages.size - size
+            self._settle(batch.lane)
+
+    def narrow(self, batch: Batch, kept: int) -> None:
+        """Finish what is done of a batch, and keep only the next `kept` messages in work."""
+        self.catch_up(batch)
+        untried = len(batch.messages) - batch.done - kept
+        batch.lane.messages.untake(untried)
+        self.pending += untried
+        batch.narrow(kept)
+
     def finish(
         self,
         batch: Batch,

@@ -299,8 +299,7 @@ class OwnedQueue:
         lowest = self.messages.lowest
         if lowest is None:
             lowest = self.next_pull
-        if lowest > self.offset:
-            self.offset = lowest
+        self.offset = max(self.offset, lowest)
 
     # --- running -------------------------------------------------------------------------------
 
@@ -343,6 +342,29 @@ class OwnedQueue:
         else:
             self.handled_at = now
         return batch
+
+    def hands_out(self, now: float) -> bool:
+        """True if a batch in work may go on to its next message; may be asked without the lock."""
+        return self.dropped is None and not self.paused and self.lease.valid(now)
+
+    def catch_up(self, batch: Batch) -> None:
+        """Count what is done of a batch that is still in work (`Batch.done`)."""
+        if batch.done and self.counts:
+            self.messages.catch_up(batch)
+            self._advance()
+
+    def narrow(self, batch: Batch, kept: int) -> None:
+        """Count what is done of a batch, and give back what was not handed out.
+
+        Args:
+            batch: in work.
+            kept: how many messages, after those that are done, `finish` will be called with.
+        """
+        if self.counts:
+            self.messages.narrow(batch, kept)
+            self._advance()
+        else:
+            batch.narrow(kept)
 
     def wake(self, now: float) -> None:
         """Let lanes go on whose suspension is over; the shell then requests a run."""

@@ -75,12 +75,11 @@ class ProcessQueue:
         self._in_hand.extend(batch)
         return batch
 
-    def commit(self) -> None:
-        """Forget all in-hand messages: they are done."""
-        self.count -= len(self._in_hand)
-        for message in self._in_hand:
-            self.size -= message.stored_size
-        self._in_hand.clear()
+    def commit(self, keep: int = 0) -> None:
+        """Forget all in-hand messages but the last `keep`: they are done."""
+        while len(self._in_hand) > keep:
+            self.count -= 1
+            self.size -= self._in_hand.popleft().stored_size
 
     def rollback(self) -> None:
         """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
@@ -113,6 +112,11 @@ class ProcessQueue:
                 counted = taken.queue_offset not in untried
                 again = replace(taken, reconsume_times=taken.reconsume_times + counted)
                 self._pending.appendleft(again)
+
+    def untake(self, count: int) -> None:
+        """Make the `count` messages taken last pending again; no attempt is counted."""
+        for _ in range(count):
+            self._pending.appendleft(self._in_hand.pop())
 
     def drop_last(self) -> ReceivedMessage:
         """Let go of the last pending message: its body is pulled again when its turn comes."""

@@ -47,18 +47,18 @@ class Effect:
         return self.disposition in (Disposition.COMMIT, Disposition.KEEP)
 
 
-_GO_ON = Effect(Disposition.COMMIT)
+PLAIN_SUCCESS = Effect(Disposition.COMMIT)
 _AGAIN = Effect(Disposition.PUT_BACK, suspend=True)
 
 EFFECTS: Mapping[tuple[bool, ConsumeResult], Effect] = {
     # (auto-commit, answer)            -> effect
-    (True, ConsumeResult.SUCCESS): _GO_ON,
+    (True, ConsumeResult.SUCCESS): PLAIN_SUCCESS,
     (True, ConsumeResult.SUSPEND): _AGAIN,
     (True, ConsumeResult.COMMIT): Effect(Disposition.COMMIT, misplaced=True),
     (True, ConsumeResult.ROLLBACK): Effect(Disposition.PUT_BACK, suspend=True, misplaced=True),
     (False, ConsumeResult.SUCCESS): Effect(Disposition.KEEP),
     (False, ConsumeResult.SUSPEND): _AGAIN,
-    (False, ConsumeResult.COMMIT): _GO_ON,
+    (False, ConsumeResult.COMMIT): PLAIN_SUCCESS,
     (False, ConsumeResult.ROLLBACK): Effect(Disposition.ROLLBACK, suspend=True),
 }
 

@@ -20,6 +20,7 @@ from orderly.consumer.aside import aside
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.engine import Engine
 from orderly.consumer.handling.errand import Errand, next_call
+from orderly.consumer.handling.stretch import Stretch
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 
@@ -226,7 +227,10 @@ class Coroutines(Engine):
             await _aside(self._suspect_runs.close, held)
 
     async def _handle(self, held: Held, batch: Batch) -> None:
-        called = await self._caller.call_async(held, batch.messages, batch.key)
+        with Stretch(held, batch, self._session.config.batch_size) as stretch:
+            while messages := stretch.next_call():
+                stretch.called = await self._caller.call_async(held, messages, batch.key)
+        called = stretch.outcome
         if self._finisher.blocks(batch, called):
             await _aside(self._finisher.finish, held, batch, called)
         else:

@@ -16,6 +16,7 @@ from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.engine import Engine
 from orderly.consumer.handling.errand import Errand, next_call
 from orderly.consumer.handling.pool import WorkerPool
+from orderly.consumer.handling.stretch import Stretch
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 
@@ -91,8 +92,10 @@ class Worker(Engine):
             self._suspect_runs.close(held)
 
     def _handle(self, held: Held, batch: Batch) -> None:
-        called = self._caller.call(held, batch.messages, batch.key)
-        self._finisher.finish(held, batch, called)
+        with Stretch(held, batch, self._session.config.batch_size) as stretch:
+            while messages := stretch.next_call():
+                stretch.called = self._caller.call(held, messages, batch.key)
+        self._finisher.finish(held, batch, stretch.outcome)
 
     def _run_errand(self, held: Held, batch: Batch, errand: Errand) -> None:
         with closing(errand.steps()) as steps:

@@ -9,7 +9,7 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer import session as session_module
-from orderly.consumer.handling import calling, engine, finishing
+from orderly.consumer.handling import calling, engine, finishing, stretch
 from orderly.consumer.handling import worker as worker_module
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.direct_call import DirectCall
@@ -30,7 +30,7 @@ class Setting:
     def __init__(self, session, monkeypatch):
         self.time, self.takes, self.answer = 1000.0, 0.0, lambda context: ConsumeResult.SUCCESS
         self.calls, self.tasks, self.reopened = [], [], []
-        for module in (calling, engine, finishing, worker_module, session_module):
+        for module in (calling, engine, finishing, stretch, worker_module, session_module):
             monkeypatch.setattr(module, "now", lambda: self.time)
         session.config = ConsumerConfig(suspend=2.5)
         self.timers = session.client.schedule
@@ -245,7 +245,7 @@ def test_a_suspended_key_takes_no_thread_and_stops_no_other(setting, lanes):
     setting.answer = answer
     while setting.tasks:
         setting.run()
-    assert setting.calls == [0, 1, 2, 4, 5]
+    assert sorted(setting.calls) == [0, 1, 2, 4, 5]
     assert lanes.owned.messages.unfinished() == [0, 3]
     setting.answer = lambda context: ConsumeResult.SUCCESS
     setting.time += 5
