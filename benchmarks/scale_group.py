@@ -15,7 +15,8 @@ from tests.support.waiting import eventually
 
 FROM, TO = 0.1, 0.9  # of the messages: neither the start nor the empty queues at the end
 TIMEOUT = 300.0
-SETTLE = 5.0  # seconds
+SETTLE = 3.0  # seconds
+REST = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,26 @@ def _at(samples, moment, name):
     return low if span <= 0 else low + (high - low) * (moment - before.time) / span
 
 
-def settled(task, count=0):
-    """RSS in bytes of one member that has handled `count` messages, SETTLE seconds later."""
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A member that has nothing to do.
+
+    Attributes:
+        rss: bytes.
+        cpu: milliseconds of CPU a second.
+    """
+
+    rss: int
+    cpu: float
+
+
+def rest(task, count=0):
+    """One member that has handled `count` messages and gets no more; returns its Rest."""
     with members(task) as [member]:
         member.go()
         eventually(lambda: member.last.handled >= count, TIMEOUT, every=0.05)
         time.sleep(SETTLE)
-        return member.last.rss
+        begun = member.last
+        time.sleep(REST)
+        ended = member.last
+        return Rest(ended.rss, (ended.cpu - begun.cpu) / (ended.time - begun.time) * 1e3)

@@ -54,7 +54,7 @@ class Sample:
         cpu: seconds of CPU this process has used.
         rss: bytes.
         handled: calls of the handler that ended.
-        owned: queues held.
+        owned: queues held before it began.
     """
 
     time: float
@@ -92,17 +92,18 @@ def run(task):
     ).subscribe(task.topic)
     consumer.pause(MessageQueue(task.topic, task.broker, n) for n in range(task.queues))
     going, ended = threading.Event(), threading.Event()
-    threading.Thread(target=_obey, args=(consumer, going, ended), daemon=True).start()
+    owned = 0
     with consumer:
-        going.set()
+        threading.Thread(target=_obey, args=(consumer, going, ended), daemon=True).start()
         while not ended.wait(TICK):
-            owned = len(consumer.assignment)
+            if not going.is_set():  # then it is time that is measured, and sorting queues takes it
+                owned = len(consumer.assignment)
             _tell(Sample(time.monotonic(), time.process_time(), _rss(), calls.latest, owned))
 
 
-def _obey(consumer, started, ended):
-    started.wait()
+def _obey(consumer, going, ended):
     for _ in sys.stdin:
+        going.set()
         consumer.resume()
     ended.set()
 

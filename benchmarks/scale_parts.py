@@ -18,7 +18,7 @@ QUEUE_NUMBERS = (8, 64, 1_024)
 KEY_NUMBERS = (100, 1_000, 10_000, 100_000)
 PARKED_NUMBERS = (0, 1_000, 10_000)  # 10,000: more a group may not park
 BY_KEY = {"order": "key"}
-MESSAGES = 200_000
+MESSAGES = 100_000
 
 
 def processes(setting, share):
