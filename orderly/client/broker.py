@@ -36,6 +36,7 @@ from orderly.protocol.headers import (
     from_ext,
     to_ext,
 )
+from orderly.remoting.connection import Attend
 
 OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 
@@ -228,7 +229,7 @@ class BrokerCalls:
         Raises:
             OrderlyError: nothing was sent; `on_result` is not called.
         """
-        return self._requests.submit(
+        sent = self._requests.submit(
             query.queue,
             pull_command(query),
             partial(read_pull_reply, query),
@@ -237,6 +238,7 @@ class BrokerCalls:
             may_connect=may_connect,
             replica=query.broker_id,
         )
+        return sent is not None
 
     def pull_now(self, query: PullQuery) -> PullResult:
         """Ask for messages and wait for the reply, `query.suspend` seconds and some at most."""
@@ -258,7 +260,8 @@ class BrokerCalls:
         on_result: Callable[[Stored | OrderlyError], None],
         *,
         may_connect: bool = True,
-    ) -> bool:
+        attended: bool = False,
+    ) -> Attend | None:
         """Send messages to a queue's master and return.
 
         The broker reorders sends of one connection that overlap: have one in flight per queue.
@@ -267,12 +270,14 @@ class BrokerCalls:
             queue: where to.
             command: SEND_MESSAGE_V2 or SEND_BATCH_MESSAGE.
             timeout: seconds for the reply.
-            on_result: gets where it was stored, or an error, exactly once if True is returned,
-                on a reader thread (a time-out: on a timer thread); must not block.
+            on_result: gets where it was stored, or an error, exactly once if the request went
+                out, on a reader thread (a time-out: on a timer thread); must not block.
             may_connect: False on threads that must not block.
+            attended: the caller waits, and calls what is returned; see `Connection.submit`.
 
         Returns:
-            False if it would have had to connect or to ask a name server, and must not.
+            What reads the reply on the calling thread. None if it would have had to connect or to
+            ask a name server, and must not.
 
         Raises:
             OrderlyError: nothing was sent and nothing is stored; `on_result` is not called.
@@ -284,6 +289,7 @@ class BrokerCalls:
             on_result,
             timeout=timeout,
             may_connect=may_connect,
+            attended=attended,
         )
 
     def send_now(self, queue: MessageQueue, command: RemotingCommand) -> Stored:

@@ -9,6 +9,7 @@ from orderly.client.replies import failure
 from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
+from orderly.remoting.connection import Attend
 from orderly.remoting.pool import Connections
 
 R = TypeVar("R")
@@ -69,7 +70,8 @@ class Calls:
         *,
         timeout: float,
         may_connect: bool,
-    ) -> bool:
+        attended: bool = False,
+    ) -> Attend | None:
         """Send a request and return; `on_result` gets what `read` makes of the reply.
 
         Args:
@@ -77,13 +79,15 @@ class Calls:
             command: the request.
             read: turns reply and address into the result, or raises OrderlyError; on the reader
                 thread.
-            on_result: called exactly once if True is returned, on the reader thread (a time-out:
-                on a timer thread); must not block.
+            on_result: called exactly once if the request went out, on the reader thread (a
+                time-out: on a timer thread); must not block.
             timeout: seconds for the reply.
             may_connect: False on threads that must not block.
+            attended: the caller waits, and calls what is returned; see `Connection.submit`.
 
         Returns:
-            False if there is no connection and `may_connect` is False: nothing was sent.
+            What reads the reply on the calling thread. None if there is no connection and
+            `may_connect` is False: nothing was sent.
 
         Raises:
             RemotingError: nothing was executed and `on_result` is not called.
@@ -91,7 +95,7 @@ class Calls:
         connect = self._connections.get if may_connect else self._connections.connected
         connection = connect(address)
         if connection is None:
-            return False
+            return None
 
         def on_reply(outcome: RemotingCommand | RemotingError) -> None:
             if isinstance(outcome, RemotingError):
@@ -106,5 +110,4 @@ class Calls:
                 result.__cause__ = error
             on_result(result)
 
-        connection.submit(command, timeout, on_reply)
-        return True
+        return connection.submit(command, timeout, on_reply, attended=attended)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from orderly.client.calls import ONLY_SUCCESS, Calls
@@ -11,6 +10,7 @@ from orderly.client.routes import Routes, address_in
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue, TopicRoute
 from orderly.protocol.frame import RemotingCommand
+from orderly.remoting.connection import Attend
 
 R = TypeVar("R")
 
@@ -48,9 +48,12 @@ class QueueRequests:
         Raises:
             RouteError: the broker is not in the route, or has no fitting address.
         """
-        with self._suspecting(queue.topic):
+        try:
             address = _address(self._routes.get(queue.topic), queue, replica)
             return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+        except OrderlyError as error:
+            self._note(queue.topic, error)
+            raise
 
     def submit(
         self,
@@ -61,21 +64,24 @@ class QueueRequests:
         *,
         timeout: float,
         may_connect: bool,
+        attended: bool = False,
         replica: int | None = None,
-    ) -> bool:
+    ) -> Attend | None:
         """Send to the broker of `queue` and return; errors as `Calls.submit`.
 
         Args:
             queue: its topic's route says where its broker is.
             command: the request.
             read: turns reply and address into the result, or raises OrderlyError.
-            on_result: called exactly once if True is returned; see `Calls.submit`.
+            on_result: called exactly once if the request went out; see `Calls.submit`.
             timeout: seconds for the reply.
             may_connect: False on threads that must not block: neither is a route fetched.
+            attended: the caller waits, and calls what is returned.
             replica: as for `ask`.
 
         Returns:
-            False if it would have had to connect or to ask a name server, and must not.
+            What reads the reply on the calling thread. None if it would have had to connect or to
+            ask a name server, and must not.
         """
         topic = queue.topic
 
@@ -84,10 +90,10 @@ class QueueRequests:
                 self._note(topic, result)
             on_result(result)
 
-        with self._suspecting(topic):
+        try:
             route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
             if route is None:
-                return False
+                return None
             return self._calls.submit(
                 _address(route, queue, replica),
                 command,
@@ -95,18 +101,14 @@ class QueueRequests:
                 heard,
                 timeout=timeout,
                 may_connect=may_connect,
+                attended=attended,
             )
-
-    @contextmanager
-    def _suspecting(self, topic: str) -> Iterator[None]:
-        """Have the topic's route fetched again after a failure that says it may be wrong."""
-        try:
-            yield
         except OrderlyError as error:
             self._note(topic, error)
             raise
 
     def _note(self, topic: str, error: OrderlyError) -> None:
+        """Have the topic's route fetched again after a failure that says it may be wrong."""
         if error.refresh_route:
             self._routes.suspect(topic)
 

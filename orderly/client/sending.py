@@ -46,5 +46,4 @@ def read_send_reply(queue: MessageQueue, reply: RemotingCommand, address: str) -
     if status is None:
         raise failure(reply, address, f"a send to {queue}")
     header = from_ext(SendReply, reply.ext)
-    ids = tuple(header.msg_id.split(","))
-    return Stored(status, header.queue_id, header.queue_offset, ids)
+    return Stored(status, header.queue_id, header.queue_offset, tuple(header.msg_id.split(",")))

@@ -16,9 +16,10 @@ _telling = threading.local()
 
 
 def succeed(entries: Iterable[tuple[PendingSend, SendResult]]) -> None:
-    """Complete futures with their results."""
+    """Complete futures with their results; those that were given up before stay as they are."""
     for entry, result in entries:
-        _tell(entry, result)
+        if not entry.future.done():
+            _tell(entry, result)
 
 
 def fail(failed: Iterable[tuple[PendingSend, OrderlyError]]) -> None:

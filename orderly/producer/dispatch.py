@@ -85,6 +85,7 @@ class Dispatch:
         timeout: float | None,
         *,
         wait: bool,
+        attended: bool = False,
     ) -> Future[SendResult]:
         """Take a message over; its future tells the rest.
 
@@ -94,6 +95,7 @@ class Dispatch:
             arg: for the selector; None: the sharding key.
             timeout: seconds until the last attempt must have begun.
             wait: whether to wait while the producer is full.
+            attended: the caller is going to wait for the future, and may read the reply itself.
 
         Raises:
             OrderlyError: the message was not taken over.
@@ -106,7 +108,11 @@ class Dispatch:
         entry = self._entry(message, lane, deadline)
         queues = self.topics.queues(message.topic, ordered=lane is not None)
         sender = self._sender(choose(chosen, queues, message, arg))
-        self._enter(sender, entry, wait=wait and not in_callback())
+        if self._enter(entry, wait=wait and not in_callback()):
+            sender.add(entry, attended=attended)
+        else:
+            limit = self._config.max_pending
+            sender.turn_away(entry, TimeoutError(f"{limit} messages are pending (max_pending)"))
         return entry.future
 
     def oneway(self, message: Message) -> None:
@@ -155,8 +161,8 @@ class Dispatch:
             message_id=message_id,
         )
 
-    def _enter(self, sender: QueueSender, entry: PendingSend, *, wait: bool) -> None:
-        """Count the message in, waiting for room if allowed, and give it to its sender."""
+    def _enter(self, entry: PendingSend, *, wait: bool) -> bool:
+        """Count the message in, waiting for room if allowed; False if none was found in time."""
         if not wait:
             self.room.enter_anyway()
             found_room = True
@@ -165,11 +171,7 @@ class Dispatch:
             if not found_room:
                 self.room.enter_anyway()  # its future leaves the room like any other
         entry.future.add_done_callback(self.room.leave)
-        if found_room:
-            sender.add(entry)
-        else:
-            limit = self._config.max_pending
-            sender.turn_away(entry, TimeoutError(f"{limit} messages are pending (max_pending)"))
+        return found_room
 
     def _sender(self, queue: MessageQueue) -> QueueSender:
         sender = self._senders.get(queue)

@@ -12,7 +12,7 @@ from orderly.ordering.sending.batch import Entry
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.message_types import APPEARS_LATER
-from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties
+from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, utf8_size
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
@@ -96,6 +96,8 @@ def _check_tags_and_keys(message: Message) -> None:
             f"tags must be one tag, without '||' and spaces around it, not {tags!r}:"
             " consumers could not select it"
         )
+    if keys == ():
+        return
     if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
         raise InvalidMessage(f"keys must be a tuple of str, not {keys!r}")
     if any(not key or key.split() != [key] for key in keys):
@@ -119,7 +121,7 @@ def properties_text(message: Message, message_id: str) -> str:
     found[names.UNIQ_KEY] = message_id
     found[names.WAIT] = "true"
     text = encode_properties(found)
-    size = _utf8_size(text)
+    size = utf8_size(text)
     if size > MAX_SENT_PROPERTIES:
         raise InvalidMessage(
             f"the properties take {size} bytes, at most {MAX_SENT_PROPERTIES} are allowed;"
@@ -130,7 +132,7 @@ def properties_text(message: Message, message_id: str) -> str:
 
 def batch_size(body: bytes, properties: str) -> int:
     """Bytes the message takes in a batch."""
-    return _BATCH_OVERHEAD + len(body) + _utf8_size(properties)
+    return _BATCH_OVERHEAD + len(body) + utf8_size(properties)
 
 
 def compressed(body: bytes, above: int) -> tuple[bytes, int]:
@@ -144,7 +146,3 @@ def compressed(body: bytes, above: int) -> tuple[bytes, int]:
         if len(smaller) < len(body):
             return smaller, _COMPRESSED
     return body, 0
-
-
-def _utf8_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())

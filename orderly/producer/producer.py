@@ -139,7 +139,10 @@ class OrderlyProducer:
             OrderlyError: as `submit`.
         """
         refuse_in_callback("send")
-        return self.submit(message, selector=selector, arg=arg, timeout=timeout).result()
+        future = self._running().accept(
+            self._named(message), selector, arg, timeout, wait=True, attended=True
+        )
+        return future.result()
 
     def submit(
         self,

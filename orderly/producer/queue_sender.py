@@ -22,6 +22,7 @@ from orderly.ordering.sending.outbox import Failed, Outbox
 from orderly.producer.commands import results_of, send_command, verdict_on
 from orderly.producer.completion import fail, succeed
 from orderly.producer.pending import PendingSend
+from orderly.remoting.connection import Attend
 
 _SHORTEST_ATTEMPT = 0.05  # seconds; a retry that begins late still gets a chance of an answer
 
@@ -61,15 +62,25 @@ class QueueSender:
         self._wake_at = math.inf  # when the earliest timer fires that was not yet heard of
         self._closed: OrderlyError | None = None
 
-    def add(self, entry: PendingSend) -> None:
-        """Send a message behind all others of the queue. Never blocks."""
+    def add(self, entry: PendingSend, *, attended: bool = False) -> None:
+        """Send a message behind all others of the queue.
+
+        Args:
+            entry: the message.
+            attended: the caller waits for it: read its reply on this thread if it goes out alone
+                now. Otherwise this never blocks.
+        """
+        now = time.monotonic()
         with self._lock:
             if self._closed is not None:
-                failed = self._outbox.turn_away(entry, self._closed, time.monotonic())
+                failed = self._outbox.turn_away(entry, self._closed, now)
             else:
-                failed = self._outbox.submit(entry, time.monotonic())
-        fail(failed)
-        self._pump()
+                failed = self._outbox.submit(entry, now)
+            later = self._outbox.busy and entry.deadline >= self._wake_at
+        if failed:
+            fail(failed)
+        elif not later:  # else the answer to what is in flight takes it along
+            self._pump(entry if attended else None)
 
     def turn_away(self, entry: PendingSend, cause: Exception) -> None:
         """Fail a message that found no room; its key is held as after any failed send."""
@@ -89,20 +100,23 @@ class QueueSender:
             failed = self._outbox.give_up(cause)
         fail(failed)
 
-    def _pump(self) -> None:
+    def _pump(self, waited_for: PendingSend | None = None) -> None:
         """Send the next batch, if one may be sent; go on while they fail on the spot."""
         while (batch := self._next()) is not None:
+            alone = waited_for is not None and batch.entries == [waited_for]
             try:
-                error = self._transmit(batch, may_connect=False)
+                sent = self._transmit(batch, may_connect=False, attended=alone)
             except BaseException:
                 # KeyboardInterrupt in a user's thread. How far the batch got is unknown, and it
                 # must not stay in flight for ever: others wait behind it.
                 self._refuse(batch, RequestTimeout("interrupted while sending"), sent=True)
                 self._executor.submit(self._pump)
                 raise
-            if error is None:
+            if not isinstance(sent, OrderlyError):
+                if sent is not None and alone:
+                    sent()
                 return
-            self._refuse(batch, error, sent=False)
+            self._refuse(batch, sent, sent=False)
 
     def _next(self) -> Batch[PendingSend] | None:
         now = time.monotonic()
@@ -110,14 +124,20 @@ class QueueSender:
             failed = self._outbox.expire(now)
             batch = self._outbox.take(now, PendingSend.claim)
             broken = self._plan_wake(now)
-        self._report(failed)
-        fail(failed)
+        if failed:
+            self._report(failed)
+            fail(failed)
         if broken is not None:
             self.close(broken)
         return batch
 
-    def _transmit(self, batch: Batch[PendingSend], *, may_connect: bool) -> OrderlyError | None:
-        """Send a batch, now or from another thread; an error means that it did not go out."""
+    def _transmit(
+        self, batch: Batch[PendingSend], *, may_connect: bool, attended: bool = False
+    ) -> Attend | OrderlyError | None:
+        """Send a batch, now or (None) from another thread; an error means that it did not go out.
+
+        What is returned else reads the reply on this thread.
+        """
         left = batch.deadline - time.monotonic()
         timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
         try:
@@ -128,8 +148,9 @@ class QueueSender:
                 timeout,
                 partial(self._answered, batch),
                 may_connect=may_connect,
+                attended=attended,
             )
-            if not under_way:
+            if under_way is None:
                 self._executor.submit(self._connect_and_send, batch)
         except OrderlyError as error:
             return error
@@ -137,26 +158,30 @@ class QueueSender:
             unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
             unexpected.__cause__ = error
             return unexpected
-        return None
+        return under_way
 
     def _connect_and_send(self, batch: Batch[PendingSend]) -> None:
         """Send a batch from a thread that may wait for a connection."""
-        error = self._transmit(batch, may_connect=True)
-        if error is not None:
-            self._refuse(batch, error, sent=False)
+        sent = self._transmit(batch, may_connect=True)
+        if isinstance(sent, OrderlyError):
+            self._refuse(batch, sent, sent=False)
             self._pump()
 
     def _answered(self, batch: Batch[PendingSend], outcome: Stored | OrderlyError) -> None:
-        """Take in the answer to a batch; runs on a reader thread or a timer's."""
+        """Take in the answer to a batch; runs on a reader thread, a timer's or a waiting caller's.
+
+        The caller's may be interrupted anywhere here; then the reader thread does it again.
+        """
         if isinstance(outcome, OrderlyError):
             self._refuse(batch, outcome, sent=True)
             self._pump()
             return
         with self._lock:
-            in_time = self._outbox.stored(batch)
-        self._pump()  # first, so that the queue is not idle while callbacks run
-        if in_time:
-            succeed(results_of(self.queue, batch.entries, outcome))
+            self._outbox.stored(batch)
+            empty = self._outbox.empty
+        if not empty:
+            self._pump()  # first, so that the queue is not idle while callbacks run
+        succeed(results_of(self.queue, batch.entries, outcome))
 
     def _refuse(self, batch: Batch[PendingSend], error: OrderlyError, *, sent: bool) -> None:
         verdict = verdict_on(error, batch, sent=sent)
@@ -170,15 +195,15 @@ class QueueSender:
                 verdict=verdict.value,
                 error=str(error),
             )
-        self._report(failed)
-        fail(failed)
+        else:
+            self._report(failed)
+            fail(failed)
 
     def _report(self, failed: list[Failed[PendingSend]]) -> None:
-        if failed:
-            entry, error = failed[0]
-            self._log.warning(
-                "send.failed", messages=len(failed), key=entry.lane or None, error=str(error)
-            )
+        entry, error = failed[0]
+        self._log.warning(
+            "send.failed", messages=len(failed), key=entry.lane or None, error=str(error)
+        )
 
     def _plan_wake(self, now: float) -> LifecycleError | None:
         """Have a timer call when the outbox wants to be looked at; one too many does no harm."""

@@ -15,28 +15,36 @@ class Room:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._inside = 0
-        lock = threading.Lock()
-        self._space = threading.Condition(lock)
-        self._nobody = threading.Condition(lock)
+        self._waiting = 0  # for space
+        self._lock = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._nobody = threading.Condition(self._lock)
 
     def enter(self, timeout: float) -> bool:
         """Come in; waits while it is full. False if that lasts longer than `timeout` seconds."""
-        with self._space:
-            if not self._space.wait_for(lambda: self._inside < self._limit, timeout):
+        with self._lock:
+            if self._inside >= self._limit and not self._wait_for_space(timeout):
                 return False
             self._inside += 1
             return True
 
+    def _wait_for_space(self, timeout: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._space.wait_for(lambda: self._inside < self._limit, timeout)
+        finally:
+            self._waiting -= 1
+
     def enter_anyway(self) -> None:
         """Come in even if it is full: for callers who must not wait."""
-        with self._space:
+        with self._lock:
             self._inside += 1
 
     def leave(self, _future: object = None) -> None:
         """Go out; may be given to `Future.add_done_callback`."""
-        with self._space:
+        with self._lock:
             self._inside -= 1
-            if self._inside < self._limit:
+            if self._waiting and self._inside < self._limit:
                 self._space.notify()
             if self._inside == 0:
                 self._nobody.notify_all()

@@ -16,6 +16,7 @@ from orderly.client.routes import Routes
 from orderly.config import check_topic
 from orderly.errors import RouteError, TopicNotFound
 from orderly.model import MessageQueue, TopicRoute
+from orderly.selectors.choice import Queues
 from orderly.selectors.layout import Layout, check_layout, layout_of, parse_layout, queues_of
 
 STRICT, LOOSE = "strict", "loose"
@@ -28,7 +29,7 @@ class _Seen:
 
     route: TopicRoute
     layout: Layout
-    queues: tuple[MessageQueue, ...]
+    queues: Queues
 
 
 class Topics:
@@ -154,4 +155,4 @@ class Topics:
 
 def _look_at(route: TopicRoute) -> _Seen:
     layout = layout_of(route)
-    return _Seen(route, layout, queues_of(layout, route.topic))
+    return _Seen(route, layout, Queues(queues_of(layout, route.topic)))

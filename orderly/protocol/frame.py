@@ -94,6 +94,23 @@ class FrameDecoder:
             self._buffer = bytearray()
             raise
 
+    def whole(self, data: bytes) -> RemotingCommand | None:
+        """The command that `data` is, if it is one whole frame and nothing unfinished came before.
+
+        Changes nothing: whatever `data` is, it can still be given to `receive`.
+        """
+        total = len(data) - _TOTAL.size
+        if (
+            self._buffer
+            or not 4 <= total <= self._max_frame
+            or _TOTAL.unpack_from(data)[0] != total
+        ):
+            return None
+        try:
+            return _read_frame(data[_TOTAL.size :])
+        except ProtocolError:  # `receive` says it
+            return None
+
     def _take_all(self) -> list[RemotingCommand]:
         buffer, at = self._buffer, 0
         commands = []

@@ -5,6 +5,8 @@ Queue selectors are elsewhere (`orderly.selectors`); this is the one function bo
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import mul
 from struct import unpack
 
 
@@ -14,8 +16,17 @@ def java_string_hash(key: str) -> int:
     Java counts UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates.
     Any `str` is accepted, lone surrogates included.
     """
-    encoded = key.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for unit in unpack(f">{len(encoded) // 2}H", encoded):
-        value = (31 * value + unit) & 0xFFFFFFFF
+    units = key.encode() if key.isascii() else _units(key)
+    value: int = sum(map(mul, units, _powers(len(units)))) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
+
+
+def _units(key: str) -> tuple[int, ...]:
+    encoded = key.encode("utf-16-be", "surrogatepass")
+    return unpack(f">{len(encoded) // 2}H", encoded)
+
+
+@lru_cache(64)
+def _powers(length: int) -> tuple[int, ...]:
+    """What each unit of a text of that length is multiplied by: 31^(length-1), …, 31, 1."""
+    return tuple(pow(31, place, 1 << 32) for place in reversed(range(length)))

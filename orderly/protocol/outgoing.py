@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -103,6 +104,7 @@ class UniqueKey:
 
 _KEY_TAIL = Struct(">HIIH")  # pid, process hash, milliseconds, counter
 _IP_SIZES = (4, 16)
+_DAY = 24 * 60 * 60  # seconds
 
 
 def unique_key(ip: bytes, pid: int, process_hash: int, now: float, counter: int) -> str:
@@ -118,11 +120,16 @@ def unique_key(ip: bytes, pid: int, process_hash: int, now: float, counter: int)
         now: seconds since the epoch.
         counter: counts up with each id; its low 16 bits are kept.
     """
-    moment = datetime.fromtimestamp(now, UTC)
-    month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    milliseconds = int((moment - month).total_seconds() * 1000)
+    milliseconds = int(now * 1000) - _month_began(int(now // _DAY))
     tail = _KEY_TAIL.pack(pid & 0xFFFF, process_hash & 0xFFFFFFFF, milliseconds, counter & 0xFFFF)
     return (ip + tail).hex().upper()
+
+
+@lru_cache(2)
+def _month_began(day: int) -> int:
+    """Milliseconds since the epoch at the start of the month of a day, counted since the epoch."""
+    moment = datetime.fromtimestamp(day * _DAY, UTC).replace(day=1)
+    return int(moment.timestamp()) * 1000
 
 
 def parse_unique_key(text: str) -> UniqueKey:

@@ -73,12 +73,13 @@ def encode_properties(properties: Mapping[str, str]) -> str:
         InvalidMessage: a name or value that is empty (the broker drops it), holds 0x01 or 0x02
             (the broker splits it) or a lone surrogate; or more than 32767 bytes altogether.
     """
-    for name, value in properties.items():
-        _check(name, "name", name)
-        _check(name, "value", value)
-    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    text = _joined(properties)
+    if not _can_be_split(text, len(properties)):
+        for name, value in properties.items():
+            _check(name, "name", name)
+            _check(name, "value", value)
     try:
-        size = len(text.encode())
+        size = utf8_size(text)
     except UnicodeEncodeError as error:
         raise InvalidMessage(
             f"the properties hold a lone surrogate ({error.object[error.start]!r});"
@@ -90,6 +91,29 @@ def encode_properties(properties: Mapping[str, str]) -> str:
             " put large values into the body"
         )
     return text
+
+
+def utf8_size(text: str) -> int:
+    """Bytes of a text in UTF-8; raises UnicodeEncodeError for a lone surrogate."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _joined(properties: Mapping[str, str]) -> str:
+    try:
+        text = _VALUE_END.join(map(_NAME_END.join, properties.items()))
+    except TypeError:  # not all are text; the check of each says which
+        return ""
+    return text + _VALUE_END if text else text
+
+
+def _can_be_split(text: str, count: int) -> bool:
+    """Whether the text holds `count` pairs and nothing is empty: all checks at once."""
+    return (
+        text.count(_NAME_END) == text.count(_VALUE_END) == count
+        and "\x01\x02" not in text
+        and "\x02\x01" not in text
+        and not text.startswith(_NAME_END)
+    )
 
 
 def _check(name: str, part: str, text: str) -> None:

@@ -1,8 +1,8 @@
 """One TCP connection to a broker or a name server: requests out, replies and requests in.
 
 A reader thread decodes frames, completes calls and hands the peer's own requests on. It never
-connects and never waits. Time-outs are swept by the `Schedule` given. When to connect again is
-`pool.Connections`' business.
+connects and never waits. A caller who waits alone reads its reply itself (`turns`). Time-outs are
+swept by the `Schedule` given. When to connect again is `pool.Connections`' business.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from queue import Empty, SimpleQueue
 
 from orderly.errors import ConnectionLost, LifecycleError, OrderlyError, RemotingError
 from orderly.log import get_logger
@@ -24,13 +26,15 @@ from orderly.remoting.failures import connection_lost, request_name, request_tim
 from orderly.remoting.pending import OnReply, PendingCall, PendingCalls
 from orderly.remoting.schedule import Schedule
 from orderly.remoting.security import UNPROTECTED, Security
+from orderly.remoting.turns import ReadingTurns
 from orderly.remoting.writer import FrameWriter
 
 _log = get_logger("orderly.remoting")
 _ID_MASK = 0x7FFFFFFF  # request ids are Java ints
-_READ_SIZE = 64 * 1024
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
+
+Attend = Callable[[], None]
 
 
 class Connection:
@@ -78,7 +82,7 @@ class Connection:
         )
         tls = security.tls and security.tls.open(self._socket, address, connect_timeout)
         self._encrypted, self._heard = tls is not None, False
-        self._receive = tls.recv if tls else self._socket.recv
+        self._turns = ReadingTurns(self._socket, tls.recv if tls else None, self._pending.any)
         self._writer = FrameWriter(
             self._socket, f"orderly-write-{address}", self._abort, tls.seal if tls else None
         )
@@ -114,26 +118,30 @@ class Connection:
         """
         if threading.get_ident() == self._reader.ident:
             raise LifecycleError(f"call() from a callback of {self.address}; use submit()")
-        outcomes: list[RemotingCommand | RemotingError] = []
-        done = threading.Lock()
-        done.acquire()
-
-        def on_reply(outcome: RemotingCommand | RemotingError) -> None:
-            outcomes.append(outcome)
-            done.release()
-
-        call = PendingCall(command.code, timeout, time.monotonic() + timeout, on_reply)
+        outcomes: SimpleQueue[RemotingCommand | RemotingError] = SimpleQueue()
+        deadline = time.monotonic() + timeout
+        call = PendingCall(command.code, timeout, deadline, outcomes.put, attended=True)
         request_id = self._send(command, call)
         try:
-            if not done.acquire(timeout=max(timeout, 0.0)):
+            self._attend(request_id, call)
+            try:
+                outcome = outcomes.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except Empty:
                 self._give_up(request_id)
-                done.acquire()  # completed: above, or at this moment by the reader
+                outcome = outcomes.get()  # completed: above, or at this moment by the reader
         except BaseException:
             self._pending.claim(request_id)
             raise
-        return _reply_or_raise(outcomes[0])
+        return _reply_or_raise(outcome)
 
-    def submit(self, command: RemotingCommand, timeout: float, on_reply: OnReply) -> None:
+    def submit(
+        self,
+        command: RemotingCommand,
+        timeout: float,
+        on_reply: OnReply,
+        *,
+        attended: bool = False,
+    ) -> Attend:
         """Send a request; `on_reply` gets the reply or a RemotingError, exactly once.
 
         Args:
@@ -141,15 +149,22 @@ class Connection:
             timeout: seconds.
             on_reply: runs on the reader thread (a time-out: on the thread of `timeouts`) and
                 must not block. An exception of it is logged.
+            attended: the caller is going to wait, and calls at once what is returned.
+
+        Returns:
+            A function that reads the reply on the calling thread if nobody else reads, and runs
+            `on_reply` there; if that is interrupted, `on_reply` runs once more on the reader
+            thread. It returns at the time-out at the latest; whoever waits still has to look
+            whether the reply is there.
 
         Raises:
             ConnectionLost: the request did not go out and the peer cannot have executed it;
                 `on_reply` is not called. A loss after that goes to `on_reply`.
             ProtocolError: the command is too large for a frame; nothing was sent.
         """
-        self._send(
-            command, PendingCall(command.code, timeout, time.monotonic() + timeout, on_reply)
-        )
+        deadline = time.monotonic() + timeout
+        call = PendingCall(command.code, timeout, deadline, on_reply, attended)
+        return partial(self._attend, self._send(command, call), call)
 
     def send_oneway(self, command: RemotingCommand) -> None:
         """Send a request that gets no reply, not even an error.
@@ -192,7 +207,26 @@ class Connection:
         except BaseException:
             self._pending.claim(request_id)
             raise
+        if not call.attended:
+            self._turns.call()
         return request_id
+
+    def _attend(self, request_id: int, call: PendingCall) -> None:
+        wanted = partial(self._pending.has, request_id)
+        mine = partial(self._complete_mine, request_id)
+        try:
+            self._turns.read(wanted, mine, call.deadline - time.monotonic())
+        except OSError as error:
+            self._abort(error)
+
+    def _complete_mine(self, request_id: int, data: bytes) -> bool:
+        """Complete a request of this thread if its reply is all that came."""
+        reply = self._decoder.whole(data)
+        if reply is None or not reply.is_response or reply.request_id != request_id:
+            return False
+        self._note_life()
+        self._pending.complete(request_id, partial(self._complete, outcome=reply))
+        return True
 
     def _frame(self, command: RemotingCommand) -> bytes:
         if self._credentials is not None:
@@ -215,32 +249,38 @@ class Connection:
             self._cause = cause if self._heard else said_nothing(cause, encrypted=self._encrypted)
         with contextlib.suppress(OSError):  # it may be gone already; then the reader wakes anyway
             self._socket.shutdown(socket.SHUT_RDWR)
+        self._turns.call()
 
     def _read(self) -> None:
         try:
-            while data := self._receive(_READ_SIZE):
-                self._heard = True
-                self._unheard_since = math.inf
-                for command in self._decoder.receive(data):
-                    self._dispatch(command)
+            while data := self._turns.take():
+                self._note_life()
+                attended = [self._dispatch(command) for command in self._decoder.receive(data)]
+                self._turns.give(alone=bool(attended) and all(attended))
             self._abort(ConnectionResetError("closed by the peer"))
         except Exception as error:  # noqa: BLE001 - whatever ends the reader ends the connection
             self._abort(error)
         finally:
             self._finish()
 
-    def _dispatch(self, command: RemotingCommand) -> None:
+    def _note_life(self) -> None:
+        self._heard = True
+        self._unheard_since = math.inf
+
+    def _dispatch(self, command: RemotingCommand) -> bool:
+        """Hand a command to whom it is for; whether that is a caller who may read for itself."""
         if command.is_response:
             call = self._pending.claim(command.request_id)
             if call is None:
                 _log.debug("reply.late", address=self.address, request=command.request_id)
-            else:
-                self._complete(call, command)
-            return
+                return False
+            self._complete(call, command)
+            return call.attended
         try:
             self._on_request(self, command)
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
             self._log_failure("request.handler_failed", command.code, error)
+        return False
 
     def _complete(self, call: PendingCall, outcome: RemotingCommand | RemotingError) -> None:
         try:

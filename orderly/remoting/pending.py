@@ -22,12 +22,18 @@ OnReply = Callable[[RemotingCommand | RemotingError], None]
 
 @dataclass(slots=True)
 class PendingCall:
-    """One request in flight; `deadline` is on the monotonic clock."""
+    """One request in flight.
+
+    Attributes:
+        deadline: on the monotonic clock.
+        attended: its caller waits, and may read the reply itself.
+    """
 
     code: int
     timeout: float
     deadline: float
     on_reply: OnReply
+    attended: bool = False
 
 
 class PendingCalls:
@@ -57,19 +63,40 @@ class PendingCalls:
                 self._plan_sweep(call.deadline)
             return True
 
+    def any(self) -> bool:
+        """Whether a request waits for its reply."""
+        return bool(self._calls)
+
+    def has(self, request_id: int) -> bool:
+        """Whether this request waits for its reply."""
+        return request_id in self._calls
+
     def claim(self, request_id: int) -> PendingCall | None:
         """Take the call out in order to complete it; None if somebody else did."""
-        with self._lock:
-            return self._calls.pop(request_id, None)
+        return self._calls.pop(request_id, None)
+
+    def complete(self, request_id: int, complete: Callable[[PendingCall], None]) -> None:
+        """Claim the call, if it is there, and complete it on a thread that may be interrupted.
+
+        Then it is put back, for the reader thread to complete it.
+        """
+        claimed: list[PendingCall | None] = []
+        try:
+            # In C, as no signal may come between: the call would be claimed by nobody.
+            claimed.extend(map(self._calls.pop, (request_id,), (None,)))
+            if claimed[0] is not None:
+                complete(claimed[0])
+        except BaseException:
+            if claimed and claimed[0] is not None:
+                self.add(request_id, claimed[0])
+            raise
 
     def close(self) -> list[PendingCall]:
         """Claim all calls and refuse new ones."""
         with self._lock:
             self._closed = True
             self._cancel_sweep()
-            calls = list(self._calls.values())
-            self._calls.clear()
-            return calls
+            return self._claim_all(list(self._calls))
 
     def _plan_sweep(self, deadline: float) -> None:
         self._cancel_sweep()
@@ -83,12 +110,17 @@ class PendingCalls:
     def _claim_expired(self) -> list[PendingCall]:
         now = time.monotonic()
         with self._lock:
-            late = [number for number, call in self._calls.items() if call.deadline <= now]
-            expired = [self._calls.pop(number) for number in late]
+            calls = self._calls.copy()
+            late = [number for number, call in calls.items() if call.deadline <= now]
+            expired = self._claim_all(late)
             self._sweep_at = math.inf
-            if self._calls:
-                self._plan_sweep(min(call.deadline for call in self._calls.values()))
+            left = [call.deadline for call in calls.values() if call.deadline > now]
+            if left:
+                self._plan_sweep(min(left))
             return expired
+
+    def _claim_all(self, numbers: list[int]) -> list[PendingCall]:
+        return [call for number in numbers if (call := self.claim(number)) is not None]
 
 
 def _nothing() -> None:

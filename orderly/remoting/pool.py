@@ -81,7 +81,8 @@ class Connections:
         Raises:
             LifecycleError: in a forked child.
         """
-        self.check_process()
+        if os.getpid() != self._process:
+            self.check_process()
         connection = self._open.get(address)
         return connection if connection is not None and connection.alive else None
 

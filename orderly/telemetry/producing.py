@@ -77,11 +77,25 @@ class TracedProducer(OrderlyProducer):
         arg: object = None,
         timeout: float | None = None,
     ) -> Future[SendResult]:
-        """As OrderlyProducer, and so is `send`; the span ends with the future."""
+        """As OrderlyProducer; the span ends with the future."""
         with self._sending(message) as (span, carrying):
             future = super().submit(carrying, selector=selector, arg=arg, timeout=timeout)
         future.add_done_callback(partial(_done, span))
         return future
+
+    def send(
+        self,
+        message: Message,
+        *,
+        selector: Selector | None = None,
+        arg: object = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """As OrderlyProducer."""
+        with self._sending(message) as (span, carrying):
+            result = super().send(carrying, selector=selector, arg=arg, timeout=timeout)
+        _stored(span, result)
+        return result
 
     async def asend(
         self,

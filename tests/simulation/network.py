@@ -177,7 +177,7 @@ class Link:
             raise outcome[0]
         return outcome[0]
 
-    def submit(self, command, timeout, on_reply):
+    def submit(self, command, timeout, on_reply, attended=False):
         if not self.alive:
             raise ConnectionLost(f"the connection to {self.address} is closed", self.address)
         self._ids += 1
@@ -185,6 +185,7 @@ class Link:
         self._pending[number] = on_reply
         self.network.kernel.after(timeout, lambda: self._time_out(number))
         self.network.to_server(self, command)
+        return lambda: None  # here the reading task reads for everybody
 
     def _time_out(self, number):
         if number in self._pending:

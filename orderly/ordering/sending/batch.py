@@ -41,6 +41,8 @@ class Batch(Generic[E]):
     @property
     def deadline(self) -> float:
         """That of the most patient member: one impatient message must not fail the others."""
+        if len(self.entries) == 1:
+            return self.entries[0].deadline
         return max(entry.deadline for entry in self.entries)
 
 

@@ -55,6 +55,11 @@ class Outbox(Generic[E]):
         """Whether nothing waits and nothing is in flight."""
         return not (self._waiting or self._in_flight or self._again)
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is in flight: nothing else is sent before its answer."""
+        return self._in_flight is not None
+
     def submit(self, entry: E, now: float) -> list[Failed[E]]:
         """Add an entry behind all others; fails at once if its lane is held."""
         hold = self._hold_on(entry.lane, now)
