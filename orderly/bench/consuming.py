@@ -15,12 +15,21 @@ from orderly.bench.scratch import Names
 from orderly.bench.tally import Tallies
 from orderly.bench.watch import watch
 from orderly.client import Client
+from orderly.config import ProducerConfig
 from orderly.consumer import OrderlyConsumer
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.model import Message, MessageQueue, ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.outcomes import Ack
+from orderly.producer import OrderlyProducer
 
+GROUP = "orderly-bench"  # of producers: only the broker's statistics show it
+_LET_GO = 25.0  # seconds; a broker holds a pull for 15, and looks every 5
 _LOOK = 16  # of so many calls one is timed
+
+
+def _as_told(_queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
+    assert isinstance(arg, MessageQueue)
+    return arg
 
 
 class Consuming:
@@ -58,6 +67,7 @@ class Consuming:
         self.busy = 0
         self.first: float | None = None
         self._busy_lock = threading.Lock()
+        self._client = client
         self._topic = names.topic
         self._wait = plan.handler_ms / 1000
         self._run = names.run if delays else None
@@ -91,6 +101,25 @@ class Consuming:
     def close(self) -> None:
         """Save the offsets and leave. Idempotent."""
         self._consumer.close()
+
+    def let_go(self, *, wake: bool) -> None:
+        """After `close`: wait until the brokers hold no pull any more.
+
+        One that is answered after the group was deleted makes the group again (in Java
+        PullMessageProcessor, which asks for the settings of its group).
+
+        Args:
+            wake: send a message into each queue, which ends its pull; otherwise that takes up to
+                20 s.
+        """
+        if wake:
+            loose = ProducerConfig(layout="loose")
+            with OrderlyProducer(GROUP, client=self._client, config=loose) as producer:
+                for queue in self.watched.pulled:
+                    producer.send(Message(queue.topic, b"end"), selector=_as_told, arg=queue)
+        until = time.monotonic() + _LET_GO
+        while self.watched.pulls.in_flight and time.monotonic() < until:
+            time.sleep(0.02)
 
     # --- handlers ------------------------------------------------------------------------------
 

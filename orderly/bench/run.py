@@ -53,6 +53,7 @@ class Bench:
         queues: of a topic that is made, on each broker.
         send: what to send, or what is in the topic that is consumed.
         consume: how.
+        tell: is told what takes its time.
         progress: (what, total) gives a function that is told how many are done.
         cluster: where the topic is made; None: there is only one.
         keep: leave topic and group.
@@ -63,6 +64,7 @@ class Bench:
     queues: int
     send: SendPlan
     consume: ConsumePlan
+    tell: Callable[[str], None]
     progress: Telling
     cluster: str | None = None
     keep: bool = False
@@ -152,8 +154,17 @@ class Bench:
     def _consuming(self, stack: ExitStack, clock: PhaseClock, *, delays: bool) -> Consuming:
         client = stack.enter_context(Client(self.config))
         side = Consuming(client, self.names, self.consume, clock, delays=delays)
-        stack.callback(side.close)
+        stack.callback(self._end, side)
         return side
+
+    def _end(self, side: Consuming) -> None:
+        """Close it; if the group is to be deleted, so that it does not come again."""
+        side.close()
+        if side.first is None or self.keep:
+            return
+        if not self.names.own_topic:
+            self.tell("waits until the brokers let go of the last pulls: up to 20 s")
+        side.let_go(wake=self.names.own_topic)
 
     def _wait_for_queues(self, consuming: Consuming) -> None:
         """Wait until all queues are held: nobody wants to see how long a start takes."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from orderly.client import Client
 from orderly.errors import OrderlyError
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, wrap
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX, park_topic, state_topic
 from orderly.protocol.group_config import GroupConfig
 
 PREFIX = "orderly-bench-"
@@ -70,10 +72,29 @@ def remove(client: Client, names: Names) -> list[str]:
     topic, group = (wrap(client.config.namespace, name) for name in (names.topic, names.group))
     left: list[str] = []
     own = [topic] if names.own_topic else []
-    for name in (*own, *_of_group(client, group, topic, left)):
-        _try(left, f"topic {name}", lambda name=name: client.housekeeping.delete_topic(name))  # type: ignore[misc]
-    _try(left, f"group {group}", lambda: client.housekeeping.delete_group(group))
+    delete(client, (*own, *_of_group(client, group, topic, left)), (group,), left)
     return left
+
+
+def delete(client: Client, topics: Iterable[str], groups: Iterable[str], left: list[str]) -> None:
+    """Delete topics and groups; what is still there then is added to `left`, with the reason."""
+    keeper = client.housekeeping
+    for name in topics:
+        _try(left, f"topic {name}", partial(keeper.delete_topic, name))
+    for name in groups:
+        _try(left, f"group {name}", partial(keeper.delete_group, name))
+
+
+def leftovers(client: Client) -> tuple[list[str], list[str]]:
+    """Topics and groups of measurements, ended or not, in the client's namespace."""
+    namespace = client.config.namespace and re.escape(f"{client.config.namespace}%")
+    ours = re.compile(
+        rf"(?:{RETRY_PREFIX}|{DEAD_PREFIX})?{namespace}(?:{STATE_PREFIX}|{PARK_PREFIX})?"
+        rf"{PREFIX}[0-9a-f]{{8}}(?:-.*)?"
+    )
+    names = client.admin.topics(), client.admin.groups()
+    topics, groups = ([name for name in found if ours.fullmatch(name)] for found in names)
+    return topics, groups
 
 
 def _of_group(client: Client, group: str, topic: str, left: list[str]) -> list[str]:

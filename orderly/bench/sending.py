@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from orderly.bench.clock import PhaseClock
+from orderly.bench.consuming import GROUP
 from orderly.bench.figures import Where
 from orderly.bench.load import Load, key_indexes, shares
 from orderly.bench.plan import SendPlan
@@ -22,7 +23,6 @@ from orderly.namespace import wrap
 from orderly.producer import OrderlyProducer
 from orderly.selectors.layout import layout_of
 
-GROUP = "orderly-bench"  # of producers: only the broker's statistics show it
 _HOPELESS = 100  # failures before the first success
 _FLUSH = 30.0  # seconds for what is on its way at the end
 

@@ -99,6 +99,10 @@ class WatchedBrokers:
     Args:
         brokers: the real ones.
         clock: where CPU time is booked.
+
+    Attributes:
+        sends, pulls, commits: what became of them.
+        pulled: the queues that were pulled, also of the group's retry topic.
     """
 
     def __init__(self, brokers: BrokerCalls, clock: PhaseClock) -> None:
@@ -107,6 +111,7 @@ class WatchedBrokers:
         self.sends = Requests(Where.ANSWERS, Where.ANSWERS)
         self.pulls = Requests(Where.TAKE_IN, Where.DECODE, lambda reply: len(reply.messages))
         self.commits = Requests(Where.COMMIT, Where.OTHER)
+        self.pulled: set[MessageQueue] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._brokers, name)
@@ -135,6 +140,7 @@ class WatchedBrokers:
 
     def pull(self, query: PullQuery, on_result: Answer, **how: Any) -> Any:
         """As `BrokerCalls.pull`."""
+        self.pulled.add(query.queue)
         return self._timed(
             self.pulls, lambda done: self._brokers.pull(query, done, **how), on_result
         )

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from orderly.bench.scratch import PREFIX
 from orderly.protocol.group_config import GroupConfig
 
 
@@ -28,7 +27,7 @@ def test_it_measures_and_takes_all_away(orderly, client, args):
     assert consumed["messages"] == consumed["expected"]
     assert 0 < consumed["messages_per_pull"] <= 32
     names = (*client.admin.topics(), *client.admin.groups())
-    assert [name for name in names if PREFIX in name] == []
+    assert [name for name in names if found["group"] in name] == []
 
 
 def test_a_topic_and_a_group_are_deleted_for_good(client, group, topic):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -100,6 +101,7 @@ def _measure(
         queues=place.queues,
         send=without_rate(send_plan) if what == "consumes" else send_plan,
         consume=consume_plan,
+        tell=partial(click.echo, err=True),
         progress=_progress,
         cluster=place.cluster,
         keep=place.keep,
@@ -188,6 +190,8 @@ def _print(bench: Bench, outcome: Outcome, output: str) -> None:
         click.echo(f"kept: topic {bench.names.topic}, group {bench.names.group}", err=True)
     for line in outcome.left or ():
         click.echo(f"left behind: {line}", err=True)
+    if outcome.left:
+        click.echo("later: orderly bench clean", err=True)
 
 
 def _code(outcome: Outcome) -> int:

@@ -10,6 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("orderly.cli.bench.commands", "Send, then consume; with --rate both at once."),
     "send": ("orderly.cli.bench.commands", "Only send."),
     "consume": ("orderly.cli.bench.commands", "Only consume a backlog that is made before."),
+    "clean": ("orderly.cli.bench.clean", "Take away what measurements left that were killed."),
 }
 _OF_THE_GROUP = ("-h", "--help")
 

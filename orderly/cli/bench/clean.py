@@ -1,0 +1,48 @@
+"""`orderly bench clean`: for measurements that were killed, or whose broker was away at the end."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from orderly.cli import NOT_MEASURED
+from orderly.cli.settings import common_options, settings_of
+
+
+@click.command()
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@common_options
+@click.pass_context
+def clean(ctx: click.Context, *, yes: bool) -> int:
+    """Delete the topics and groups orderly-bench-… that measurements have left.
+
+    One that runs at this moment would lose its own: it asks first.
+
+    Exit codes: 0 nothing is left; 3 something is.
+    """
+    from orderly.bench.scratch import delete, leftovers  # noqa: PLC0415  `--help` is quick
+
+    with settings_of(ctx).client() as client:
+        topics, groups = leftovers(client)
+        for name in topics:
+            click.echo(f"topic {name}")
+        for name in groups:
+            click.echo(f"group {name}")
+        if not (topics or groups):
+            click.echo("measurements have left nothing", err=True)
+            return 0
+        if not (yes or _confirmed(ctx)):
+            click.echo("nothing was deleted", err=True)
+            return NOT_MEASURED
+        left: list[str] = []
+        delete(client, topics, groups, left)
+    for line in left:
+        click.echo(f"left behind: {line}", err=True)
+    return NOT_MEASURED if left else 0
+
+
+def _confirmed(ctx: click.Context) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody to ask here: give --yes", ctx)
+    return click.confirm("Delete all of these, with their messages?", err=True)
