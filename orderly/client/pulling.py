@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from orderly.client.replies import failure
 from orderly.model import MessageQueue, ReceivedMessage
@@ -85,22 +87,32 @@ class PullResult:
 
 def pull_command(query: PullQuery) -> RemotingCommand:
     """Write the request for `query`."""
+    ext = _header(query.group, query.queue, query.max_messages, query.subscription, query.suspend)
+    return request(PullMessage.code, {**ext, "queueOffset": str(query.offset)})
+
+
+@lru_cache(maxsize=4096)
+def _header(
+    group: str, queue: MessageQueue, max_messages: int, subscription: Subscription, suspend: float
+) -> Mapping[str, str]:
+    """All of a pull's header but its offset: the same from pull to pull."""
     flags = PullFlag.SUBSCRIPTION
-    if query.suspend > 0:
+    if suspend > 0:
         flags |= PullFlag.SUSPEND
-    header = PullMessage(
-        consumer_group=query.group,
-        topic=query.queue.topic,
-        queue_id=query.queue.queue_id,
-        queue_offset=query.offset,
-        max_msg_nums=query.max_messages,
-        sys_flag=int(flags),
-        suspend_timeout_millis=round(query.suspend * 1000),
-        subscription=query.subscription.expression,
-        sub_version=query.subscription.version,
-        expression_type=query.subscription.expression_type,
+    return to_ext(
+        PullMessage(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=0,
+            max_msg_nums=max_messages,
+            sys_flag=int(flags),
+            suspend_timeout_millis=round(suspend * 1000),
+            subscription=subscription.expression,
+            sub_version=subscription.version,
+            expression_type=subscription.expression_type,
+        )
     )
-    return request(header.code, to_ext(header))
 
 
 def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "") -> PullResult:

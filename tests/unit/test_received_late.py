@@ -54,7 +54,7 @@ def test_so_may_what_follows_from_them(late, name):
         copy.deepcopy,
         replace,
         *(
-            lambda message, version=version: pickle.loads(pickle.dumps(message, version))  # noqa: S301
+            lambda message, version=version: pickle.loads(pickle.dumps(message, version))
             for version in range(2, pickle.HIGHEST_PROTOCOL + 1)
         ),
     ],

@@ -2,6 +2,10 @@
 
 The standard ThreadPoolExecutor never ends an idle thread; an ordered consumer that once had many
 busy queues would keep all of them. Java: ThreadPoolExecutor with a keep-alive of 60 s.
+
+One thread at most is being woken at a time; once it has begun, it wakes the next if tasks are left.
+A handler that waits lets the next one begin at once, so nothing is slower; quick ones are all done
+by the first, and the others sleep on: to wake a thread for each queue was a sixth of our time.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ class WorkerPool:
         self._local = threading.local()
         self._threads = 0
         self._idle = 0
+        self._waking = False
         self._closed = False
 
     @property
@@ -56,10 +61,7 @@ class WorkerPool:
             if self._closed:
                 return
             self._tasks.append(task)
-            if len(self._tasks) > self._idle and self._threads < self._maximum:
-                self._start_thread()
-            else:
-                self._changed.notify()
+            self._wake_one()
 
     def close(self) -> None:
         """Drop waiting tasks and end the threads after their present one; waits for none."""
@@ -67,6 +69,15 @@ class WorkerPool:
             self._closed = True
             self._tasks.clear()
             self._changed.notify_all()
+
+    def _wake_one(self) -> None:
+        if not self._tasks or self._waking:
+            return
+        if self._idle:
+            self._waking = True
+            self._changed.notify()
+        elif self._threads < self._maximum:
+            self._start_thread()
 
     def _start_thread(self) -> None:
         name = f"orderly-work-{self._name}-{next(self._numbers)}"
@@ -79,6 +90,7 @@ class WorkerPool:
             self._log.warning("thread.not_started", threads=self._threads)
         else:
             self._threads += 1
+            self._waking = True
 
     @property
     def inside(self) -> bool:
@@ -88,12 +100,17 @@ class WorkerPool:
     def _loop(self) -> None:
         self._local.inside = True
         try:
+            self._has_woken()
             while (task := self._next_task()) is not None:
                 self._run(task)
         except BaseException:  # a log that raises, for one; `_next_task` counts a planned end
             with self._changed:
                 self._threads -= 1
             raise
+
+    def _has_woken(self) -> None:
+        with self._changed:
+            self._waking = False
 
     def _run(self, task: Callable[[], None]) -> None:
         try:
@@ -108,10 +125,13 @@ class WorkerPool:
             try:
                 while not self._tasks:
                     in_time = self._closed or self._changed.wait(self._idle_timeout)
+                    self._waking = False
                     idle_long = not in_time and not self._tasks
                     if self._closed or (idle_long and self._threads > self._minimum):
                         self._threads -= 1
                         return None
-                return self._tasks.popleft()
             finally:
                 self._idle -= 1
+            task = self._tasks.popleft()
+            self._wake_one()
+            return task
