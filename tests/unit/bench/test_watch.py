@@ -1,5 +1,7 @@
 """What goes to the broker is timed, and nothing about it is changed."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from orderly.bench.clock import PhaseClock
@@ -45,8 +47,9 @@ def test_a_pull_that_brings_messages_is_told_from_one_that_does_not():
     got = []
     for count in 3, 0:
         watched = WatchedBrokers(Brokers(Reply(count)), PhaseClock())
-        assert watched.pull("query", got.append, may_connect=False) is True
+        assert watched.pull(SimpleNamespace(queue="q"), got.append, may_connect=False) is True
         pulls = watched.pulls
+        assert watched.pulled == {"q"}
         assert (pulls.messages, pulls.empty, pulls.in_flight) == (count, count == 0, 0)
     assert [len(reply.messages) for reply in got] == [3, 0]
 
