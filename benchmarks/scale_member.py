@@ -53,7 +53,7 @@ class Sample:
         time: seconds of a clock that all processes share.
         cpu: seconds of CPU this process has used.
         rss: bytes.
-        handled: calls of the handler that ended.
+        handled: calls of the handler.
         owned: queues held before it began.
     """
 
@@ -65,21 +65,26 @@ class Sample:
 
 
 class Calls:
-    """How many calls of the handler there were, counted from any thread."""
+    """Counts the calls of a handler, from any thread and without a lock."""
 
     def __init__(self):
-        self.latest = 0
         self._numbers = itertools.count(1)
+        self._looks = 0
 
     def handler(self, outcome):
         """A handler that counts, and answers always the same."""
         numbers = self._numbers
 
         def handle(messages, context):
-            self.latest = next(numbers)
+            next(numbers)
             return outcome
 
         return handle
+
+    def number(self):
+        """How many there were; one thread asks. A look takes a number, too."""
+        self._looks += 1
+        return next(self._numbers) - self._looks
 
 
 def run(task):
@@ -98,7 +103,7 @@ def run(task):
         while not ended.wait(TICK):
             if not going.is_set():  # then it is time that is measured, and sorting queues takes it
                 owned = len(consumer.assignment)
-            _tell(Sample(time.monotonic(), time.process_time(), _rss(), calls.latest, owned))
+            _tell(Sample(time.monotonic(), time.process_time(), _rss(), calls.number(), owned))
 
 
 def _obey(consumer, going, ended):
