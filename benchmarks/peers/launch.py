@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-PATIENCE = 200.0  # seconds; more than any program waits for its last message
+PATIENCE = 300.0  # seconds; more than any program takes
 _TAIL = 4  # lines of a failed program's errors
 
 

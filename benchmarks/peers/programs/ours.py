@@ -63,29 +63,28 @@ def send(namesrv, topic, count, warm, size, only_key=""):  # noqa: PLR0917 - a c
 
 def submit(namesrv, topic, count, warm, size, only_key=""):  # noqa: PLR0917
     """Messages of many keys, or of only one, without waiting for each: batches in order."""
-    meter, text = Meter(int(count), int(warm)), body(int(size)).encode()
-    with OrderlyProducer(namesrv=namesrv) as producer:
-        for number in range(int(count)):
-            message = Message(topic, text, sharding_key=only_key or key(number))
-            producer.submit(message).add_done_callback(lambda future: _acknowledged(future, meter))
-        tell(**meter.result())
-
-
-def _acknowledged(future, meter):
-    future.result()
-    meter.tick()
+    text = body(int(size)).encode()
+    _submit(namesrv, topic, count, warm, lambda number: (text, only_key or key(number)))
 
 
 def numbered(namesrv, topic, count):
-    """Submit bodies that count up, for whoever checks their order; tells nothing of time."""
+    """Submit bodies that count up, for whoever checks their order."""
+    _submit(namesrv, topic, count, 1, lambda number: (b"%d" % number, key(number)))
+
+
+def _submit(namesrv, topic, count, warm, content):
+    meter = Meter(int(count), int(warm))
+
+    def acknowledged(future):
+        future.result()  # a failure is not counted
+        meter.tick()
+
     with OrderlyProducer(namesrv=namesrv) as producer:
-        futures = [
-            producer.submit(Message(topic, b"%d" % number, sharding_key=key(number)))
-            for number in range(int(count))
-        ]
-        for future in futures:
-            future.result(TIMEOUT)
-    tell(messages=int(count))
+        for number in range(int(count)):
+            text, sharding_key = content(number)
+            message = Message(topic, text, sharding_key=sharding_key)
+            producer.submit(message).add_done_callback(acknowledged)
+        tell(**meter.result())
 
 
 def latency(namesrv, group, topic, count, warm, size, rate):  # noqa: PLR0917
