@@ -113,7 +113,12 @@ class ReceivedMessage(_ReadLate):
         Args:
             read: (message, name of a field) -> values of that field, and of others that were as
                 cheap; {} if there is none of that name.
-            queue, queue_offset, body, reconsume_times, sys_flag, stored_size: the fields.
+            queue: this field and the next ones are known already.
+            queue_offset: as in the class.
+            body: decompressed.
+            reconsume_times: as stored.
+            sys_flag: as in the class.
+            stored_size: bytes.
         """
         message = object.__new__(cls)
         keep = object.__setattr__  # it is frozen for all others

@@ -1,4 +1,4 @@
-"""A pulled message reads what nobody looked at when somebody does, and is otherwise like any other."""
+"""A pulled message is read as far as it is looked at, and otherwise like any other."""
 
 import copy
 import pickle
