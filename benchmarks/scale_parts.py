@@ -26,9 +26,7 @@ def processes(setting, share):
     count = int(MESSAGES * share)
     topic = backlog(setting, QUEUES, count, KEYS)
     sides = {
-        f"{number} process{'es' * (number > 1)}": partial(
-            consume, task(setting, topic, QUEUES), count, number
-        )
+        f"{number} process{'es' * (number > 1)}": _drained(setting, topic, QUEUES, count, number)
         for number in PROCESSES
     }
     title = f"a group on {QUEUES} queues, by queue"
@@ -136,9 +134,9 @@ def _in_turn(queues, message, key):
     return queues[int(key.rpartition("-")[2]) % len(queues)]
 
 
-def _drained(setting, topic, queues, count, **config):
-    """A side: one member, a new group each time."""
-    return lambda: consume(task(setting, topic, queues, config=config), count)
+def _drained(setting, topic, queues, count, number=1, **config):
+    """A side: so many members, a new group each time."""
+    return lambda: consume(task(setting, topic, queues, config=config), count, number)
 
 
 def _beside(setting, number, count):
