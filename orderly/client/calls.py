@@ -110,4 +110,4 @@ class Calls:
                 result.__cause__ = error
             on_result(result)
 
-        return connection.submit(command, timeout, on_reply, attended=attended)
+        return connection.submit(command, timeout, on_reply, attended)

@@ -25,6 +25,9 @@ class ProducerConfig(FromEnv):
         compress_above: bytes; larger bodies are sent zlib-compressed (Java: 4096). 0: never.
         batch_messages, batch_bytes: what one batched request of `submit` may hold; the broker
             applies its size limit of a message (4 MiB) to a batch as well.
+        linger: seconds the first message of a batch waits for more, unless `batch_messages` are
+            there. 0: a batch is what gathers while the one before it is in flight. A message of
+            `send` never waits.
         max_pending: messages waiting in the producer before `submit` blocks.
     """
 
@@ -38,6 +41,7 @@ class ProducerConfig(FromEnv):
     compress_above: int = 4096
     batch_messages: int = 64
     batch_bytes: int = 256 * 1024
+    linger: float = 0.0
     max_pending: int = 10_000
 
     def __post_init__(self) -> None:
@@ -51,4 +55,5 @@ class ProducerConfig(FromEnv):
         require(self.compress_above >= 0, "compress_above must be 0 bytes or more")
         require(self.batch_messages > 0, "batch_messages must be 1 or more")
         require(0 < self.batch_bytes <= 4 * MIB, "batch_bytes must be 1 byte to 4 MiB")
+        require(0 <= self.linger <= 10, "linger must be 0 to 10 seconds")
         require(self.max_pending > 0, "max_pending must be 1 message or more")

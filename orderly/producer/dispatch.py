@@ -12,7 +12,7 @@ from orderly.config import ProducerConfig, check_seconds
 from orderly.errors import LifecycleError
 from orderly.model import Message, MessageQueue, SendResult
 from orderly.ordering.sending.batch import OutboxRules
-from orderly.producer.commands import send_command
+from orderly.producer.commands import SendCommands
 from orderly.producer.completion import in_callback
 from orderly.producer.message_ids import MessageIds
 from orderly.producer.pending import (
@@ -106,6 +106,7 @@ class Dispatch:
         chosen, lane = self.plan(message, selector, arg)
         deadline = time.monotonic() + limit
         entry = self._entry(message, lane, deadline)
+        entry.urgent = attended
         queues = self.topics.queues(message.topic, ordered=lane is not None)
         sender = self._sender(choose(chosen, queues, message, arg))
         if self._enter(entry, wait=wait and not in_callback()):
@@ -124,7 +125,7 @@ class Dispatch:
         check_message(message, self._config.max_message_size)
         entry = self._entry(message, None, deadline=0.0)
         queue = self._spread(self.topics.queues(message.topic, ordered=False), message, None)
-        command = send_command(self._group, queue, [entry], time.time(), oneway=True)
+        command = SendCommands(self._group, queue).make([entry], time.time(), oneway=True)
         address = self._client.routes.address(queue)
         self._client.connections.get(address).send_oneway(command)
 
@@ -192,6 +193,7 @@ class Dispatch:
             hold_failed_key=config.hold_failed_key,
             batch_messages=config.batch_messages,
             batch_bytes=config.batch_bytes,
+            linger=config.linger,
         )
         return QueueSender(
             self._client,

@@ -19,7 +19,7 @@ from orderly.errors import LifecycleError, OrderlyError, RequestTimeout
 from orderly.model import MessageQueue
 from orderly.ordering.sending.batch import Batch, OutboxRules
 from orderly.ordering.sending.outbox import Failed, Outbox
-from orderly.producer.commands import results_of, send_command, verdict_on
+from orderly.producer.commands import SendCommands, results_of, verdict_on
 from orderly.producer.completion import fail, succeed
 from orderly.producer.pending import PendingSend
 from orderly.remoting.connection import Attend
@@ -54,7 +54,7 @@ class QueueSender:
         self.queue = queue
         self._client = client
         self._executor = executor
-        self._group = group
+        self._commands = SendCommands(group, queue)
         self._send_timeout = send_timeout
         self._log = log.bind(topic=queue.topic, broker=queue.broker_name, queue_id=queue.queue_id)
         self._lock = threading.Lock()
@@ -141,7 +141,7 @@ class QueueSender:
         left = batch.deadline - time.monotonic()
         timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
         try:
-            command = send_command(self._group, self.queue, batch.entries, time.time())
+            command = self._commands.make(batch.entries, time.time())
             under_way = self._client.brokers.send(
                 self.queue,
                 command,

@@ -26,6 +26,7 @@ class RemotingCommand:
         flag: bit 0 marks a reply, bit 1 a request without a reply.
         remark: the replier's text; says nothing about success or failure.
         ext: header fields by wire name; see `headers`.
+        json_ext: `ext` as `frame_json.render_ext` writes it, if the maker has it ready.
         language: the peer's language; a name or number unknown here is Language.OTHER.
     """
 
@@ -37,6 +38,7 @@ class RemotingCommand:
     body: bytes = b""
     language: int = Language.PYTHON
     version: int = PROTOCOL_VERSION
+    json_ext: str | None = field(default=None, compare=False)
 
     @property
     def is_response(self) -> bool:

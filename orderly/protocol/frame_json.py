@@ -6,6 +6,7 @@ Null fields are left out by the peers, so every key but the code may be missing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from orderly.errors import ProtocolError
@@ -34,12 +35,16 @@ def write_json_header(command: RemotingCommand) -> bytes:
     if command.remark is not None:
         text += f',"remark":{_quoted(command.remark)}'
     if command.ext:
-        fields = [f"{_quoted(name)}:{_quoted(value)}" for name, value in command.ext.items()]
-        text += f',"extFields":{{{",".join(fields)}}}'
+        text += f',"extFields":{{{command.json_ext or render_ext(command.ext)}}}'
     try:
         return f"{text}}}".encode()
     except UnicodeEncodeError as error:
         raise ProtocolError("a header field holds a lone surrogate; send valid text") from error
+
+
+def render_ext(ext: Mapping[str, str]) -> str:
+    """Write header fields as the inside of a JSON object."""
+    return ",".join([f"{_quoted(name)}:{_quoted(value)}" for name, value in ext.items()])
 
 
 def read_json_header(data: bytes) -> RemotingCommand:

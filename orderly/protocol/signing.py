@@ -45,4 +45,4 @@ def signed(command: RemotingCommand, credentials: Credentials) -> RemotingComman
     # A lone surrogate is not ours to refuse: writing the frame does.
     content = values.encode("utf-8", "surrogatepass") + command.body
     digest = hmac.digest(credentials.secret_key.encode(), content, "sha1")
-    return replace(command, ext=ext | {SIGNATURE: b64encode(digest).decode()})
+    return replace(command, ext=ext | {SIGNATURE: b64encode(digest).decode()}, json_ext=None)

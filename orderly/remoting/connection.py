@@ -22,7 +22,13 @@ from orderly.log import get_logger
 from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame
 from orderly.protocol.signing import signed
 from orderly.remoting.dial import open_socket
-from orderly.remoting.failures import connection_lost, request_name, request_timed_out, said_nothing
+from orderly.remoting.failures import (
+    connection_lost,
+    log_end,
+    log_failure,
+    request_timed_out,
+    said_nothing,
+)
 from orderly.remoting.pending import OnReply, PendingCall, PendingCalls
 from orderly.remoting.schedule import Schedule
 from orderly.remoting.security import UNPROTECTED, Security
@@ -127,20 +133,18 @@ class Connection:
             try:
                 outcome = outcomes.get(timeout=max(deadline - time.monotonic(), 0.0))
             except Empty:
-                self._give_up(request_id)
+                if self._pending.claim(request_id) is not None:
+                    self._expire(call)
                 outcome = outcomes.get()  # completed: above, or at this moment by the reader
         except BaseException:
             self._pending.claim(request_id)
             raise
-        return _reply_or_raise(outcome)
+        if isinstance(outcome, OrderlyError):
+            raise outcome
+        return outcome
 
     def submit(
-        self,
-        command: RemotingCommand,
-        timeout: float,
-        on_reply: OnReply,
-        *,
-        attended: bool = False,
+        self, command: RemotingCommand, timeout: float, on_reply: OnReply, attended: bool = False
     ) -> Attend:
         """Send a request; `on_reply` gets the reply or a RemotingError, exactly once.
 
@@ -279,19 +283,14 @@ class Connection:
         try:
             self._on_request(self, command)
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
-            self._log_failure("request.handler_failed", command.code, error)
+            log_failure("request.handler_failed", self.address, command.code, error)
         return False
 
     def _complete(self, call: PendingCall, outcome: RemotingCommand | RemotingError) -> None:
         try:
             call.on_reply(outcome)
         except Exception as error:  # noqa: BLE001 - a callback's failure must not end the reader
-            self._log_failure("reply.callback_failed", call.code, error)
-
-    def _give_up(self, request_id: int) -> None:
-        call = self._pending.claim(request_id)
-        if call is not None:
-            self._expire(call)
+            log_failure("reply.callback_failed", self.address, call.code, error)
 
     def _expire(self, call: PendingCall) -> None:
         self._complete(call, request_timed_out(self.address, call.code, call.timeout))
@@ -303,7 +302,7 @@ class Connection:
     def _finish(self) -> None:
         """The reader's last act: nobody may get this connection, then nobody waits on it."""
         calls = self._pending.close()
-        self._log_end()
+        log_end(self.address, self._cause)
         try:
             self._on_close(self)
         finally:
@@ -311,29 +310,5 @@ class Connection:
             for call in calls:
                 self._complete(call, self._lost(call.code))
 
-    def _log_end(self) -> None:
-        fields = {"address": self.address, "cause": str(self._cause)}
-        if isinstance(self._cause, LifecycleError):
-            _log.debug("connection.closed", **fields)
-        elif isinstance(self._cause, OSError):
-            _log.info("connection.lost", **fields)
-        else:
-            _log.error("connection.given_up", **fields, exc_info=self._cause)
-
-    def _log_failure(self, event: str, code: int, error: Exception) -> None:
-        _log.error(
-            event,
-            address=self.address,
-            request=request_name(code),
-            error=repr(error),
-            exc_info=True,
-        )
-
     def _lost(self, code: int) -> ConnectionLost:
         return connection_lost(self.address, code, self._cause)
-
-
-def _reply_or_raise(outcome: RemotingCommand | RemotingError) -> RemotingCommand:
-    if isinstance(outcome, OrderlyError):
-        raise outcome
-    return outcome

@@ -1,9 +1,12 @@
-"""The errors of requests that got no reply: who was asked, for what, and what happened."""
+"""What failed, in errors and in the log: who was asked, for what, and what happened."""
 
 from __future__ import annotations
 
-from orderly.errors import ConnectionLost, ProtocolError, RequestTimeout
+from orderly.errors import ConnectionLost, LifecycleError, ProtocolError, RequestTimeout
+from orderly.log import get_logger
 from orderly.protocol.codes import RequestCode
+
+_log = get_logger("orderly.remoting")
 
 
 def connection_lost(address: str, code: int, cause: BaseException | None) -> ConnectionLost:
@@ -48,3 +51,19 @@ def request_name(code: int) -> str:
         return f"{RequestCode(code).name} ({code})"
     except ValueError:
         return f"request {code}"
+
+
+def log_end(address: str, cause: BaseException | None) -> None:
+    """Say why a connection ended, as loud as that is unexpected."""
+    fields = {"address": address, "cause": str(cause)}
+    if isinstance(cause, LifecycleError):
+        _log.debug("connection.closed", **fields)
+    elif isinstance(cause, OSError):
+        _log.info("connection.lost", **fields)
+    else:
+        _log.error("connection.given_up", **fields, exc_info=cause)
+
+
+def log_failure(event: str, address: str, code: int, error: Exception) -> None:
+    """Log the exception of a callback, in the clause that caught it."""
+    _log.error(event, address=address, request=request_name(code), error=repr(error), exc_info=True)

@@ -18,6 +18,7 @@ class Entry:
         size: bytes it adds to a batch.
         sys_flag: a batch has one for all its messages (compressed or not), so it does not mix.
         deadline: no attempt begins later than this (seconds, the clock of `now`).
+        urgent: somebody waits for it, so it waits for no others to share its batch.
         alone: set here on the members of a batch that the broker refused.
     """
 
@@ -25,6 +26,7 @@ class Entry:
     size: int
     sys_flag: int
     deadline: float
+    urgent: bool = False
     alone: bool = False
 
 
@@ -79,3 +81,4 @@ class OutboxRules:
     batch_messages: int = 64
     batch_bytes: int = 256 * 1024
     settle: float = 0.2
+    linger: float = 0.0

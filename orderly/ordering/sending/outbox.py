@@ -47,6 +47,7 @@ class Outbox(Generic[E]):
         self._again: Batch[E] | None = None
         self._last_cause: OrderlyError | None = None
         self._not_before = -math.inf
+        self._ripe_at = -math.inf  # when what waits has waited long enough for more
         self._held: dict[str, _Hold] = {}
         self._earliest = math.inf  # no waiting entry's deadline is earlier
 
@@ -65,6 +66,10 @@ class Outbox(Generic[E]):
         hold = self._hold_on(entry.lane, now)
         if hold is not None:
             return [(entry, preceding_failed(entry, self.queue, hold.cause))]
+        if entry.urgent or self._rules.linger == 0:
+            self._ripe_at = -math.inf
+        elif not self._waiting:
+            self._ripe_at = now + self._rules.linger
         self._waiting.append(entry)
         self._earliest = min(self._earliest, entry.deadline)
         return []
@@ -79,7 +84,7 @@ class Outbox(Generic[E]):
             claim: called for each entry of a new batch (again if that batch is split); False
                 drops it (it was cancelled): its successors go on as if it had never been there.
         """
-        if self._in_flight is not None or now < self._not_before:
+        if self._in_flight is not None or now < self._ready_at():
             return None
         self._in_flight, self._again = self._again or self._compose(claim), None
         return self._in_flight
@@ -147,9 +152,14 @@ class Outbox(Generic[E]):
         """When to look again if nothing happens before: a retry is due or a deadline passes."""
         ready = math.inf
         if self._in_flight is None and (self._again or self._waiting):
-            ready = self._not_before
+            ready = self._ready_at()
         wake = min(ready, self._earliest)
         return None if wake == math.inf else wake
+
+    def _ready_at(self) -> float:
+        """When the next batch may go: the pause after a failure, and the time to gather one."""
+        gathers = self._again is None and len(self._waiting) < self._rules.batch_messages
+        return max(self._not_before, self._ripe_at) if gathers else self._not_before
 
     def _compose(self, claim: Callable[[E], bool]) -> Batch[E] | None:
         entries: list[E] = []

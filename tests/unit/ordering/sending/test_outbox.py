@@ -329,3 +329,34 @@ def test_holds_that_ran_out_are_forgotten():
         box.submit(found, float(number))
         box.refused(take(box, float(number)), Verdict.NOT_STORED, BUSY, now=float(number))
     assert len(box._held) <= 2
+
+
+# --- linger ------------------------------------------------------------------------------------
+
+
+def test_a_batch_waits_for_more_as_long_as_its_first_message_may():
+    box = outbox(linger=0.5)
+    fill(box, "a1", now=0.0)
+    fill(box, "b1", now=0.3)
+    assert take(box, now=0.4) is None
+    assert box.wake_at() == 0.5
+    assert names(take(box, now=0.5).entries) == ["a1", "b1"]
+
+
+def test_a_full_batch_and_what_somebody_waits_for_go_at_once():
+    full = outbox(linger=0.5, batch_messages=2)
+    fill(full, "a1", "a2", "a3")
+    assert names(take(full).entries) == ["a1", "a2"]
+    urgent = outbox(linger=0.5)
+    waited_for = entry("b1")
+    waited_for.urgent = True
+    fill(urgent, "a1", waited_for)
+    assert names(take(urgent).entries) == ["a1", "b1"]
+
+
+def test_a_retry_does_not_linger():
+    box = outbox(linger=5.0, retry_backoff=1.0)
+    fill(box, "a1")
+    batch = take(box, now=5.0)
+    assert box.refused(batch, Verdict.NOT_STORED, BUSY, 5.0) == []
+    assert take(box, now=6.0).attempt == 2
