@@ -58,7 +58,7 @@ def _load() -> float:
 
 
 def _booked(watcher: Watcher) -> dict[Where, float]:
-    now, before = watcher.clock.seconds(), watcher.start.booked
+    now, before = watcher.seen.booked_end, watcher.start.booked
     booked = {kind: now.get(kind, 0.0) - before.get(kind, 0.0) for kind in BOOKED}
     booked[Where.HANDLER] = watcher.handler_cpu() - watcher.start.handler_cpu
     return booked
@@ -96,7 +96,7 @@ def _consumed(watcher: Watcher, side: Consuming, end: float) -> Consumed:
         pulls=pulls.trips.counts.total(),
         round_trip=summary([pulls.trips]),
         empty_pulls=pulls.empty,
-        failed_requests=dict(seen.pull_errors + commits.errors),
+        failed_requests=dict(pulls.errors + commits.errors),
         commits=commits.messages,
         commit_time=summary([commits.trips]),
         keys=side.order.keys,

@@ -44,6 +44,7 @@ class Requests:
         empty: answers that brought nothing.
         errors: failed requests by the kind of error.
         in_flight: requests not answered yet.
+        noting: whether answers are noted; False: only `in_flight` is.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Requests:
         self.empty = 0
         self.errors: Counter[str] = Counter()
         self.in_flight = 0
+        self.noting = True
         self._lock = threading.Lock()
 
     def began(self) -> None:
@@ -71,13 +73,15 @@ class Requests:
         """Note that it is not."""
         with self._lock:
             self.in_flight -= 1
-            if error is not None:
+            if error is not None and self.noting:
                 self.errors[kind_of(error)] += 1
 
     def ended(self, seconds: float, messages: int, error: OrderlyError | None = None) -> None:
         """Note an answer, or that there was none."""
         with self._lock:
             self.in_flight -= 1
+            if not self.noting:
+                return
             if error is not None:
                 self.errors[kind_of(error)] += 1
             elif messages:

@@ -6,7 +6,6 @@ import os
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -51,7 +50,7 @@ class Seen:
         queues: held, the most.
         rss: bytes of memory, the most.
         cpu_end: time.process_time() at the end.
-        pull_errors: up to the end; pulls that the closing ends are none.
+        booked_end: of the PhaseClock, then.
     """
 
     sent: Curve = field(default_factory=Curve)
@@ -61,7 +60,7 @@ class Seen:
     queues: int = 0
     rss: int = 0
     cpu_end: float = 0.0
-    pull_errors: Counter[str] = field(default_factory=Counter)
+    booked_end: dict[Where, float] = field(default_factory=dict)
 
 
 class Watcher:
@@ -115,8 +114,9 @@ class Watcher:
                 self.sending.finished.wait(_PATIENCE)
         self._look()
         self.seen.cpu_end = time.process_time()
+        self.seen.booked_end = self.clock.seconds()
         if self.consuming is not None:
-            self.seen.pull_errors = Counter(self.consuming.watched.pulls.errors)
+            self.consuming.watched.pulls.noting = False  # what a close ends is no failure
 
     # --- looking -------------------------------------------------------------------------------
 
