@@ -32,6 +32,7 @@ class Run:
         first_message: seconds from the start of the process to its first message.
         latencies: milliseconds of each message, sorted; empty if that was not the question.
         inversions: messages found out of order; None if nobody looked.
+        repeats: messages found twice.
     """
 
     messages: int
@@ -41,6 +42,7 @@ class Run:
     first_message: float = 0.0
     latencies: tuple[float, ...] = field(default=(), repr=False)
     inversions: int | None = None
+    repeats: int | None = None
 
     @property
     def rate(self) -> float:

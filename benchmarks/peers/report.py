@@ -18,6 +18,7 @@ UNITS = {
     "p99": "p99, ms",
     "messages": "messages",
     "inversions": "inversions",
+    "repeats": "stored twice",
 }
 
 

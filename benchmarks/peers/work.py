@@ -175,7 +175,7 @@ PARTS = {
         Part(
             "inversions",
             "messages submitted, read back, and compared within each key",
-            ("messages", "inversions"),
+            ("messages", "inversions", "repeats"),
             (),
             inversions,
             rounds=1,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.floor import decode
+from benchmarks.floor import decode, judge
 from benchmarks.peers.goals import GOALS, goal_of, judged
 from benchmarks.peers.launch import Run, SideFailed, parse, percentile
 from benchmarks.peers.page import BEGIN, END, as_markdown, inserted
@@ -138,3 +138,16 @@ def test_the_floor_decodes_bodies_and_properties(contents):
         for body, text in contents
     )
     assert decode(stored) == [(body, {"KEYS": text}) for body, text in contents]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        ([0, 1, 1000, 2000, 1001], (5, 0, 0)),
+        ([0, 1000, 0, 1000, 2000], (5, 2, 0)),  # a batch whose first send had timed out
+        ([0, 2000, 1000], (3, 1, 1)),
+        ([1000, 0], (2, 1, 1)),
+    ],
+)
+def test_inversions_are_told_from_messages_stored_twice(numbers, found):
+    assert judge(numbers) == found
