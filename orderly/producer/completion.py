@@ -15,10 +15,15 @@ _log = get_logger("orderly.producer")
 _telling = threading.local()
 
 
-def succeed(entries: Iterable[tuple[PendingSend, SendResult]]) -> None:
-    """Complete futures with their results; those that were given up before stay as they are."""
+def succeed(entries: Iterable[tuple[PendingSend, SendResult]], *, first_time: bool) -> None:
+    """Complete futures with their results.
+
+    Args:
+        entries: with their results.
+        first_time: False: some may have been told already, or given up; they stay as they are.
+    """
     for entry, result in entries:
-        if not entry.future.done():
+        if first_time or not entry.future.done():
             _tell(entry, result)
 
 

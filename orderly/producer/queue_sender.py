@@ -177,11 +177,11 @@ class QueueSender:
             self._pump()
             return
         with self._lock:
-            self._outbox.stored(batch)
+            first_time = self._outbox.stored(batch)
             empty = self._outbox.empty
         if not empty:
             self._pump()  # first, so that the queue is not idle while callbacks run
-        succeed(results_of(self.queue, batch.entries, outcome))
+        succeed(results_of(self.queue, batch.entries, outcome), first_time=first_time)
 
     def _refuse(self, batch: Batch[PendingSend], error: OrderlyError, *, sent: bool) -> None:
         verdict = verdict_on(error, batch, sent=sent)
