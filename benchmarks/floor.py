@@ -116,18 +116,23 @@ def check(broker, topic, count):
 
 
 def judge(numbers):
-    """Count (messages, those stored twice, those that came before an earlier one of their key).
+    """Count (messages, those stored twice, those that came behind a later one of their key).
 
     A send that timed out is repeated, so its message may be stored twice; that is allowed.
     """
-    latest, messages, repeats, inversions = {}, 0, 0, 0
+    latest, skipped, messages, repeats, inversions = {}, set(), 0, 0, 0
     for number in numbers:
         messages += 1
         name = number % KEYS
-        before = latest.get(name, name - KEYS)
-        repeats += number <= before
-        inversions += number > before + KEYS
-        latest[name] = max(number, before)
+        expected = latest.get(name, name - KEYS) + KEYS
+        if number >= expected:
+            skipped.update(range(expected, number, KEYS))
+            latest[name] = number
+        elif number in skipped:
+            skipped.remove(number)
+            inversions += 1
+        else:
+            repeats += 1
     return messages, repeats, inversions
 
 
