@@ -12,6 +12,7 @@ from enum import StrEnum
 from orderly.bench.figures import Consumed, Sent, Span, Where
 
 _BUSY = 0.85  # of a core: Python runs one thread at a time
+_LITTLE = 0.3  # of the time
 _KEPT = 0.95  # of the rate that was asked for
 _OFTEN = 0.01  # failures a request
 _MOST = 0.7  # of the time
@@ -142,12 +143,12 @@ def _handler(span: Span) -> Verdict | None:
 
 
 def _cpu(span: Span) -> Verdict | None:
-    if span.cpu_share < _BUSY:
+    if span.cpu_share < _BUSY and _idle(span) > _LITTLE:
         return None
     part = _most(span)
     advice = "a second process: Python computes on one core"
-    if span.sent is not None and span.sent.sync and span.sent.threads > 1:
-        advice = "submit instead of sync, which batches; then a second process"
+    if span.sent is not None and span.sent.sync:
+        advice = "--mode submit, which batches; then a second process"
     elif part is Where.HANDLER:
         advice = 'executor="process" in your consumer, or a second member of the group'
     return Verdict(

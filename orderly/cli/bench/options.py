@@ -55,6 +55,7 @@ _SENT = {
         type=click.FloatRange(0, 10),
         default=0.0,
         show_default=True,
+        metavar="X",
         help="0: all keys alike; 1: the n-th key has 1/n of the first one's messages.",
     ),
     "threads": click.option(
@@ -93,6 +94,14 @@ _SENT = {
         show_default=True,
         metavar="BYTES",
         help="The most bytes of it.",
+    ),
+    "linger": click.option(
+        "--linger",
+        type=Duration(),
+        default=f"{_SEND.linger:g}",
+        show_default=True,
+        metavar="DURATION",
+        help="How long the first message of a batch waits for more, as in 5ms.",
     ),
     "compress_above": click.option(
         "--compress-above",
@@ -204,7 +213,7 @@ def send_plan(**given: Any) -> SendPlan:
         count = math.ceil(rate * (seconds or _RATE_SECONDS))
     elif count is None:
         count = _COUNT if seconds is None else max(1, min(MANY_MESSAGES, MANY_BYTES // size))
-    names = ("batch_messages", "batch_bytes", "compress_above")
+    names = ("batch_messages", "batch_bytes", "linger", "compress_above")
     config = ProducerConfig(**{name: given.pop(name) for name in names})
     return SendPlan(count=count, seconds=seconds, sync=sync, rate=rate, config=config, **given)
 

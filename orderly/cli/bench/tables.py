@@ -111,7 +111,7 @@ _FIGURES: tuple[tuple[str, Cell], ...] = (
     ("messages", lambda span: str(_side(span).messages)),
     ("seconds", _seconds),
     ("messages/s", _mean),
-    ("  slowest/median/fastest second", _spread),
+    ("  slowest/median/fastest stretch", _spread),
     ("MB/s", _mega),
     ("acknowledged after, ms (p50/90/99/max)", _of_sent(lambda s: _times(s.latency))),
     ("send requests answered", _of_sent(lambda s: str(s.requests))),

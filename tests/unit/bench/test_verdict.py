@@ -49,6 +49,7 @@ CONSUMED = Consumed(
 )
 IDLE = {Where.ENCODE: 0.2, Where.BROKER: 0.8}
 BUSY = {Where.ENCODE: 0.6, Where.OTHER: 0.35, Where.BROKER: 0.05}
+NEARLY = {Where.ENCODE: 0.5, Where.OTHER: 0.3, Where.BROKER: 0.2}
 SLOW = {Where.OTHER: 0.1, Where.HANDLER_WAIT: 0.9}
 
 
@@ -76,6 +77,7 @@ CASES = [
     (sent(hot_share=0.9), Bound.BROKER, "one key"),
     (span(SENT, cpu=0.95, where=BUSY), Bound.CPU, "a second process"),
     (span(replace(SENT, sync=True, threads=4), cpu=1, where=BUSY), Bound.CPU, "submit"),
+    (span(SENT, cpu=0.8, where=NEARLY), Bound.CPU, "a second process"),
     (span(None, CONSUMED), Bound.BROKER, "--queues"),
     (span(None, CONSUMED, 0.95, BUSY), Bound.CPU, "a second process"),
     (span(None, CONSUMED, 0.95, {Where.HANDLER: 0.9}), Bound.CPU, "process"),
