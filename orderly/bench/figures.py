@@ -67,6 +67,7 @@ class Sent:
         sync: whether each thread waited for each answer.
         threads: that sent.
         wanted_rate: messages a second; None: as fast as it goes.
+        full: how full batches were, of their messages or their bytes; 1 with `sync`.
         hot_share: the busiest key's share of the messages, as planned.
     """
 
@@ -82,6 +83,7 @@ class Sent:
     sync: bool
     threads: int
     wanted_rate: float | None
+    full: float
     hot_share: float
 
 

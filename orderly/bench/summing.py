@@ -18,6 +18,7 @@ from orderly.bench.figures import (
 )
 from orderly.bench.histogram import summary
 from orderly.bench.load import weights
+from orderly.bench.plan import SendPlan
 from orderly.bench.sending import Sending
 from orderly.bench.watcher import Watcher
 
@@ -80,7 +81,18 @@ def _sent(watcher: Watcher, side: Sending, end: float) -> Sent:
         sync=plan.sync,
         threads=plan.threads,
         wanted_rate=plan.rate,
+        full=_full(plan, side.tallies.messages() / max(requests.messages, 1)),
         hot_share=sums[0] / sum(sums),
+    )
+
+
+def _full(plan: SendPlan, each: float) -> float:
+    """How full requests of `each` messages are."""
+    limits = plan.config
+    return (
+        1.0
+        if plan.sync
+        else max(each / limits.batch_messages, each * plan.size / limits.batch_bytes)
     )
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from orderly.bench.figures import Consumed, Sent, Span, Where
 
 _BUSY = 0.85  # of a core: Python runs one thread at a time
+_HALF = 0.5
 _LITTLE = 0.3  # of the time
 _KEPT = 0.95  # of the rate that was asked for
 _OFTEN = 0.01  # failures a request
@@ -159,6 +160,19 @@ def _cpu(span: Span) -> Verdict | None:
     )
 
 
+def _slow_maker(span: Span) -> Verdict | None:
+    """With half-empty batches the broker was never behind: it waited for this process."""
+    sent = span.sent
+    if sent is None or sent.full >= _HALF or sent.wanted_rate is not None:
+        return None
+    return Verdict(
+        Bound.CPU,
+        f"batches were {sent.full:.0%} full: the broker took messages faster than this process made"
+        f" them, which was busy for {span.cpu_share:.0%} of a core",
+        "--linger 5ms, for fewer and larger requests; then a second process",
+    )
+
+
 def _broker(span: Span) -> Verdict:
     sent, consumed = span.sent, span.consumed
     if sent is not None:
@@ -198,6 +212,7 @@ _RULES: tuple[Callable[[Span], Verdict | None], ...] = (
     _rate,
     _handler,
     _cpu,
+    _slow_maker,
 )
 
 

@@ -72,6 +72,7 @@ def _sent(sent: Sent) -> dict[str, Any]:
         "latency_ms": _ms(sent.latency),
         "requests": sent.requests,
         "messages_per_request": sent.messages / sent.requests if sent.requests else None,
+        "batches_full": sent.full,
         "round_trip_ms": _ms(sent.round_trip),
         "failed_messages": dict(sent.failed),
         "failed_requests": dict(sent.failed_requests),

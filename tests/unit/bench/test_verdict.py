@@ -22,6 +22,7 @@ SENT = Sent(
     sync=False,
     threads=1,
     wanted_rate=None,
+    full=0.9,
     hot_share=0.001,
 )
 CONSUMED = Consumed(
@@ -73,6 +74,8 @@ CASES = [
     (sent(wanted_rate=1020), Bound.RATE, "raise --rate"),
     (sent(wanted_rate=2000), Bound.BROKER, "--queues"),
     (sent(), Bound.BROKER, "--queues"),
+    (sent(full=0.1), Bound.CPU, "--linger"),
+    (sent(full=0.1, wanted_rate=2000), Bound.BROKER, "--queues"),
     (sent(sync=True), Bound.BROKER, "--mode submit"),
     (sent(hot_share=0.9), Bound.BROKER, "one key"),
     (span(SENT, cpu=0.95, where=BUSY), Bound.CPU, "a second process"),
