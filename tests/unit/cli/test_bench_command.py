@@ -218,6 +218,14 @@ def test_what_was_left_is_taken_away_later(bench, client, orderly_fake):
     assert bench("clean") == (0, "", "measurements have left nothing\n")
 
 
+def test_a_namespace_has_its_own(bench, client):
+    for namespace in "shop", "bank":
+        assert bench("-n", "20", "--keep", "--order", "key", "--namespace", namespace)[0] == 0
+    assert bench("clean", "--yes", "--namespace", "shop")[0] == 0
+    assert left(client)
+    assert all("bank%" in name for name in left(client))
+
+
 def test_nobody_there(capsys):
     assert run(["bench", "--namesrv", "127.0.0.1:1"]) == 3
     assert "no name server answered" in capsys.readouterr().err
