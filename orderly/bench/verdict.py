@@ -5,6 +5,7 @@ The rules are tried from the first to the last; the first that fits speaks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +13,7 @@ from enum import StrEnum
 from orderly.bench.figures import Consumed, Sent, Span, Where
 
 _BUSY = 0.85  # of a core: Python runs one thread at a time
-_HALF = 0.5
+_HALF = 0.5  # of what a batch may hold
 _LITTLE = 0.3  # of the time
 _KEPT = 0.95  # of the rate that was asked for
 _OFTEN = 0.01  # failures a request
@@ -99,7 +100,7 @@ def _failing(span: Span) -> Verdict | None:
     requests = sum(_requests(side) for side in sides)
     if failed <= _OFTEN * requests:
         return None
-    names = {name: n for side in sides for name, n in side.failed_requests.items()}
+    names = sum((Counter(side.failed_requests) for side in sides), Counter[str]())
     return Verdict(
         Bound.FAILURES,
         f"{failed} of {failed + requests} requests failed{_named(names)}",
