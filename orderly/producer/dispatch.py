@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from orderly.client import Client
 from orderly.config import ProducerConfig, check_seconds
 from orderly.errors import LifecycleError
 from orderly.model import Message, MessageQueue, SendResult
 from orderly.ordering.sending.batch import OutboxRules
+from orderly.producer.awaited import Awaited
 from orderly.producer.commands import SendCommands
 from orderly.producer.completion import in_callback
 from orderly.producer.message_ids import MessageIds
@@ -20,6 +21,7 @@ from orderly.producer.pending import (
     batch_size,
     check_message,
     compressed,
+    new_future,
     properties_text,
 )
 from orderly.producer.queue_sender import QueueSender
@@ -29,6 +31,8 @@ from orderly.producer.topics import Topics
 from orderly.selectors.choice import Selector, check_selector, choose, lane_of
 from orderly.selectors.rules import needs_key
 from orderly.selectors.unkeyed import RoundRobin
+
+F = TypeVar("F", Future[SendResult], Awaited)
 
 _CONNECTORS = 16  # threads that may wait for connections at once; started only when needed
 
@@ -83,10 +87,10 @@ class Dispatch:
         selector: Selector | None,
         arg: object,
         timeout: float | None,
+        future: F,
         *,
         wait: bool,
-        attended: bool = False,
-    ) -> Future[SendResult]:
+    ) -> F:
         """Take a message over; its future tells the rest.
 
         Args:
@@ -94,8 +98,9 @@ class Dispatch:
             selector: None: the producer's.
             arg: for the selector; None: the sharding key.
             timeout: seconds until the last attempt must have begun.
+            future: to tell. An Awaited one: the caller waits for it, and may read the reply
+                itself.
             wait: whether to wait while the producer is full.
-            attended: the caller is going to wait for the future, and may read the reply itself.
 
         Raises:
             OrderlyError: the message was not taken over.
@@ -105,16 +110,15 @@ class Dispatch:
         )
         chosen, lane = self.plan(message, selector, arg)
         deadline = time.monotonic() + limit
-        entry = self._entry(message, lane, deadline)
-        entry.urgent = attended
+        entry = self._entry(message, lane, deadline, future)
         queues = self.topics.queues(message.topic, ordered=lane is not None)
         sender = self._sender(choose(chosen, queues, message, arg))
         if self._enter(entry, wait=wait and not in_callback()):
-            sender.add(entry, attended=attended)
+            sender.add(entry)
         else:
             limit = self._config.max_pending
             sender.turn_away(entry, TimeoutError(f"{limit} messages are pending (max_pending)"))
-        return entry.future
+        return future
 
     def oneway(self, message: Message) -> None:
         """Send a keyless message without asking what became of it; connects if need be.
@@ -123,7 +127,7 @@ class Dispatch:
             OrderlyError: it did not go out.
         """
         check_message(message, self._config.max_message_size)
-        entry = self._entry(message, None, deadline=0.0)
+        entry = self._entry(message, None, 0.0, new_future())
         queue = self._spread(self.topics.queues(message.topic, ordered=False), message, None)
         command = SendCommands(self._group, queue).make([entry], time.time(), oneway=True)
         address = self._client.routes.address(queue)
@@ -147,7 +151,13 @@ class Dispatch:
             sender.close(cause)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _entry(self, message: Message, lane: str | None, deadline: float) -> PendingSend:
+    def _entry(
+        self,
+        message: Message,
+        lane: str | None,
+        deadline: float,
+        future: Future[SendResult] | Awaited,
+    ) -> PendingSend:
         message_id = self._ids.next()
         text = properties_text(message, message_id)
         body, sys_flag = compressed(message.body, self._config.compress_above)
@@ -157,9 +167,11 @@ class Dispatch:
             size,
             sys_flag,
             deadline,
+            urgent=isinstance(future, Awaited),
             body=body,
             properties=text,
             message_id=message_id,
+            future=future,
         )
 
     def _enter(self, entry: PendingSend, *, wait: bool) -> bool:

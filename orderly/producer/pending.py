@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from orderly.errors import InvalidMessage
 from orderly.model import Message, SendResult
 from orderly.ordering.sending.batch import Entry
+from orderly.producer.awaited import Awaited
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.message_types import APPEARS_LATER
@@ -18,7 +19,7 @@ _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
 
 
-def _new_future() -> Future[SendResult]:
+def new_future() -> Future[SendResult]:
     """Make a future with what `Future` is now: a simulation puts its own in its place."""
     return Future()
 
@@ -33,7 +34,7 @@ class PendingSend(Entry):
     body: bytes = b""
     properties: str = ""
     message_id: str = ""
-    future: Future[SendResult] = field(default_factory=_new_future)
+    future: Future[SendResult] | Awaited = field(default_factory=new_future)
     claimed: bool = False
 
     def claim(self) -> bool:

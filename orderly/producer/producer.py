@@ -15,8 +15,10 @@ from orderly.errors import ConfigError, LifecycleError
 from orderly.log import get_logger
 from orderly.model import Message, MessageQueue, SendResult
 from orderly.namespace import wrap
+from orderly.producer.awaited import Awaited
 from orderly.producer.completion import refuse_in_callback
 from orderly.producer.dispatch import Dispatch
+from orderly.producer.pending import new_future
 from orderly.selectors.choice import KEYLESS_LANE, Selector
 from orderly.selectors.keyed import hash_mod
 
@@ -139,10 +141,8 @@ class OrderlyProducer:
             OrderlyError: as `submit`.
         """
         refuse_in_callback("send")
-        future = self._running().accept(
-            self._named(message), selector, arg, timeout, wait=True, attended=True
-        )
-        return future.result()
+        dispatch, message = self._running(), self._named(message)
+        return dispatch.accept(message, selector, arg, timeout, Awaited(), wait=True).result()
 
     def submit(
         self,
@@ -180,7 +180,8 @@ class OrderlyProducer:
             RouteError, NameServerUnavailable: no queue to be had at the moment.
             LifecycleError: the producer does not run.
         """
-        return self._running().accept(self._named(message), selector, arg, timeout, wait=True)
+        dispatch, message = self._running(), self._named(message)
+        return dispatch.accept(message, selector, arg, timeout, new_future(), wait=True)
 
     async def asend(
         self,
@@ -202,7 +203,7 @@ class OrderlyProducer:
             ordered = lane is not None
             if not dispatch.topics.ready(message.topic, ordered=ordered):
                 await asyncio.to_thread(dispatch.topics.queues, message.topic, ordered=ordered)
-            future = dispatch.accept(message, selector, arg, timeout, wait=False)
+            future = dispatch.accept(message, selector, arg, timeout, new_future(), wait=False)
         return await asyncio.wrap_future(future)
 
     def send_oneway(self, message: Message) -> None:

@@ -62,13 +62,11 @@ class QueueSender:
         self._wake_at = math.inf  # when the earliest timer fires that was not yet heard of
         self._closed: OrderlyError | None = None
 
-    def add(self, entry: PendingSend, *, attended: bool = False) -> None:
+    def add(self, entry: PendingSend) -> None:
         """Send a message behind all others of the queue.
 
-        Args:
-            entry: the message.
-            attended: the caller waits for it: read its reply on this thread if it goes out alone
-                now. Otherwise this never blocks.
+        If it is urgent (the caller waits for it) and goes out alone now, its reply is read on this
+        thread. Otherwise this never blocks.
         """
         now = time.monotonic()
         with self._lock:
@@ -80,7 +78,7 @@ class QueueSender:
         if failed:
             fail(failed)
         elif not later:  # else the answer to what is in flight takes it along
-            self._pump(entry if attended else None)
+            self._pump(entry if entry.urgent else None)
 
     def turn_away(self, entry: PendingSend, cause: Exception) -> None:
         """Fail a message that found no room; its key is held as after any failed send."""
