@@ -5,6 +5,7 @@ import os
 import re
 import tempfile
 import time
+from pathlib import Path
 
 from benchmarks.peers import java, launch, proxy, venvs
 from benchmarks.peers.launch import SideFailed
@@ -13,9 +14,7 @@ from benchmarks.rounds import progress
 from orderly import Message, OrderlyProducer, ProducerConfig
 from orderly.client import Client
 from orderly.native.library import HOW_TO_GET_IT, VARIABLE
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.command import request
-from orderly.protocol.group_config import GroupConfig, encode_group_config
+from orderly.protocol.group_config import GroupConfig
 from orderly.testing import EmbeddedBroker
 
 QUEUES = 8
@@ -80,7 +79,8 @@ class Bench:
 
     def _shown(self, words):
         """A command without what differs from run to run."""
-        text = " ".join(map(str, ["java" if "java" in str(words[0]) else "python", *words[1:]]))
+        program, *rest = map(str, words)
+        text = " ".join([Path(program).name, *rest])
         for address, name in (
             (self.namesrv, "NAMESRV"),
             (self.broker.broker_address, "BROKER"),
@@ -123,10 +123,7 @@ class Bench:
     def ordered_group(self):
         """A new group that the broker knows as ordered, which is what the gRPC client goes by."""
         group = new_group()
-        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        command = request(code, body=encode_group_config(GroupConfig(name=group, orderly=True)))
-        connection = self._client.connections.get(self.broker.broker_address)
-        assert connection.call(command, 5.0).code == 0, f"the broker refused group {group}"
+        self._client.housekeeping.put_group(GroupConfig(name=group, orderly=True))
         return group
 
 
