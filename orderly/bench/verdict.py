@@ -202,7 +202,10 @@ def _waits_for_stores(span: Span, sent: Sent) -> Verdict:
     elif sent.hot_share > 0.3:
         advice = "fewer messages of one key: a queue has one request under way; or larger batches"
     else:
-        advice = "more --queues (each has one request under way), or larger --batch-messages"
+        advice = (
+            "more --queues (each has one request under way), larger --batch-messages; if only the"
+            " round trip grows then, the broker is at its limit"
+        )
     return Verdict(Bound.BROKER, why, advice)
 
 

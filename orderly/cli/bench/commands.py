@@ -189,8 +189,9 @@ def _print(bench: Bench, outcome: Outcome, output: str) -> None:
             print_table(table)
             click.echo()
         click.echo("\n".join(verdict_lines(outcome.spans)))
-    for warning in {busy_machine(span) for span in outcome.spans.values()} - {""}:
-        click.echo(f"note: {warning}", err=True)
+    crowded = max(outcome.spans.values(), key=lambda span: span.load, default=None)
+    if crowded is not None and busy_machine(crowded):
+        click.echo(f"note: {busy_machine(crowded)}", err=True)
     if bench.keep:
         click.echo(f"kept: topic {bench.names.topic}, group {bench.names.group}", err=True)
     for line in outcome.left or ():
