@@ -49,7 +49,7 @@ class Lane:
         self.messages = ProcessQueue()
         self.later: deque[int] = deque()
         self.tried: dict[int, int] = {}
-        self.errands: deque[Any] = deque()
+        self.errands: list[Any] = []
         self.since: float | None = None
         self.wake_at: float | None = None
         self.queued = False

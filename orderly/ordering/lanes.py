@@ -298,7 +298,7 @@ class Lanes:
         lane.queued = False
         lane.since = now
         if lane.errands:
-            batch = Batch(lane, (), lane.errands.popleft())
+            batch = Batch(lane, (), lane.errands.pop(0))
         else:
             messages = lane.messages.take(limit)
             batch = Batch(lane, tuple(messages))
