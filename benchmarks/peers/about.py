@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -26,7 +27,8 @@ def about(load_before, grpc, native):
         "kernel": f"{platform.system()} {platform.release()}",
         "load of the last minute, before the run": f"{load_before:.2f}",
         "Python": platform.python_version(),
-        "Java": _java(),
+        "Java of the broker": _java(find_java()),
+        "Java of the client and the proxy": _java(shutil.which("java")),
         "broker, proxy, Java client": _rocketmq(),
         "rocketmq-python-client (gRPC)": grpc,
         "rocketmq-client-python (native)": native,
@@ -44,8 +46,10 @@ def _memory():
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
-def _java():
-    done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
+def _java(command):
+    if command is None:
+        return "none on PATH"
+    done = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
     return done.stderr.splitlines()[-1].strip()
 
 
