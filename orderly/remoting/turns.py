@@ -10,14 +10,16 @@ all of it to the thread, as it came.
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
+import struct
 import threading
 from collections.abc import Callable
 
 _READ_SIZE = 64 * 1024
 _ONE_READ = (_READ_SIZE,)
 _DO_NOT_WAIT = (False,)
+# Seconds a caller reads at most; the kernel counts them (a poll before each read: 8 % of a send).
+_PATIENCE = 1
 # Seconds without a caller that reads, after which the thread does: for what the peer says unasked.
 _STANDS_BACK = 0.02
 
@@ -47,8 +49,8 @@ class ReadingTurns:
         self._called.acquire()
         self._stands_back = False
         self._readings = 0  # of callers
-        self._readable = select.poll()
-        self._readable.register(sock, select.POLLIN)
+        limit = struct.pack("@ll", _PATIENCE, 0)  # struct timeval
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def take(self) -> bytes:
         """Wait for the turn, then for bytes; b"" is the end. The thread has the turn until `give`.
@@ -57,7 +59,11 @@ class ReadingTurns:
             OSError: the stream broke.
         """
         self._role.acquire()
-        return self._left.pop() if self._left else self._receive(_READ_SIZE)
+        if self._left:
+            return self._left.pop()
+        while True:
+            with contextlib.suppress(BlockingIOError):  # nothing came for so long
+                return self._receive(_READ_SIZE)
 
     def give(self, *, alone: bool) -> None:
         """End the thread's turn.
@@ -83,29 +89,37 @@ class ReadingTurns:
             wanted: asked when nobody else can read any more: whether something is to come.
             mine: gets the bytes; False: they are for others, and left to the thread. So they are
                 if it raises: an interruption (KeyboardInterrupt) loses nothing.
-            timeout: seconds to wait for bytes.
+            timeout: seconds the caller waits. With little left it does not read: it could not
+                stop in time.
         """
+        if not self._shared or timeout < _PATIENCE:
+            self._call_if_expected()
+            return
         held: list[bool] = []
         try:
             # In C, as no signal may come between: the turn, or bytes, would be taken and not held.
             held.extend(map(self._role.acquire, _DO_NOT_WAIT))
-            if held[0] and self._shared and not self._left and wanted():
+            if held[0] and not self._left and wanted():
                 self._readings += 1
-                if self._readable.poll(max(timeout, 0.0) * 1000):
-                    self._left.extend(map(self._receive, _ONE_READ))
-                    if mine(self._left[0]):
-                        self._left.clear()
+                self._left.extend(map(self._receive, _ONE_READ))
+                if mine(self._left[0]):
+                    self._left.clear()
+        except BlockingIOError:
+            pass  # nothing came for so long; the thread goes on
         finally:
             if held and held[0]:
                 self._role.release()
-                if self._left or self._expected():
-                    self.call()
+                self._call_if_expected()
 
     def call(self) -> None:
         """Have the thread read if it stands back."""
         if self._stands_back:
             with contextlib.suppress(RuntimeError):  # it was called already
                 self._called.release()
+
+    def _call_if_expected(self) -> None:
+        if self._left or self._expected():
+            self.call()
 
     def _wait_until_called(self) -> None:
         seen = -1

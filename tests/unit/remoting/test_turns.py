@@ -62,7 +62,13 @@ def test_a_caller_does_not_read_what_has_come_already(sides):
 
 
 def test_a_caller_waits_no_longer_than_its_time(sides):
-    assert sides.read(timeout=0.01) is None
+    sides.far.sendall(b"a")
+    assert sides.read(timeout=0.01) is None  # it could not be sure to stop in time
+    assert sides.turns.take() == b"a"
+
+
+def test_a_caller_leaves_it_to_the_thread_when_nothing_comes_for_long(sides):
+    assert sides.read() is None
     sides.far.sendall(b"a")
     assert sides.read() == b"a"
 
