@@ -15,13 +15,13 @@ from orderly.ordering.sending.batch import OutboxRules
 from orderly.producer.awaited import Awaited
 from orderly.producer.commands import SendCommands
 from orderly.producer.completion import in_callback
+from orderly.producer.future import SendFuture
 from orderly.producer.message_ids import MessageIds
 from orderly.producer.pending import (
     PendingSend,
     batch_size,
     check_message,
     compressed,
-    new_future,
     properties_text,
 )
 from orderly.producer.queue_sender import QueueSender
@@ -127,7 +127,7 @@ class Dispatch:
             OrderlyError: it did not go out.
         """
         check_message(message, self._config.max_message_size)
-        entry = self._entry(message, None, 0.0, new_future())
+        entry = self._entry(message, None, 0.0, SendFuture())
         queue = self._spread(self.topics.queues(message.topic, ordered=False), message, None)
         command = SendCommands(self._group, queue).make([entry], time.time(), oneway=True)
         address = self._client.routes.address(queue)

@@ -10,6 +10,7 @@ from orderly.errors import InvalidMessage
 from orderly.model import Message, SendResult
 from orderly.ordering.sending.batch import Entry
 from orderly.producer.awaited import Awaited
+from orderly.producer.future import SendFuture
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.message_types import APPEARS_LATER
@@ -17,11 +18,6 @@ from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, 
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
-
-
-def new_future() -> Future[SendResult]:
-    """Make a future with what `Future` is now: a simulation puts its own in its place."""
-    return Future()
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +30,7 @@ class PendingSend(Entry):
     body: bytes = b""
     properties: str = ""
     message_id: str = ""
-    future: Future[SendResult] | Awaited = field(default_factory=new_future)
+    future: Future[SendResult] | Awaited = field(default_factory=SendFuture)
     claimed: bool = False
 
     def claim(self) -> bool:

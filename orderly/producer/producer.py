@@ -18,7 +18,7 @@ from orderly.namespace import wrap
 from orderly.producer.awaited import Awaited
 from orderly.producer.completion import refuse_in_callback
 from orderly.producer.dispatch import Dispatch
-from orderly.producer.pending import new_future
+from orderly.producer.future import SendFuture
 from orderly.selectors.choice import KEYLESS_LANE, Selector
 from orderly.selectors.keyed import hash_mod
 
@@ -181,7 +181,7 @@ class OrderlyProducer:
             LifecycleError: the producer does not run.
         """
         dispatch, message = self._running(), self._named(message)
-        return dispatch.accept(message, selector, arg, timeout, new_future(), wait=True)
+        return dispatch.accept(message, selector, arg, timeout, SendFuture(), wait=True)
 
     async def asend(
         self,
@@ -203,7 +203,7 @@ class OrderlyProducer:
             ordered = lane is not None
             if not dispatch.topics.ready(message.topic, ordered=ordered):
                 await asyncio.to_thread(dispatch.topics.queues, message.topic, ordered=ordered)
-            future = dispatch.accept(message, selector, arg, timeout, new_future(), wait=False)
+            future = dispatch.accept(message, selector, arg, timeout, SendFuture(), wait=False)
         return await asyncio.wrap_future(future)
 
     def send_oneway(self, message: Message) -> None:

@@ -1,0 +1,77 @@
+"""The future of a submitted message: a standard one whose condition is made if somebody waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures._base import FINISHED, PENDING, RUNNING
+from typing import final
+
+from orderly.model import SendResult
+
+_changing = threading.Lock()  # of any future; held for a few steps, never while waiting
+
+
+@final
+class SendFuture(Future[SendResult]):
+    """What `submit` returns; to its user a `concurrent.futures.Future` like any other.
+
+    The standard one makes a condition with a lock and a deque for itself: 1.3 kB and a quarter of
+    the time of a submit, though nobody waits for most messages before they are stored. Here it is
+    made for the first who waits or cancels; from then on all is the standard's.
+    """
+
+    def __init__(self) -> None:  # not the standard's, which makes the condition
+        self._state = PENDING
+        self._result = None
+        self._exception = None
+        self._waiters: list[object] = []
+        self._done_callbacks: list[Callable[[Future[SendResult]], object]] = []
+        self._made: threading.Condition | None = None
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]  # never written
+        with _changing:
+            if self._made is None:
+                self._made = threading.Condition()
+            return self._made
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """As the standard's."""
+        with _changing:
+            if self._made is None and self._state == PENDING:
+                self._state = RUNNING
+                return True
+        return super().set_running_or_notify_cancel()
+
+    def set_result(self, result: SendResult) -> None:
+        """As the standard's."""
+        with _changing:
+            alone = self._made is None and self._state in (PENDING, RUNNING)
+            if alone:
+                self._result = result
+                self._state = FINISHED
+        if alone:
+            self._invoke_callbacks()  # type: ignore[attr-defined]  # not in the stubs
+        else:
+            super().set_result(result)
+
+    def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
+        """As the standard's."""
+        with _changing:
+            alone = self._made is None and self._state in (PENDING, RUNNING)
+            if alone:
+                self._done_callbacks.append(fn)
+        if not alone:
+            super().add_done_callback(fn)
+
+    def done(self) -> bool:
+        """As the standard's."""
+        return self._state not in (PENDING, RUNNING)
+
+    def result(self, timeout: float | None = None) -> SendResult:
+        """As the standard's."""
+        if self._state == FINISHED and self._result is not None:
+            return self._result
+        return super().result(timeout)
