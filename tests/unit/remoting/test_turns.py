@@ -1,5 +1,6 @@
 """Who reads from a connection: its thread, or a caller who waits alone."""
 
+import contextlib
 import socket
 import threading
 
@@ -143,6 +144,12 @@ def answer_each(peer, count):
         peer.answer(peer.read())
 
 
+def answer_all(peer):
+    with contextlib.suppress(AssertionError, OSError):  # the client went
+        while True:
+            peer.answer(peer.read())
+
+
 def test_a_lone_caller_reads_its_own_replies(server, connect, in_thread):
     connection = connect()
     peer = server.accept()
@@ -215,3 +222,26 @@ def test_a_lone_caller_times_out_and_the_next_is_served(server, connect, in_thre
     peer.answer(late, remark="late")
     peer.answer(peer.read(), remark="in time")
     assert answer.result(SOON).remark == "in time"
+
+
+def test_a_callback_that_is_interrupted_runs_again_on_the_reader_thread(
+    server, connect, in_thread, inbox
+):
+    connection = connect()
+    answering = in_thread(answer_all, server.accept())
+    told, sent = inbox(), 0
+
+    def on_reply(reply):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        told(reply)
+
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - whichever of them is read here
+        while True:  # until this thread is the one that reads
+            sent += 1
+            connection.submit(ask(), LONG, on_reply, attended=True)()
+            told.wait(sent)
+    told.wait(sent)
+    assert not connection._pending.any()
+    connection.close()
+    answering.result(SOON)
