@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, PENDING, RUNNING
-from typing import final
+from typing import Any, final
 
 from orderly.model import SendResult
 
@@ -26,14 +26,15 @@ class SendFuture(Future[SendResult]):
         self._state = PENDING
         self._result = None
         self._exception = None
-        self._waiters: list[object] = []
-        self._done_callbacks: list[Callable[[Future[SendResult]], object]] = []
+        self._waiters: Any = ()  # lists once there is a condition; what is never made is never
+        self._done_callbacks: Any = ()  # looked at by the garbage collector, which took a fifth
         self._made: threading.Condition | None = None
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]  # never written
         with _changing:
             if self._made is None:
+                self._waiters, self._done_callbacks = [], list(self._done_callbacks)
                 self._made = threading.Condition()
             return self._made
 
@@ -62,7 +63,7 @@ class SendFuture(Future[SendResult]):
         with _changing:
             alone = self._made is None and self._state in (PENDING, RUNNING)
             if alone:
-                self._done_callbacks.append(fn)
+                self._done_callbacks += (fn,)
         if not alone:
             super().add_done_callback(fn)
 

@@ -18,6 +18,24 @@ from orderly.remoting.security import UNPROTECTED, Security
 from orderly.remoting.single_flight import SingleFlight
 
 
+class _Process:
+    """This process, and no child that was forked from it."""
+
+    def __init__(self) -> None:
+        self.id = os.getpid()
+
+
+_process = _Process()
+
+
+def _forked() -> None:
+    global _process  # noqa: PLW0603 - asked for with each request: os.getpid() is a system call
+    _process = _Process()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class Connections:
     """The connections of one client. Thread-safe.
 
@@ -43,7 +61,7 @@ class Connections:
         on_loss: Callable[[Connection], None],
         security: Security = UNPROTECTED,
     ) -> None:
-        self._process = os.getpid()
+        self._process = _process
         self._connect_timeout = connect_timeout
         self._max_frame = max_frame
         self._on_request = on_request
@@ -59,7 +77,7 @@ class Connections:
     @property
     def foreign(self) -> bool:
         """Whether this is a forked child's copy of another process's connections."""
-        return os.getpid() != self._process
+        return _process is not self._process
 
     def check_process(self) -> None:
         """Refuse the use of a forked child's copy. Takes no lock: one may be held for ever there.
@@ -71,7 +89,7 @@ class Connections:
         """
         if self.foreign:
             raise LifecycleError(
-                f"this client was made before a fork, by process {self._process}; make a new one"
+                f"this client was made before a fork, by process {self._process.id}; make a new one"
                 " in the child, after the fork"
             )
 
@@ -81,7 +99,7 @@ class Connections:
         Raises:
             LifecycleError: in a forked child.
         """
-        if os.getpid() != self._process:
+        if _process is not self._process:
             self.check_process()
         connection = self._open.get(address)
         return connection if connection is not None and connection.alive else None
