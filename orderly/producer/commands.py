@@ -29,7 +29,7 @@ _BAD_MESSAGE = frozenset({ResponseCode.MESSAGE_ILLEGAL, ResponseCode.INVALID_PAR
 class SendCommands:
     """Makes the requests of one queue.
 
-    What all their headers share is written once: that takes 10 us off each request (of 14 us).
+    What all their headers share is written once: a request and its frame take 5 us instead of 10.
 
     Args:
         group: the producer group.
