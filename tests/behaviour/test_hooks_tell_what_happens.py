@@ -118,7 +118,7 @@ def test_what_one_member_is_told_to_have_given_up_another_is_assigned(
         }
 
     first, _ = start_member(hooks=noting(story, "first", client, group))
-    eventually(lambda: len(first.assignment) == 4, within=20)
+    eventually(lambda: len(told("first", "assigned")) == 4, within=20)
     second, _ = start_member(hooks=noting(story, "second", client, group))
     eventually(lambda: len(told("second", "assigned")) == 2, within=20)
     eventually(lambda: told("first", "revoked") == set(second.assignment))
