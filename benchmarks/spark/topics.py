@@ -12,7 +12,7 @@ BATCH = 500  # messages sent at once
 BODY = b"x" * 64
 SEQ_PROPERTY = "oseq"
 
-# What docs/spark.md tells: without them a pull brings 32 messages, from the broker's disk 8.
+# What docs/how-to/spark.md tells: without them a pull brings 32 messages, from the broker's disk 8.
 LARGE_PULLS = {
     "maxTransferCountOnMessageInMemory": "4096",
     "maxTransferCountOnMessageInDisk": "4096",

@@ -106,5 +106,9 @@ def _librocketmq() -> Finding:
     except OrderlyError as error:
         return Finding(part, State.BROKEN, path, str(error))
     older = library.missing(NEWER)
-    advice = f"it lacks {', '.join(older)}: see docs/native.md for what that costs" if older else ""
+    advice = (
+        f"it lacks {', '.join(older)}: see docs/how-to/native.md for what that costs"
+        if older
+        else ""
+    )
     return Finding(part, State.OK, path, advice)

@@ -26,8 +26,8 @@ _NO_KEY = (
     " ORDERLY_SECRET_KEY, or in the settings file)"
 )
 _NO_POLICY = (
-    "the access key's user may not do it; have it granted (mqadmin updateAcl; docs/security.md says"
-    " what is needed), or use another access_key"
+    "the access key's user may not do it; have it granted (mqadmin updateAcl;"
+    " docs/how-to/security.md says what is needed), or use another access_key"
 )
 
 _NO_PERMISSION_1 = (

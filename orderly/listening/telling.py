@@ -18,7 +18,7 @@ _GAP = {"order_gap": "later messages of its key go on without it"}
 
 
 class Events:
-    """Tells what becomes of messages: docs/events.md has the table. Thread-safe."""
+    """Tells what becomes of messages: docs/reference/events.md has the table. Thread-safe."""
 
     def __init__(self) -> None:
         self._log = get_logger("orderly.listener")

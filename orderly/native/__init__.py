@@ -1,7 +1,7 @@
 """Ordered messages over librocketmq, RocketMQ's C++ client, for who must go through it.
 
-The same selectors and the same listener as everywhere; docs/native.md says what this driver cannot
-do. Nothing of the library is loaded before one of these is made.
+The same selectors and the same listener as everywhere; docs/how-to/native.md says what this
+driver cannot do. Nothing of the library is loaded before one of these is made.
 """
 
 from orderly.native.consumer import NativeConsumer

@@ -10,7 +10,7 @@ def refusal(what: str) -> UnsupportedByDriver:
     """Return the error that says that the native driver has no `what`, and who has."""
     return UnsupportedByDriver(
         f"librocketmq has no {what}: use orderly.OrderlyConsumer, which speaks to the brokers"
-        " itself (docs/native.md)"
+        " itself (docs/how-to/native.md)"
     )
 
 

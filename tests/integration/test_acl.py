@@ -28,7 +28,7 @@ from tests.support.consuming import Recorder, send_numbers, submit_numbers
 from tests.support.waiting import eventually
 
 OWN = [make("shipping", "orders") for make in (state_topic, park_topic)]
-# What docs/security.md says a consumer by key needs.
+# What docs/how-to/security.md says a consumer by key needs.
 ALLOWED = {
     "Topic:orders": ("Pub", "Sub", "Get"),
     "Group:shipping": ("Sub", "Get"),

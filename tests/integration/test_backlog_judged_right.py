@@ -1,6 +1,6 @@
 """What other monitors get wrong from a group's offsets, judged right on a real broker.
 
-Which test is about which pitfall stands in docs/monitoring.md.
+Which test is about which pitfall stands in docs/how-to/monitoring.md.
 """
 
 import threading

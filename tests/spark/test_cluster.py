@@ -1,4 +1,4 @@
-"""The jobs on a cluster: a master and two workers, with what docs/spark.md says to submit."""
+"""The jobs on a cluster: a master and two workers, as docs/how-to/spark.md says."""
 
 import json
 import os

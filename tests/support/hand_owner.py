@@ -34,6 +34,7 @@ class HandOwner:
     group: str
     topic: str
     table: ParkedKeys = field(default_factory=ParkedKeys)
+    appended: int = 0
 
     def __post_init__(self):
         broker = self.client.routes.get(self.topic).brokers[0].broker_name
@@ -80,7 +81,9 @@ class HandOwner:
     def append(self, message):
         """Store a message in the park queue."""
         request = park_request(self.group, self.park_queue, message, time.time())
-        return self.client.brokers.send_now(self.park_queue, request).queue_offset
+        at = self.client.brokers.send_now(self.park_queue, request).queue_offset
+        self.appended = at + 1
+        return at
 
     def record(self):
         """Put on record what is parked."""
@@ -100,8 +103,10 @@ class HandOwner:
         return command
 
     def end(self):
-        """Where the park queue ends."""
-        return self.client.brokers.max_offset(self.park_queue)
+        """Where the park queue ends, once what we stored there shows."""
+        ends = lambda: self.client.brokers.max_offset(self.park_queue)  # noqa: E731
+        eventually(lambda: ends() >= self.appended)
+        return ends()
 
     def records(self, at=0):
         """What is stored in the park queue from a position on."""

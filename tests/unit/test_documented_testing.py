@@ -1,11 +1,11 @@
-"""The test files that docs/testing.md shows do pass."""
+"""The test files that docs/how-to/testing.md shows do pass."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-DOC = Path(__file__).parents[2] / "docs" / "testing.md"
+DOC = Path(__file__).parents[2] / "docs" / "how-to" / "testing.md"
 FILE = re.compile(r"```python\n# (test_\w+\.py)\n(.*?)```", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""docs/events.md names every event that the library emits, its levels and its logger, no other.
+"""docs/reference/events.md names every event of the library, its levels and its logger, no other.
 
 The sources are read, not run. So an event's name must stand in them: as a text, as texts of a
 conditional expression, or as the argument of a function that passes its parameter `event` on.
@@ -15,7 +15,7 @@ import pytest
 import orderly
 
 ROOT = Path(orderly.__file__).parent
-TABLE = ROOT.parent / "docs" / "events.md"
+TABLE = ROOT.parent / "docs" / "reference" / "events.md"
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
 ROW = re.compile(r"^\| `([^`]+)` \| ([a-z, ]+) \| ([a-z]+) \|", re.MULTILINE)
 

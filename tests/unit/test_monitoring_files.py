@@ -20,7 +20,7 @@ PROMQL = [alert.expr for alert in ALERTS.values()] + [
     for panel in dashboard["panels"]
     for target in panel.get("targets", ())
 ]
-DOCUMENT = FOLDER.parents[1] / "docs" / "alerts.md"
+DOCUMENT = FOLDER.parents[1] / "docs" / "how-to" / "alerts.md"
 each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda made: made["uid"])
 
 

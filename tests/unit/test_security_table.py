@@ -1,4 +1,4 @@
-"""docs/security.md names a test for each case, and there is one of that name."""
+"""docs/how-to/security.md names a test for each case, and there is one of that name."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TABLE = (ROOT / "docs" / "security.md").read_text()
+TABLE = (ROOT / "docs" / "how-to" / "security.md").read_text()
 NAMED = re.findall(r"\| (tests/[\w/]+\.py)::(\w+) \|$", TABLE, re.MULTILINE)
 ROWS = TABLE.partition("## Cases")[2].partition("|---|---|---|\n")[2].partition("\n\n")[0]
 

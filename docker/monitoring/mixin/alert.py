@@ -18,7 +18,7 @@ class Alert:
     """One alerting rule.
 
     Attributes:
-        name: also the heading of its section in docs/alerts.md.
+        name: also the heading of its section in docs/how-to/alerts.md.
         severity: "critical" (somebody should get up), "warning" (today), "info" (some day).
         expr: PromQL; what it returns, fires.
         wait: how long it must hold first.

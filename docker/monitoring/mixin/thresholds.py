@@ -4,7 +4,7 @@ Durations are PromQL's ("15m") where a rule waits, seconds where a metric is com
 """
 
 JOB = "orderly"  # of the exporter in Prometheus' scrape_configs
-RUNBOOK = "docs/alerts.md"  # or the address under which you publish that page
+RUNBOOK = "docs/how-to/alerts.md"  # or the address under which you publish that page
 
 MINUTE = 60
 HOUR = 60 * MINUTE

@@ -9,7 +9,7 @@ from sqlalchemy.schema import CreateTable
 
 from orderly.once import Once
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "once.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "once.md"
 
 
 def in_one_line(statement):

@@ -1,4 +1,4 @@
-"""docs/spark.md says of options and columns what the tables say."""
+"""docs/how-to/spark.md says of options and columns what the tables say."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from orderly.spark.columns import COLUMNS
 from orderly.spark.options.table import OPTIONS as OF_SOURCE
 from orderly.spark.sink.option_table import OPTIONS as OF_SINK
 
-TEXT = Path(__file__).parents[3].joinpath("docs", "spark.md").read_text("utf-8")
+TEXT = Path(__file__).parents[3].joinpath("docs", "how-to", "spark.md").read_text("utf-8")
 
 
 def cell(text):
