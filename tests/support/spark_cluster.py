@@ -130,7 +130,7 @@ def packages(environment):
 
 
 def packed(environment, archive, target):
-    """Put what is in a zip into an environment, and all of it into `target` (docs/how-to/spark.md)."""
+    """Put a zip into an environment, and all of it into `target` (docs/how-to/spark.md)."""
     with zipfile.ZipFile(archive) as contents:
         contents.extractall(packages(environment))
     with tarfile.open(target, "w:gz", compresslevel=1) as tar:
