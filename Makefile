@@ -10,7 +10,7 @@ JOBS ?= 2
 SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock jars clean
+.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock docs docs-serve dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,19 +86,37 @@ format: $(READY)  ## Format and mend what ruff can mend
 bench: $(READY)  ## Measure beside the Java, native and gRPC clients and the raw-socket floor; writes benchmarks/README.md
 	@$(BIN)/python -m benchmarks.peers --write $(ARGS)
 
-COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-header --quiet
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-header --quiet
 EXTRAS := cli embedded demo monitoring testing native otel once redis speed
 
-lock: | $(VENV)  ## Renew requirements.lock and requirements-spark.lock (pinned versions with hashes)
-	@$(BIN)/$(COMPILE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock
-	@$(BIN)/$(COMPILE) --extra spark --constraint requirements.lock --output-file requirements-spark.lock
+lock: | $(VENV)  ## Renew the lock files (pinned versions with hashes): what users install, PySpark, tools
+	@$(BIN)/$(COMPILE) pyproject.toml $(EXTRAS:%=--extra %) --group build --output-file requirements.lock
+	@$(BIN)/$(COMPILE) pyproject.toml --extra spark --constraint requirements.lock \
+	  --output-file requirements-spark.lock
+	@$(BIN)/$(COMPILE) --group dev --constraint requirements.lock --constraint requirements-spark.lock \
+	  --output-file requirements-dev.lock
+
+docs: $(READY)  ## Build the documentation as a site: build/site (links are checked)
+	@$(BIN)/mkdocs build --strict $(ARGS)
+
+docs-serve: $(READY)  ## Look at it while writing, on http://127.0.0.1:8000
+	@$(BIN)/mkdocs serve $(ARGS)
+
+dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials
+	@$(BIN)/python .ci/dist.py $(ARGS)
+
+sbom: $(READY)  ## Write the bill of materials (CycloneDX) into dist
+	@$(BIN)/python .ci/sbom.py --output dist/sbom.cdx.json
+
+interpreters: $(READY)  ## Unit tests and the fake's behaviour tests on other Pythons (PYTHONS="python3.12 python3.13")
+	@$(BIN)/python .ci/interpreters.py $(PYTHONS)
 
 jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (needs Maven)
 	@$(BIN)/python docker/update_jars.py
 
 clean:  ## Remove the virtual environment and caches of this checkout
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 
 $(VENV):
 	@$(PYTHON) -m venv $(VENV)
@@ -118,8 +136,9 @@ $(DEMO): requirements.lock pyproject.toml
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# PySpark is 450 MB and is built here: the demo does without.
-$(READY): $(DEMO) requirements-spark.lock
-	@echo "Adding PySpark to $(VENV) (once, about two minutes) …"
+# PySpark is 450 MB and is built here: the demo does without, and without the tools of tests and docs.
+$(READY): $(DEMO) requirements-dev.lock requirements-spark.lock
+	@echo "Adding tools and PySpark to $(VENV) (once, about two minutes) …"
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@$(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements-spark.lock
 	@touch $@
