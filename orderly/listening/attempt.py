@@ -79,3 +79,8 @@ class Attempt:
     def dry_run(self) -> bool:
         """Nothing is acknowledged whatever comes of it: leave no trace."""
         return self._context.dry_run
+
+    @property
+    def redact_keys(self) -> bool:
+        """Keys are not to be shown, in logs of the function's either."""
+        return self._context.redact_keys

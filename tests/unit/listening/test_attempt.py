@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import create_engine
 
 from orderly import Attempt, ConsumeContext
 from orderly.errors import LockLost
-from orderly.once.place import Naming, arrival
+from orderly.once import Once, Verdict
 from tests.support.messages import QUEUE, message
 
 
@@ -41,9 +42,12 @@ def test_it_cannot_acknowledge(name):
     assert not hasattr(Attempt(message(0), ConsumeContext(QUEUE)), name)
 
 
-def test_once_takes_it_in_place_of_a_context():
-    context = ConsumeContext(QUEUE, "shipping", key="k", tenure=Tenure())
-    given = message(3, "k")
-    attempt = Attempt(given, context)
-    assert Naming().place(given, attempt) == Naming().place(given, context)
-    assert arrival(given, attempt) == arrival(given, context)
+@pytest.mark.parametrize("redact", [False, True])
+def test_once_takes_it_in_place_of_a_context(redact):
+    context = ConsumeContext(QUEUE, "shipping", key="k", tenure=Tenure(), redact_keys=redact)
+    given, engine, once = message(3, "k"), create_engine("sqlite://"), Once()
+    once.metadata.create_all(engine)
+    for owner in (Attempt(given, context), context):
+        with engine.begin() as db:
+            verdict = once.apply(db, given, owner)
+        assert verdict is (Verdict.APPLY if isinstance(owner, Attempt) else Verdict.REPEAT)
