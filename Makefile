@@ -88,7 +88,7 @@ bench: $(READY)  ## Measure beside the Java, native and gRPC clients and the raw
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-header --quiet
-EXTRAS := cli embedded demo monitoring testing native otel once redis speed
+EXTRAS := cli embedded demo monitoring testing native otel otlp once redis speed
 
 lock: | $(VENV)  ## Renew the lock files (pinned versions with hashes): what users install, PySpark, tools
 	@$(BIN)/$(COMPILE) pyproject.toml $(EXTRAS:%=--extra %) --group build --output-file requirements.lock
