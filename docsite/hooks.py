@@ -1,0 +1,28 @@
+"""What MkDocs calls while it builds the site; mkdocs.yml names this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from docsite.links import Links
+from docsite.outside import pages_outside
+from docsite.reference import expanded
+
+ROOT = Path(__file__).parents[1]
+_LINKS = Links(ROOT)
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages that lie outside of docs/."""
+    for place, path in pages_outside(ROOT).items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs' signature
+    """Put in what is made from the code, and make links lead to pages of the site."""
+    return _LINKS.rewritten(expanded(markdown), page.file.src_uri)

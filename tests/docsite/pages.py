@@ -1,0 +1,51 @@
+"""Built pages, read: what can be linked to, where links lead, what a browser would fetch."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+FETCHED = {"src", "srcset", "poster", "data", "background"}
+
+
+class Page(HTMLParser):
+    """One page.
+
+    Attributes:
+        ids: what can be linked to.
+        links: where its links lead.
+        fetched: what a browser gets for it by itself.
+    """
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.ids, self.links, self.fetched = path, set(), [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = {name: value for name, value in attrs if value is not None}
+        self.ids |= {given[name] for name in ("id", "name") if name in given}
+        self.fetched += [given[name] for name in FETCHED & set(given)]
+        if "href" in given:
+            (self.links if tag == "a" else self.fetched).append(given["href"])
+
+
+def read(folder):
+    """All pages of a folder, by path."""
+    return {path: Page(path) for path in sorted(Path(folder).rglob("*.html"))}
+
+
+def dead_links(pages):
+    """Links to files or anchors that are not there, as (page, link)."""
+    return [(page.path.name, link) for page in pages.values() for link in page.links if dead(link, page, pages)]
+
+
+def dead(link, page, pages):
+    """Whether a link leads nowhere within the site; links out of it are not judged."""
+    if "://" in link or link.startswith(("mailto:", "javascript:")):
+        return False
+    target, anchor = urldefrag(link)
+    path = (page.path.parent / unquote(target)).resolve() if target else page.path
+    if not path.is_file():
+        return True
+    known = pages[path].ids if path in pages else set()
+    return bool(anchor) and unquote(anchor) not in known

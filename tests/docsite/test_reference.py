@@ -1,0 +1,216 @@
+"""Reference pages are in step with the code: nothing of it is left out, nothing of them is made up."""
+
+import ast
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+import orderly
+import orderly.native
+import orderly.once
+import orderly.selectors
+import orderly.telemetry
+import orderly.testing
+from docsite.docstrings import opening, section
+from docsite.reference import PARTS, expanded
+from docsite.reference.commands import contexts
+from docsite.reference.errors import CLASSES
+from docsite.reference.metrics import alerts_by_metric
+from orderly.cli.root import root
+from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
+from orderly.monitoring.backlog.states import VERDICTS, QueueState
+from orderly.monitoring.exporting.metrics import LEVELS
+from orderly.monitoring.exporting.render import metrics_of
+from tests.support.mixin import ALERTS
+from tests.support.snapshots import row, snapshot
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = sorted(REFERENCE.rglob("*.md"))
+
+
+def page(name):
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def made(name):
+    return expanded(page(name))
+
+
+def test_each_part_is_on_a_page_and_can_be_made():
+    asked = re.findall(r"<!-- generated: ([\w-]+)", "".join(p.read_text() for p in DOCS.rglob("*.md")))
+    assert set(asked) == set(PARTS)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REFERENCE)))
+def test_a_page_has_nothing_left_to_make(path):
+    assert "<!-- generated" not in expanded(path.read_text(encoding="utf-8"))
+
+
+# --- settings
+
+
+CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig, ParkLimits, orderly.Retry, orderly.PoisonRules)
+
+
+@pytest.mark.parametrize("kind", CONFIGS, ids=lambda kind: kind.__name__)
+def test_every_setting_is_explained(kind):
+    text = made("configuration.md")
+    for field in fields(kind):
+        assert f"{{: #{kind.__name__.lower()}-{field.name} }}" in text
+
+
+def test_a_variable_is_named_where_it_is_read():
+    text = made("configuration.md")
+    assert "ORDERLY_CONSUME_FROM" in text
+    assert "ORDERLY_PARKING" not in text  # a part of its own has no variable
+
+
+OF_MESSAGES = {"ORDERLY_PARKED", "ORDERLY_ID", "ORDERLY_SEQ"}  # properties
+
+
+def test_every_other_variable_is_in_the_table_and_no_other():
+    table = set(re.findall(r"`(ORDERLY_[A-Z_]+)`", page("configuration.md").split("## Environment")[1]))
+    examples = {"ORDERLY_BACKLOG_CHECK_CRIT"}
+    assert table - examples == variables_read() | {"ORDERLY_COLOR"}
+
+
+def variables_read():
+    """Names of variables that stand alone in the code, without those of settings."""
+    found = set()
+    for path in (ROOT / "orderly").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(re.fullmatch(r"ORDERLY_[A-Z_]+", node.value) and {node.value} or ())
+    of_settings = {f"ORDERLY_{f.name.upper()}" for kind in CONFIGS[:3] for f in fields(kind)}
+    return found - of_settings - OF_MESSAGES
+
+
+# --- the command line
+
+
+def test_every_command_and_option_is_there():
+    text = made("cli.md")
+    found = list(contexts())
+    assert len(found) > 40
+    for context in found:
+        assert re.search(rf"^#+ {context.command_path}$", text, re.MULTILINE)
+        own = text.split(f" {context.command_path}\n", 1)[1].split("\n#", 1)[0]
+        names = {each.name for each in root.params}
+        for option in context.command.params:
+            if isinstance(option, click.Option) and option.name not in names and not option.hidden:
+                assert option.opts[0] in own, (context.command_path, option.opts)
+
+
+def test_the_common_options_are_told_once():
+    assert made("cli.md").count("Name servers; default: ORDERLY_NAMESRV") == 1
+
+
+# --- errors
+
+
+def test_every_error_has_a_section_that_says_what_to_do():
+    sections = re.split(r"^#+ (\w+)\n", page("errors.md"), flags=re.MULTILINE)
+    by_name = dict(zip(sections[1::2], sections[2::2], strict=True))
+    assert list(by_name)[: len(CLASSES)] == list(CLASSES)
+    for name in CLASSES:
+        assert f"<!-- generated: error {name} -->\n\n**Do.** " in by_name[name]
+
+
+def test_the_facts_of_an_error():
+    text = PARTS["error"]("RequestTimeout")
+    assert "[<code>RemotingError</code>](#remotingerror), <code>TimeoutError</code>" in text
+    assert "`retriable` True" in text
+    assert "No reply within the time-out" in text
+
+
+# --- metrics and states
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_metric_is_in_the_table_of_its_level(level):
+    text = PARTS["metrics"](level)
+    assert re.findall(r"^\| `(orderly_\w+)`", text, re.MULTILINE) == [m.name for m in LEVELS[level]]
+
+
+def test_the_labels_of_a_level_are_those_that_are_served():
+    served = metrics_of(snapshot(row(QueueState.BLOCKED))).text
+    said = dict(re.findall(r"^## (\w+)\n\nLabels: (.*?)\.", page("metrics.md"), re.MULTILINE))
+    for title, metric in (
+        ("Groups", "group_backlog_messages"),
+        ("Topics", "topic_backlog_messages"),
+        ("Queues", "queue_backlog_messages"),
+    ):
+        labels = re.search(rf"^orderly_{metric}{{(.*)}}", served, re.MULTILINE)[1]
+        assert re.findall(r"(\w+)=", labels) == re.findall(r"\w+", said[title])
+
+
+def test_alerts_are_linked_by_the_metrics_they_ask_for():
+    named = {alert for alerts in alerts_by_metric().values() for alert in alerts}
+    assert named == {name for name, alert in ALERTS.items() if "orderly_" in alert.expr}
+
+
+def test_states_and_verdicts_are_those_of_the_rules():
+    rows = re.findall(r"^\| ([A-Z_]+) \|.*?\| ([A-Z]+)", page("states.md"), re.MULTILINE)
+    assert [state for state, _ in rows] == list(QueueState)
+    expected = {str(state): verdict.name for state, verdict in VERDICTS.items()}
+    assert dict(rows) == expected
+
+
+# --- the API
+
+
+API = "".join(path.read_text(encoding="utf-8") for path in (REFERENCE / "api").glob("*.md"))
+PUBLIC = [
+    *(f"orderly.{name}" for name in orderly.__all__ if not name.startswith("__")),
+    *(f"orderly.once.{name}" for name in orderly.once.__all__),
+    *(f"orderly.telemetry.{name}" for name in orderly.telemetry.__all__),
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_a_place(name):
+    assert re.search(rf"^::: {re.escape(name)}$", API, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", orderly.testing.__all__)
+def test_every_name_for_tests_has_a_place(name):
+    assert re.search(rf"^::: orderly\.testing\.{name}$|members: \[.*\b{name}\b", API, re.MULTILINE)
+
+
+# --- reading docstrings
+
+
+class Documented:
+    """What it is.
+
+    More of it.
+
+    Attributes:
+        a, b: seconds,
+            both.
+        c: once: again.
+
+    Raises:
+        ConfigError: never.
+    """
+
+
+def test_a_section_of_a_docstring():
+    assert section(Documented, "Attributes", "Args") == {
+        "a": "seconds, both.",
+        "b": "seconds, both.",
+        "c": "once: again.",
+    }
+    assert section(Documented, "Returns") == {}
+    assert opening(Documented) == "What it is.\n\nMore of it."
+
+
+def test_every_public_class_and_function_says_what_it_is():
+    said = {name: inspect.getdoc(getattr(orderly, name)) for name in orderly.__all__}
+    assert [name for name, text in said.items() if not text] == []
