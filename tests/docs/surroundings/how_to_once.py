@@ -1,0 +1,36 @@
+"""docs/how-to/once.md: a database that needs no server, entries that go on coming."""
+
+import sqlite3
+
+TOPICS = {"entries": 4}
+REPLACE = {"postgresql+psycopg://shop@localhost/shop": "sqlite+aiosqlite:///shop.db"}
+ACCOUNT = "account-1"
+
+
+class redis:  # noqa: N801  the page's name for its client
+    """A client nobody asks: the block only defines its handler; tests/integration asks a server."""
+
+
+def before(page, block):
+    if block.number == 1:
+        _do("CREATE TABLE account (id TEXT PRIMARY KEY, balance INTEGER)")
+        _do(f"INSERT INTO account VALUES ('{ACCOUNT}', 0)")
+        page.keep_sending("entries", ACCOUNT, b"5")
+
+
+def done(page):
+    return _do("SELECT balance FROM account")[0][0] >= 15
+
+
+def after(page, block):
+    if block.number == 1:
+        [(balance,)] = _do("SELECT balance FROM account")
+        assert balance % 5 == 0
+        assert len(_do("SELECT * FROM orderly_once")) == 1
+
+
+def _do(statement):
+    with sqlite3.connect("shop.db", timeout=30) as connection:
+        found = connection.execute(statement).fetchall()
+    connection.close()
+    return found

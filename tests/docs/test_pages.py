@@ -1,0 +1,35 @@
+"""Every code block of every page runs. Conventions: CONTRIBUTING.md, "Code in pages"."""
+
+import pytest
+
+from tests.docs.pages import CHINESE, blocks_of, pages
+from tests.docs.room import SURROUNDINGS, surroundings_of
+from tests.docs.runner import OF_OTHERS, run_page
+
+MOST_SKIPPED = 12
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_block_runs(page, tmp_path, request):
+    run_page(page, tmp_path, request)
+
+
+def test_the_chinese_readme_has_the_same_blocks():
+    ours, theirs = (
+        [(block.tag, block.text, block.marks) for block in blocks_of(page)]
+        for page in ("README.md", CHINESE)
+    )
+    assert theirs == ours
+
+
+def test_few_blocks_are_skipped_and_each_says_why():
+    blocks = [block for page in pages() for block in blocks_of(page)]
+    skipped = [f"{b.where}: {b.marks['skip']}" for b in blocks if "skip" in b.marks]
+    shown = [f"{b.where}: {b.tag}" for b in blocks if b.tag in OF_OTHERS]
+    print(*skipped, *shown, sep="\n")
+    assert len(skipped) <= MOST_SKIPPED, "\n".join(skipped)
+    assert len(blocks) > 40
+
+
+def test_surroundings_belong_to_a_page():
+    assert set(SURROUNDINGS.glob("*.py")) <= {surroundings_of(page) for page in pages()}
