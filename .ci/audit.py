@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent.parent
-LOCKS = ("requirements.lock", "requirements-spark.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-spark.lock")
 TIMEOUT = 120.0  # seconds
 
 

@@ -1,11 +1,9 @@
 """`.ci/audit.py` never calls packages clean that nobody looked up."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-PATH = Path(__file__).parents[2] / ".ci" / "audit.py"
+from tests.support.scripts import script
+
 CLEAN = {"name": "a", "version": "1", "vulns": []}
 WEAK = CLEAN | {"vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]}
 UNKNOWN = {"name": "b", "skip_reason": "not found"}
@@ -13,9 +11,7 @@ UNKNOWN = {"name": "b", "skip_reason": "not found"}
 
 @pytest.fixture
 def audit(monkeypatch):
-    spec = importlib.util.spec_from_file_location("audit", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("audit")
 
     def run(*packages, away=False, required=False):
         answer = None if away else {"dependencies": packages}

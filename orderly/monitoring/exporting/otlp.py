@@ -42,8 +42,7 @@ def pushing(exported: Exported) -> Iterator[None]:
         exporters = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     except ImportError as error:
         raise ConfigError(
-            "metrics by OTLP need further packages: pip install opentelemetry-sdk"
-            " opentelemetry-exporter-otlp-proto-http"
+            "metrics by OTLP need an extra: pip install 'rocketmq-orderly[cli,otlp]'"
         ) from error
     reader = readers.PeriodicExportingMetricReader(exporters.OTLPMetricExporter())
     provider = sdk.MeterProvider([reader])
