@@ -123,6 +123,8 @@ def broker_properties(
         "mappedFileSizeConsumeQueue": str(20 * 30_000),
         "timerWheelEnable": "false",  # delayed messages of arbitrary time: 60 MB and a second
         "autoCreateTopicEnable": "false",  # a topic made by accident has arbitrary queues
+        # ms; on a busy machine sends wait longer than 200, and that is no reason to refuse them.
+        "waitTimeMillsInSendQueue": "2000",
     } | dict(extra)
 
 

@@ -9,6 +9,7 @@ from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
 from tests.support.process_handlers import park_unless_replayed
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -42,6 +43,7 @@ def test_all_of_the_key_waits_in_order_and_the_offset_passes_it(
     queue, offsets = of_bad[0].queue, [s.queue_offset for s in of_bad]
     eventually(lambda: committed(client, group, stored), within=20)
     assert members.seen.numbers(BAD) == [0], "nothing of it runs once it is parked"
+    await_visible(client)
     assert parks.parked(queue, BAD) == offsets
     assert {k: n for k, n in members.seen.by_key().items() if k != BAD} == {
         key: list(range(COUNT)) for key in KEYS if key != BAD
@@ -87,6 +89,7 @@ def test_what_a_manual_commit_has_in_hand_is_parked_with_it(
     stored = send_numbers(producer, topic, [BAD], 4)
     eventually(lambda: committed(client, group, stored))
     assert members.seen.numbers(BAD) == [0, 1, 2]
+    await_visible(client)
     assert parks.parked(stored[0].queue, BAD) == [s.queue_offset for s in stored]
 
 
@@ -103,6 +106,7 @@ def test_what_is_done_of_a_batch_is_not_parked(
     stored = send_numbers(producer, topic, [BAD], 5)
     start_group(do_the_first, order="key", batch_size=5, commit_interval=0.3)
     eventually(lambda: committed(client, group, stored))
+    await_visible(client)
     assert parks.parked(stored[0].queue, BAD) == [s.queue_offset for s in stored[1:]]
 
 

@@ -9,6 +9,7 @@ from orderly import Ack, Park, ParkLimits
 from orderly.errors import BrokerError, RequestTimeout
 from tests.support.consuming import send_numbers
 from tests.support.parking import ParkTopic
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 BAD, GOOD = "bad", "good"
@@ -85,6 +86,7 @@ def test_a_record_that_cannot_be_written(producer, one_queue, monkeypatch, clien
     queue = bad[0].queue
     eventually(lambda: client.brokers.query_offset(group, queue) == 2)
     assert committed == [0, 0, 0], "nothing counts before it is on record"
+    await_visible(client)
     assert sorted(set(parks.parked(queue, BAD))) == [0, 1]
 
 

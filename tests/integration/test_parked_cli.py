@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.ordering.calls import AppendRecord
 from orderly.protocol.park_record import Parked, Released, Result, Verb
 from tests.support import replayed
 from tests.support.hand_owner import HandOwner
@@ -70,7 +69,7 @@ def test_nothing_parked_is_said_only_where_it_is_known(orderly, client, producer
 
 
 def test_a_damaged_record_is_unknown_and_not_nothing(orderly, client, group, owner):
-    owner.perform(AppendRecord(owner.state_queue, b"orderly-state 1 entry 00000000 {}"))
+    owner.damage()
     code, found = listed(orderly, group)
     assert code == 3
     assert found["keys"] == []
@@ -183,7 +182,7 @@ def test_export_writes_everything_or_nothing(orderly, group, owner, tmp_path):
     assert [base64.b64decode(line["body_base64"]) for line in lines[1:]] == list(BODIES)
     assert lines[1]["properties"]["TAGS"] == "red"
     assert (lines[1]["reason"], lines[1]["attempts"]) == ("poison", 3)
-    owner.perform(AppendRecord(owner.state_queue, b"orderly-state 1 entry 00000000 {}"))
+    owner.damage()
     before = file.read_bytes()
     assert orderly("parked", "export", group, str(file))[0] == 3
     assert file.read_bytes() == before

@@ -7,7 +7,7 @@ from orderly import Message
 from orderly.client.pulling import PullQuery
 from orderly.consumer.owning.perform import performer
 from orderly.model import MessageQueue
-from orderly.ordering.calls import LockQueues, converse
+from orderly.ordering.calls import AppendRecord, LockQueues, converse
 from orderly.ordering.parking.keys import Kept, ParkedKeys
 from orderly.ordering.state.committing import Progress, commit, hand_on
 from orderly.ordering.state.fence import Fence
@@ -22,6 +22,7 @@ from orderly.protocol.park_record import (
     park_request,
     read_park,
 )
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 
@@ -34,7 +35,6 @@ class HandOwner:
     group: str
     topic: str
     table: ParkedKeys = field(default_factory=ParkedKeys)
-    appended: int = 0
 
     def __post_init__(self):
         broker = self.client.routes.get(self.topic).brokers[0].broker_name
@@ -68,6 +68,7 @@ class HandOwner:
             )
             at = self.append(park_message(message, details))
             self.table.note(key, message.queue_offset, at, message.stored_size)
+        await_visible(self.client)
 
     def send(self, key, body):
         """Send a message; returns it as it is received."""
@@ -81,19 +82,24 @@ class HandOwner:
     def append(self, message):
         """Store a message in the park queue."""
         request = park_request(self.group, self.park_queue, message, time.time())
-        at = self.client.brokers.send_now(self.park_queue, request).queue_offset
-        self.appended = at + 1
-        return at
+        return self.client.brokers.send_now(self.park_queue, request).queue_offset
 
     def record(self):
-        """Put on record what is parked."""
+        """Put on record what is parked, for everybody to see."""
         dialogue = commit(self.queue, self._progress(), self.fence, self.inherited.memory)
         converse(dialogue, self.perform)
+        await_visible(self.client)
+
+    def damage(self):
+        """Have the newest record be one that cannot be read."""
+        self.perform(AppendRecord(self.state_queue, b"orderly-state 1 entry 00000000 {}"))
+        await_visible(self.client)
 
     def hand_on(self):
         """Put it on record and give the queue back."""
         dialogue = hand_on(self.queue, self._progress(), self.fence, self.inherited.memory)
         assert converse(dialogue, self.perform) is None
+        await_visible(self.client)
 
     def answer(self, at, *results):
         """Answer the first command stored from a position on; `results` make its results."""
@@ -103,18 +109,21 @@ class HandOwner:
         return command
 
     def end(self):
-        """Where the park queue ends, once what we stored there shows."""
-        ends = lambda: self.client.brokers.max_offset(self.park_queue)  # noqa: E731
-        eventually(lambda: ends() >= self.appended)
-        return ends()
+        """Where the park queue ends, with all that anybody has stored there."""
+        await_visible(self.client)
+        return self.client.brokers.max_offset(self.park_queue)
 
     def records(self, at=0):
-        """What is stored in the park queue from a position on."""
+        """All that anybody has stored in the park queue from a position on."""
+        await_visible(self.client)
+        return self._shown(at)
+
+    def _shown(self, at):
         query = PullQuery(self.group, self.park_queue, at, 32, Subscription("*"), suspend=0)
         return [read_park(message) for message in self.client.brokers.pull_now(query).messages]
 
     def _commands(self, at):
-        return (record for record in self.records(at) if isinstance(record, Command))
+        return (record for record in self._shown(at) if isinstance(record, Command))
 
     def _progress(self):
         return Progress(self.low, kept=Kept(self.table.snapshot(), self.table.commands))

@@ -8,6 +8,7 @@ from tests.support.leases import SHORT
 from tests.support.ledger import ACCOUNTS, Bookkeeper, Ledger
 from tests.support.ledger_member import LedgerMember
 from tests.support.proxied import proxied_broker
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 QUEUES = 6
@@ -93,6 +94,7 @@ class LedgerRounds:
     def _stored(self):
         """Messages in the log: on a busy machine the producer itself stores one twice, too."""
         with Client(namesrv=self._namesrv) as client:
+            await_visible(client)
             queues = client.routes.get(self._topic).write_queues()
             return sum(client.brokers.max_offset(queue) for queue in queues)
 

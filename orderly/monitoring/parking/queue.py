@@ -25,8 +25,8 @@ from orderly.ordering.state.history import History
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.park_record import Parked, ParkMessage, park_request
 
-_LOOKS = 100
-_PAUSE = 0.05  # seconds between two looks
+_LOOKS = 500
+_PAUSE = 0.01  # seconds between two looks
 
 
 class Stored(NamedTuple):

@@ -190,9 +190,10 @@ class _Owner:
         return short_text(f"the handler answered {answer!r}")
 
     def _settle(self, key: Key, below: int) -> None:
-        """Put on record what is settled, then say it in the park queue, too."""
+        """Put on record what is settled, then say it in the park queue; whoever looks sees both."""
         self._record()
-        self._queue.append(control_message(Released(key, below, self.token)))
+        released = control_message(Released(key, below, self.token))
+        self._queue.await_visible(self._queue.append(released))
 
     def _record(self) -> None:
         self.extend()

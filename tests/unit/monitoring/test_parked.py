@@ -11,7 +11,6 @@ from orderly import Client, ClientConfig
 from orderly.errors import ConfigError, OrderlyError, RouteError
 from orderly.monitoring.parked import ParkedMessages
 from orderly.monitoring.parking.reports import Exported
-from orderly.ordering.calls import AppendRecord
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.park_record import Command, ParkDetails, control_message, park_message
 from orderly.testing import Fail as Refuse
@@ -19,7 +18,6 @@ from orderly.testing import Fault
 from tests.support.messages import message
 
 HOURS = 3600
-DAMAGED = b"orderly-state 1 entry 00000000 {}"
 
 
 def bodies(parked, key="a"):
@@ -104,7 +102,7 @@ def test_an_export_is_whole_or_not_there(parked, owner, new_owner, tmp_path):
     assert [(line["key"], line["offset"]) for line in lines] == [("a", 0), ("a", 1), ("a", 2)]
     before = file.read_bytes()
     other = new_owner("payments").take()
-    other.perform(AppendRecord(other.state_queue, DAMAGED))
+    other.damage()
     with pytest.raises(OrderlyError, match="damaged"):
         parked.export(file)
     assert file.read_bytes() == before
@@ -147,7 +145,7 @@ def test_a_key_that_is_released_while_others_are_renewed_is_left_alone(parked, o
 
 def test_what_could_not_be_read_is_unknown_and_the_rest_is_shown(parked, owner, new_owner):
     other = new_owner("payments").take()
-    other.perform(AppendRecord(other.state_queue, DAMAGED))
+    other.damage()
     listing = parked.list()
     assert [report.key for report in listing.keys] == ["a"]
     ((queue, error),) = listing.unknown
