@@ -1,1 +1,1 @@
-"""The program that makes the site of docs/: MkDocs' hooks, and the parts of pages made from the code."""
+"""The program that makes the site of docs/: MkDocs' hooks, and what is made from the code."""

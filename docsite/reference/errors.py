@@ -25,7 +25,8 @@ def facts(name: str) -> str:
     parents = ", ".join(_parent(each) for each in kind.__bases__)
     answers = f"`retriable` {kind.retriable}, `refresh_route` {kind.refresh_route}"
     said = "\n\n".join(prose(each) for each in opening(kind).split("\n\n"))
-    return f"<small>a kind of {parents}; {answers}</small>\n\n{said}"
+    anchor = f"[](){{ #orderly.errors.{name} }}"  # what API pages link to
+    return f"{anchor}\n\n<small>a kind of {parents}; {answers}</small>\n\n{said}"
 
 
 def _parent(kind: type) -> str:

@@ -1,4 +1,4 @@
-"""The built site: its links lead somewhere, it fetches nothing from elsewhere, and it can be read."""
+"""The built site: its links lead somewhere, it fetches nothing from elsewhere, it can be read."""
 
 import re
 
