@@ -78,6 +78,7 @@ offline-image: $(READY)  ## Build that broker's image from Debian packages, with
 
 dashboards: $(READY)  ## Render alerts and dashboards from docker/monitoring/mixin
 	@$(BIN)/python docker/monitoring/render.py
+	@$(BIN)/python examples/kubernetes/render_alerts.py
 
 format: $(READY)  ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true
@@ -98,10 +99,11 @@ lock: | $(VENV)  ## Renew the lock files (pinned versions with hashes): what use
 	  --output-file requirements-dev.lock
 
 docs: $(READY)  ## Build the documentation as a site: build/site (links are checked)
-	@$(BIN)/mkdocs build --strict $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	@echo "build/site/index.html"
 
 docs-serve: $(READY)  ## Look at it while writing, on http://127.0.0.1:8000
-	@$(BIN)/mkdocs serve $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
 
 dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials
 	@$(BIN)/python .ci/dist.py $(ARGS)
