@@ -1,0 +1,3 @@
+"""docs/how-to/migrate-from-java.md: a topic."""
+
+TOPICS = {"orders": 4}
