@@ -1,4 +1,4 @@
-"""The jobs on a cluster: a master and two workers, as docs/how-to/spark.md says."""
+"""The jobs on a cluster: a master and two workers, as docs/how-to/spark-on-a-cluster.md says."""
 
 import json
 import os

@@ -26,7 +26,7 @@ def column_lines():
     for each in COLUMNS.values():
         null = ", may be null" if each.nullable else ""
         asked = "" if each.default else "; only if asked for"
-        yield f"| `{each.name}` | {each.spark}{null} | {each.about}{asked} |"
+        yield f"| `{each.name}` | `{each.spark}`{null} | {each.about}{asked} |"
 
 
 @pytest.mark.parametrize(
