@@ -130,7 +130,7 @@ def packages(environment):
 
 
 def packed(environment, archive, target):
-    """Put a zip into an environment, and all of it into `target` (docs/how-to/spark-on-a-cluster.md)."""
+    """Put a zip into an environment, and all into `target` (how-to/spark-on-a-cluster.md)."""
     with zipfile.ZipFile(archive) as contents:
         contents.extractall(packages(environment))
     with tarfile.open(target, "w:gz", compresslevel=1) as tar:

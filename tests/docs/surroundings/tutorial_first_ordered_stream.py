@@ -1,4 +1,4 @@
-"""docs/tutorial/first-ordered-stream.md: the reader's other terminals, and the fix that he makes."""
+"""docs/tutorial/first-ordered-stream.md: the other terminals, and the fix that the reader makes."""
 
 import json
 import signal
