@@ -20,6 +20,4 @@ def audit() -> None:
 
     Reads beside consumers: no group is joined, nothing is committed. `orderly spark audit` checks
     the order of every message of a topic.
-
-    Exit codes: 0 nothing found; 1 something found; 3 not measured.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.formats import Format, format_options, show
 from orderly.cli.sampling import Reading, of_topic, patience_option, since_option, tell_gaps
 from orderly.cli.settings import Settings, common_options, settings_of
@@ -23,7 +24,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @of_topic
 @click.option(
     "--sample",
@@ -56,9 +57,6 @@ def placement(
     lies in several queues.
 
     Reads a sample of the messages without a trace: nothing is pulled, no group appears.
-
-    Exits 1 if a key was seen in several queues, or keys were placed in several ways; 3 if no
-    message with a key could be read, or a broker not and nothing was found on the others.
     """
     from orderly.cli.placement_report import Report, answer, text  # noqa: PLC0415  quick --help
     from orderly.monitoring.collecting.topic_sample import SampleSettings  # noqa: PLC0415

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orderly.cli.command import Group
 from orderly.cli.output import print_json
 from orderly.cli.settings import common_options, output_option
 from orderly.errors import ConfigError, EmbeddedBrokerError
@@ -23,7 +24,7 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 _LOGS = ("broker.log", "namesrv.log", "broker.out", "namesrv.out")
 
 
-@click.group()
+@click.group(cls=Group)
 @common_options
 def broker() -> None:
     """A local RocketMQ 5.5.0 broker on 127.0.0.1, for trials and tests."""
@@ -86,7 +87,7 @@ def stop() -> None:
 @broker.command()
 @output_option
 def status(output: str) -> int:
-    """Say whether it runs, and where. Exit code 0 if it runs, 1 if not."""
+    """Say whether it runs, and where."""
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
     running = find()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from orderly.cli.command import Command
+
 EXAMPLES = """\b
 How to install it:
   bash  eval "$(orderly completion bash)"     in ~/.bashrc
@@ -13,7 +15,7 @@ How to install it:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, *, shell: str) -> None:

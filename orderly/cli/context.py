@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from orderly.cli.command import Group
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.settings import Settings, common_options, settings_of
 from orderly.cli.settings_file import parse_settings
@@ -37,7 +38,7 @@ The file, as an example:
 """
 
 
-@click.group(epilog=EXAMPLE)
+@click.group(cls=Group, epilog=EXAMPLE)
 def context() -> None:
     """Named settings, as for production and staging, in a TOML file.
 

@@ -10,6 +10,7 @@ import click
 
 from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Group
 from orderly.cli.hiding import letter_without_key
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
@@ -31,7 +32,7 @@ GAP = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def dlq() -> None:
     """A group's dead letters (%DLQ%GROUP): list them, send them again.
 
@@ -116,8 +117,6 @@ def replay(
     By their sharding key, in the order of the dead letters. The order of a key has a gap all the
     same: what was sent after a dead letter was consumed long ago. They also stay where they are,
     so a second replay sends them a second time: keep the output, it says what was sent.
-
-    Exit codes: 0 all sent; 3 not all, or nothing.
     """
     settings = settings_of(ctx)
     group, to = settings.group(group), settings.topic(to)

@@ -11,6 +11,7 @@ import click
 from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.monitoring import monitor_of, recorder_of, told_to_end
 from orderly.cli.selection import Names, selection_options
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:9788"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.selection import complete_group
@@ -39,7 +40,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "-g", "--group", required=True, metavar="GROUP", shell_complete=complete_group, help="Of whom."
 )
@@ -59,9 +60,6 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
     A broker tells nobody its locks, and asking for one would take it: so each member is asked. Of
     members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
     a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s.
-
-    Exit codes: 0 all right; 1 a queue is not locked, or claimed by several; 3 something is not
-    known.
     """
     settings = settings_of(ctx)
     report = _ask(settings, settings.group(group), timeout)

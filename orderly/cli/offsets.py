@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.command import Group
 from orderly.cli.groups import members_online, queue_fields, queue_rows
 from orderly.cli.offset_reset import (
     Earliest,
@@ -38,7 +39,7 @@ SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"
 
 
-@click.group()
+@click.group(cls=Group)
 def offsets() -> None:
     """A consumer group's offsets: show them, set them.
 
@@ -54,10 +55,7 @@ def offsets() -> None:
 @common_options
 @click.pass_context
 def show(ctx: click.Context, *, group: str, topic: str | None, output: str) -> int:
-    """Show minimum, committed offset and maximum per queue.
-
-    Exits 3 if a queue could not be read; what could be read is shown all the same.
-    """
+    """Show minimum, committed offset and maximum per queue."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     with settings.client() as client:
@@ -143,8 +141,6 @@ def reset(
     Members may run: each takes its new offsets with the next pull of the queue, at the latest
     after some 20 seconds, and what it has in hand then is not committed any more. In what comes
     again the order per key is kept.
-
-    Exit codes: 0 done; 3 refused, or not done in all queues.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)

@@ -15,6 +15,7 @@ import click
 
 from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Group
 from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
@@ -44,7 +45,7 @@ PREVIEW = 60  # characters of a body
 _HOUR = 3600.0
 
 
-@click.group()
+@click.group(cls=Group)
 def parked() -> None:
     """Keys that a group has set aside: list, look, release, replay, drop, export, keep.
 
@@ -68,10 +69,7 @@ parked.add_command(drop)
 def list_keys(
     ctx: click.Context, *, group: str, topic: str | None, redact_keys: str | None, output: str
 ) -> int:
-    """Show the parked keys of GROUP; nobody needs to be running.
-
-    Exit codes: 0 known, also if nothing is parked; 3 some queue could not be read (UNKNOWN).
-    """
+    """Show the parked keys of GROUP; nobody needs to be running."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
@@ -273,7 +271,7 @@ def keepalive(
 ) -> int:
     """Append what is parked in GROUP again before the broker deletes it by its age; for cron.
 
-    Running members do it by themselves. Exit codes: 0 done; 3 not in all queues.
+    Running members do it by themselves.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)

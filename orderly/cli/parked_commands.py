@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.command import Command
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
@@ -94,7 +95,7 @@ def _timeout_option(command: F) -> F:
     )(command)
 
 
-@click.command(short_help="Have a key run by its owner; it goes on live.")
+@click.command(cls=Command, short_help="Have a key run by its owner; it goes on live.")
 @click.argument("group")
 @keys_options
 @click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
@@ -111,8 +112,6 @@ def release(
     The member that owns the key's queue runs them, while later messages of the key go on being
     parked behind. At the first message that fails again it stops: the key stays parked from there
     on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
-
-    Exit codes: 0 released (or: all would be); 1 stopped at a failure; 3 not done.
     """
 
     def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
@@ -123,7 +122,7 @@ def release(
     return _carry_out(ctx, act, output, what=what, **chosen)
 
 
-@click.command(short_help="Give a key's messages up; it goes on live.")
+@click.command(cls=Command, short_help="Give a key's messages up; it goes on live.")
 @click.argument("group")
 @key_argument
 @click.option("--yes", "-y", is_flag=True, help="Really.")
@@ -133,10 +132,7 @@ def release(
 @common_options
 @click.pass_context
 def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **chosen: Any) -> int:
-    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live.
-
-    Exit codes: 0 dropped; 3 not done.
-    """
+    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live."""
     if not yes:
         raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
 
@@ -146,7 +142,7 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **cho
     return _carry_out(ctx, act, output, every=False, **chosen)
 
 
-@click.command(short_help="Run a key here, with all members stopped.")
+@click.command(cls=Command, short_help="Run a key here, with all members stopped.")
 @click.argument("group")
 @keys_options
 @click.option("--handler", required=True, metavar="PKG.MODULE:NAME", help="Called with each.")
@@ -159,8 +155,6 @@ def replay(ctx: click.Context, /, *, handler: str, output: str, **chosen: Any) -
 
     The function is called as a consumer's handler is, with one message, and must return Ack().
     Anything else stops it: the key stays parked from that message on.
-
-    Exit codes: 0 replayed; 1 stopped at a failure; 3 not done.
     """
     function = _load(ctx, handler)
     return _carry_out(

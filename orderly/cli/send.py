@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import ProducerConfig
 from orderly.errors import ConfigError
@@ -31,7 +32,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("topic")
 @click.argument("body", required=False)
 @click.option("--key", "-k", help="Sharding key: messages of one key stay in order.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Format, format_options, show
 from orderly.cli.sampling import Reading, of_topic, patience_option, since_option, tell_gaps
@@ -56,7 +57,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @of_topic
 @click.option(
     "-g",
@@ -113,8 +114,6 @@ def skew(
     --what-if tells is the selector itself, asked for each message of the sample: hash_mod, Java's
     SelectMessageQueueByHash; numeric_mod if all keys are numbers; that of producers in another
     language if it is the one that explains the places.
-
-    Exits 3 if a broker could not be read; what could be read is shown all the same.
     """
     from orderly.cli.skew_document import answer  # noqa: PLC0415  `--help` is quick
     from orderly.cli.skew_report import Report, text  # noqa: PLC0415

@@ -8,6 +8,7 @@ from itertools import islice
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.output import json_body
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import preview, printable
@@ -17,7 +18,7 @@ from orderly.monitoring.texts import iso_time
 PREVIEW = 100  # characters of a body
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("topic")
 @click.option(
     "--from",

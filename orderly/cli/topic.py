@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from orderly.cli.command import Group
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.topic_growth import grow
@@ -34,7 +35,7 @@ _ORDERED = {None, MessageType.NORMAL, MessageType.FIFO, MessageType.MIXED}
 SHOW_SCHEMA = "orderly.topic/v1"
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """Create topics, list them, show them, give them more queues."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.settings import common_options, output_option, settings_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = "orderly.topic-grow/v1"
 
 
-@click.command("grow", short_help="Give a topic more queues, in order: drained first.")
+@click.command("grow", cls=Command, short_help="Give a topic more queues, in order: drained first.")
 @click.argument("name")
 @click.option("--queues", type=click.IntRange(1, 1024), required=True, help="On each broker.")
 @click.option(
@@ -79,8 +80,6 @@ def grow(
     they fail until it holds. Then this closes the topic for writing, waits until every group has
     finished everything and no key is parked, adds the queues on all brokers, and opens it again. On
     failure, a time-out or Ctrl-C all is put back as it was.
-
-    Exit codes: 0 done, or nothing to do; 3 refused, not drained in time, or failed.
     """
     settings = settings_of(ctx)
     topic = settings.topic(name)

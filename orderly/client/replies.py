@@ -13,6 +13,7 @@ from orderly.errors import (
     GroupNotFound,
     NoPermission,
     OffsetNotFound,
+    OrderlyError,
     TopicNotFound,
 )
 from orderly.foreign_text import escaped
@@ -98,6 +99,7 @@ _ACCESS: tuple[tuple[str, str], ...] = (
     ("no default permission", _NO_PERMISSION_1),
     ("need admin permission", _NO_PERMISSION_1),
 )
+_POLICIES = (_NO_POLICY, _NO_PERMISSION_1)
 
 
 def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
@@ -117,6 +119,12 @@ def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
     said = f": {escaped(' '.join(remark.split())[:_SHOWN_REMARK])}" if remark else ""
     text = f"{address} was asked for {what}: {advice} ({_code_text(reply.code)}{said})"
     return kind(text, code=reply.code, remark=remark, address=address)
+
+
+def not_granted(error: OrderlyError | None) -> bool:
+    """Whether a server knows the access key, and its user may not do what was asked."""
+    words = error.remark.lower() if isinstance(error, NoPermission) else ""
+    return any(said in words for said, advice in _ACCESS if advice in _POLICIES)
 
 
 def _code_text(code: int) -> str:

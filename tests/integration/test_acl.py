@@ -204,6 +204,32 @@ def test_a_wrong_key_is_exit_3_and_says_which_setting(orderly, wrong, command):
     assert "hunter2" not in err
 
 
+def test_the_doctor_tells_what_a_key_may_not_do(orderly, broker, client_of):
+    groups = client_of(ADMIN).admin.groups()
+    told = _doctor(orderly, broker.app, "-g", "shipping", "-t", "orders", "--order", "key")
+    assert "CRITICAL" not in {found["state"] for found in told}
+    told = _doctor(orderly, broker.app, "-g", "billing", "-t", "others")
+    advice = " ".join(found["advice"] for found in told if found["state"] == "CRITICAL")
+    assert "-s User:app -r Group:billing -a Sub,Get" in advice
+    assert "-s User:app -r Topic:others -a Sub,Get" in advice
+    assert "billing" not in client_of(ADMIN).admin.groups()
+    assert set(groups) >= set(client_of(ADMIN).admin.groups()) - {"shipping"}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_doctor_tells_which_setting_is_wrong(orderly, wrong):
+    keys, said = WRONG[wrong]
+    (found,) = [it for it in _doctor(orderly, keys) if it["part"] == "access key"]
+    assert (found["state"], said in found["advice"]) == ("CRITICAL", True)
+    assert "hunter2" not in str(found)
+
+
+def _doctor(orderly, keys, *args):
+    _, out, err = orderly(keys, "doctor", "-o", "json", *args)
+    assert err == ""
+    return json.loads(out)["findings"]
+
+
 def test_secrets_are_shown_by_nothing(orderly, caplog):
     caplog.set_level("DEBUG", logger="orderly")
     keys = {"access_key": "nobody", "secret_key": "hunter2", "security_token": "token-1"}

@@ -10,6 +10,7 @@ import click
 
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
+from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
@@ -79,7 +80,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @selection_options
 @threshold_options
 @click.option(
@@ -105,9 +106,8 @@ def check(
 ) -> int:
     """Judge groups in one line, for cron, Nagios, CI or a probe.
 
-    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: never committed, could not be read, or
-    nothing could be measured. CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked
-    keys and dead letters are a warning, and lost messages are critical; `~:` switches that off.
+    CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked keys and dead letters are a
+    warning, and lost messages are critical; `~:` switches that off.
 
     RANGE is as in Nagios: 10 (alert above), 10: (below), ~:10, 10:20 (outside), @10:20 (inside).
     Times are 90s, 5m, 2h, 1d.

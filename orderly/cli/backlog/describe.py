@@ -12,6 +12,7 @@ from orderly.cli.backlog.lines import Cut, Level, lines_of
 from orderly.cli.backlog.ls import listing, unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.command import Command
 from orderly.cli.formats import Format, Style, format_options, show
 from orderly.cli.selection import Names, complete_group, selection_options
 from orderly.cli.settings import common_options, settings_of
@@ -25,7 +26,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -46,8 +47,6 @@ def describe(
 
     Topics and queues with their offsets and owners, members, first messages that are not finished,
     parked keys, dead letters, and what is odd about the group as a whole.
-
-    Exits 3 if a queue or a broker could not be read; what could be read is shown all the same.
     """
     names = names.with_group(group_name)
     if not names.groups:

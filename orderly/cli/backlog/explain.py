@@ -9,6 +9,7 @@ from orderly.cli.backlog.lines import Cut, Level, lines_of
 from orderly.cli.backlog.ls import listing, unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.command import Command
 from orderly.cli.formats import Format, format_options, show
 from orderly.cli.selection import Names, complete_group, selection_options
 from orderly.cli.settings import common_options, settings_of
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -43,8 +44,6 @@ def explain(
     The worst comes first. Members of ours tell what fails, how often and how; of Java's members is
     told what they tell the broker. With --samples 3 --interval 60s it also sees what stands still
     without a visible cause.
-
-    Exits 3 if a queue or a broker could not be read; what could be read is told all the same.
     """
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names.with_group(group_name), pace), redact_keys)

@@ -12,6 +12,7 @@ from orderly.cli.backlog.columns import fields_of
 from orderly.cli.backlog.lines import ORDERS, Cut, Level, Line, lines_of, narrowed
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Format, format_options, show
 from orderly.cli.gathering import gathered
@@ -64,7 +65,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -95,8 +96,6 @@ def ls(
     A line is a group's topic: its worst queue's state, the backlog in messages, the AGE of the
     oldest, the time until it is worked off (ETA; it needs --samples 3), parked messages. DEAD
     letters and MEMBERS are of the group. `-` means not known, which is never 0.
-
-    Exits 3 if a queue or a broker could not be read; what could be read is shown all the same.
     """
     settings, cut = settings_of(ctx), cut.fit(told_by_line=form.for_rows)
     if watch is not None:

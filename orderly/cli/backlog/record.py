@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.monitoring import monitor_of, recorder_of, told_to_end
 from orderly.cli.selection import Names, selection_options
@@ -19,7 +20,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--interval",

@@ -11,6 +11,7 @@ import click
 from orderly.cli.backlog.ls import unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.redacting import redact_option, redacted
+from orderly.cli.command import Command
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
@@ -29,7 +30,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "-o",
     "--output",
@@ -63,8 +64,6 @@ def report(
 
     Verdict, groups and what to do about them, plots, first messages, parked keys, dead letters.
     The file loads nothing and runs nothing. Drain times need samples over 30 s.
-
-    Exits 3 if a queue or a broker could not be read; the report is written all the same.
     """
     write_html = _writer()
     if output != STDOUT:

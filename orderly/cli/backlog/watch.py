@@ -8,6 +8,7 @@ from orderly.cli.backlog.lines import Cut
 from orderly.cli.backlog.ls import cut_options
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.backlog.watching import Watch, follow
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Format, format_options
 from orderly.cli.selection import Names, selection_options
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(

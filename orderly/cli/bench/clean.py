@@ -7,10 +7,11 @@ import sys
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.command import Command
 from orderly.cli.settings import common_options, settings_of
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common_options
 @click.pass_context
@@ -18,8 +19,6 @@ def clean(ctx: click.Context, *, yes: bool) -> int:
     """Delete the topics and groups orderly-bench-… that measurements have left.
 
     One that runs at this moment would lose its own: it asks first.
-
-    Exit codes: 0 nothing is left; 3 something is.
     """
     from orderly.bench.scratch import delete, leftovers  # noqa: PLC0415  `--help` is quick
 

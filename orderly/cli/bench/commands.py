@@ -16,6 +16,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.bench.document import document
 from orderly.cli.bench.options import Place, consumed_options, place_options, sent_options
 from orderly.cli.bench.tables import tables_of, verdict_lines
+from orderly.cli.command import Command
 from orderly.cli.output import print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.settings import common_options, output_option, settings_of
@@ -33,7 +34,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @sent_options
 @consumed_options
 @place_options
@@ -45,28 +46,22 @@ def run(ctx: click.Context, /, **asked: Any) -> int:
 
     The handler checks the order of every key. Topic and group are made for it, and taken away in
     the end.
-
-    Exit codes: 0 measured; 1 messages failed, were lost or came out of order; 3 not measured, or
-    not to the end.
     """
     return _measure(ctx, "both", **asked)
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @sent_options
 @place_options
 @output_option
 @common_options
 @click.pass_context
 def send(ctx: click.Context, /, **asked: Any) -> int:
-    """Only send, into a topic that is made for it and taken away in the end.
-
-    Exit codes: 0 measured; 1 messages failed; 3 not measured, or not to the end.
-    """
+    """Only send, into a topic that is made for it and taken away in the end."""
     return _measure(ctx, "sends", consume_plan=ConsumePlan(), **asked)
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @sent_options
 @consumed_options
 @place_options
@@ -77,9 +72,6 @@ def consume(ctx: click.Context, /, **asked: Any) -> int:
     """Only consume: a backlog that is made before, or with --topic what is in a topic of yours.
 
     The group is a new one in any case: your groups and their offsets are not touched.
-
-    Exit codes: 0 measured; 1 messages were lost or came out of order; 3 not measured, or not to the
-    end.
     """
     return _measure(ctx, "consumes", **asked)
 

@@ -30,7 +30,4 @@ def bench() -> None:
 
     Without a command it is `run`. A topic and a group are made for it (orderly-bench-…), and taken
     away in the end, also after ^C. What it will send is told before.
-
-    Exit codes: 0 measured; 1 messages failed, were lost or came out of order; 3 not measured, or
-    not to the end.
     """

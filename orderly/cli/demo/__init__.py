@@ -10,12 +10,13 @@ import sys
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.demo.screen import screen_for
 from orderly.cli.output import print_json
 from orderly.cli.settings import common_options, output_option, settings_of
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--limit",
     type=click.IntRange(min=100),
@@ -44,8 +45,6 @@ def demo(
     leaves half-way and one message fails three times. A bad record has its aircraft parked while
     live traffic goes on, until a fix is deployed and it is released. An independent oracle then
     checks the order of every aircraft's events.
-
-    Exit codes: 0 in order and complete; 1 not so; 3 could not be measured.
     """
     from orderly.cli.demo.story import Plan, tell  # noqa: PLC0415  `--help` needs no sockets
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.spark.here import Here
 from orderly.cli.spark.options import Job, job_options
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "--step",
     type=click.IntRange(1),
@@ -39,10 +40,6 @@ def archive(ctx: click.Context, *, step: int, verify: bool, job: Job) -> int:
     DIR holds messages/dt=…/broker=…/queue_id=… with all columns, a page for each finished run, and
     reports. A call that fails, or is killed, leaves the archive as it was, and the next one makes
     up for it. --from counts for the first call only.
-
-    Exits 1 if messages were deleted at the brokers before they were archived, if offsets gave no
-    message, or if the brokers no longer list a queue; with --verify if what is there is not what
-    the book says.
     """
     if not job.out:
         raise click.UsageError("name the archive's directory: --out DIR", ctx)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.spark.here import Here
@@ -26,7 +27,7 @@ Examples:
 _SHOWN = 20
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "--seq-property",
     default="",
@@ -68,9 +69,6 @@ def audit(
     """Judge the order of every key of TOPIC over all of its history, or --from … --to ….
 
     Finds inversions, gaps, repeats, and keys in several queues, with the messages that show it.
-
-    Exits 1 if the order is broken or messages are repeated; 3 if that can't be said: no messages,
-    none with a key or a number, or nothing wrong in what was read and some was gone.
     """
     if follow is not None and not state:
         raise click.UsageError("--follow goes on from a state: --state DIR names it", ctx)

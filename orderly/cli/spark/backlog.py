@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.spark.options import Job, job_options
@@ -25,7 +26,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument(
     "directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="HISTORY"
 )
@@ -75,8 +76,6 @@ def backlog(
 
     Lag, rates and growth of each group and queue, promises broken, standstills, hours of the week.
     What was not measured is a gap, and never 0. No broker is asked.
-
-    Exits 1 if a promise (--slo, --slo-age) was broken, 3 if nothing was measured.
     """
     asked = {"since": moment("--from", since), "until": moment("--to", until), **wanted}
     with job.running(ctx, "backlog") as here:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orderly.cli.command import Command
 from orderly.cli.settings import common_options
 
 EXAMPLES = """\b
@@ -16,7 +17,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @common_options
 def bundle(directory: Path) -> int:

@@ -27,6 +27,4 @@ def spark() -> None:
     They read beside consumers: no group is joined, nothing is committed. Spark runs inside this
     command, on all cores, unless --master names a cluster; `orderly spark bundle` makes what
     spark-submit takes.
-
-    Exit codes: 0 clean; 1 the job found something; 3 not measured.
     """

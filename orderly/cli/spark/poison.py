@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.spark.here import connection
 from orderly.cli.spark.options import Job, job_options
@@ -24,7 +25,7 @@ Examples:
 _SAMPLE = 60  # characters
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("group")
 @click.option(
     "--no-search",
@@ -50,8 +51,6 @@ def poison(
     Parked messages by their failure's fingerprint, dead letters (Java's, too) by topic and tag. A
     key that went on behind a dead letter has lost its order. With --out also what there is to
     replay: the table replay_list, for `orderly spark replay --places`, and commands.sh.
-
-    Exits 1 if something waits or was given up, 3 if it could not be read.
     """
     with job.running(ctx, "poison") as here:
         from orderly.spark.jobs.poison.run import PoisonSettings, run  # noqa: PLC0415  pyspark

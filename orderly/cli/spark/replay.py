@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.selection import complete_topic
 from orderly.cli.spark.here import connection
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("directory", metavar="ARCHIVE")
 @click.option(
     "--into", required=True, metavar="TOPIC", shell_complete=complete_topic, help="Send to it."
@@ -81,10 +82,8 @@ def replay(
     a replay that breaks off is gone on with by the same command, and sends only what is not there.
 
     Into the topic that the messages came from only if no group has consumed later messages of
-    their keys, or with --after-consumed.
-
-    Exits 1 if something speaks against it, or messages are missing in the topic at the end: then
-    the same command looks again, and sends those.
+    their keys, or with --after-consumed. If messages are missing at the end, the same command looks
+    again, and sends those.
     """
     redact = wanted.pop("redact_keys") is not None
     options = {name: wanted.pop(name) for name in ("after_consumed", "skip_keyless", "selector")}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.redacting import redact_option
+from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Kind
 from orderly.cli.skew import QueueNumbers
 from orderly.cli.spark.options import Job, job_options
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "--what-if",
     type=QueueNumbers(),
@@ -49,9 +50,6 @@ def skew(
 
     Exact counts, not a sample as `orderly skew` takes. Every selector is tried with every number
     of queues; the bound beside each says how even any selector could be.
-
-    Exits 1 if something stands out: a hot key, an uneven queue, keys in several queues; 3 if no
-    message has a key.
     """
     with job.running(ctx, "skew") as here:
         from orderly.spark.jobs.skew.run import run  # noqa: PLC0415  pyspark

@@ -7,7 +7,7 @@ before queues of the source topic are taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,12 @@ from orderly.protocol.topic_config import TopicConfig
 _BOTH = Permission.READ | Permission.WRITE
 
 
+class NotThere(ConfigError):
+    """A topic that is missing or has too few queues, where it may not be made or grown."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Own:
+class OwnTopic:
     """One of the two topics: its name, what it is called, and what it keeps."""
 
     topic: str
@@ -87,11 +91,22 @@ class StateTopics:
             TopicNotFound: there is no topic `topic`.
             NameServerUnavailable: no name server answered.
         """
+        for own, broker, error in self.faults(topic):
+            if isinstance(error, ConfigError):
+                raise error
+            self._warn(topic, own, broker, error)
+
+    def faults(self, topic: str) -> Iterator[tuple[OwnTopic, str, OrderlyError]]:
+        """Why a consumer of `topic` could not be started: our topic, the broker, and the reason.
+
+        Nothing is made by looking if it may not `create`: then what is missing is `NotThere`.
+
+        Raises:
+            TopicNotFound, NameServerUnavailable: as for `ensure`.
+        """
         for own in self._own(topic):
             for broker, error in self._look(topic, own).faults.items():
-                if isinstance(error, ConfigError):
-                    raise error
-                self._warn(topic, own, broker, error)
+                yield own, broker, error
 
     def ready(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
         """Those of `queues` whose state and park queue can be used.
@@ -111,13 +126,13 @@ class StateTopics:
         both = first.keys() & second.keys()  # a broker may have come, or gone, between the looks
         return {name: min(first[name].usable, second[name].usable) for name in both}
 
-    def _own(self, topic: str) -> tuple[_Own, _Own]:
+    def _own(self, topic: str) -> tuple[OwnTopic, OwnTopic]:
         return (
-            _Own(state_topic(self._group, topic), "state topic", "what is finished ahead"),
-            _Own(park_topic(self._group, topic), "park topic", "the messages of parked keys"),
+            OwnTopic(state_topic(self._group, topic), "state topic", "what is finished ahead"),
+            OwnTopic(park_topic(self._group, topic), "park topic", "the messages of parked keys"),
         )
 
-    def _findings(self, topic: str, own: _Own) -> Mapping[str, _Finding]:
+    def _findings(self, topic: str, own: OwnTopic) -> Mapping[str, _Finding]:
         before = self._looks.get(own.topic)
         look = self._look(topic, own)
         told = {} if before is None else {name: str(e) for name, e in before.faults.items()}
@@ -126,7 +141,7 @@ class StateTopics:
                 self._warn(topic, own, broker, error)
         return look.findings
 
-    def _warn(self, topic: str, own: _Own, broker: str, error: OrderlyError) -> None:
+    def _warn(self, topic: str, own: OwnTopic, broker: str, error: OrderlyError) -> None:
         emit = self._log.error if isinstance(error, ConfigError) else self._log.warning
         emit(
             "group_topic.unusable",
@@ -138,7 +153,7 @@ class StateTopics:
 
     # --- looking -------------------------------------------------------------------------------
 
-    def _look(self, topic: str, own: _Own) -> _Look:
+    def _look(self, topic: str, own: OwnTopic) -> _Look:
         routes = self._client.routes
         source, before = routes.get(topic), self._looks.get(own.topic)
         # Our topic's route is renewed in the background: if somebody shrinks the topic, or
@@ -149,7 +164,7 @@ class StateTopics:
         look = self._looks[own.topic] = _Look((source, routes.cached(own.topic)), findings)
         return look
 
-    def _search(self, source: TopicRoute, own: _Own) -> dict[str, _Finding]:
+    def _search(self, source: TopicRoute, own: OwnTopic) -> dict[str, _Finding]:
         """Ask about our topic on each broker of the source topic that can be read."""
         listed = self._listed(own.topic)
         findings = {
@@ -174,7 +189,7 @@ class StateTopics:
         return {data.broker_name: data for data in route.queues}
 
     def _check(
-        self, source: TopicRoute, data: QueueData, own: _Own, listed: QueueData | None
+        self, source: TopicRoute, data: QueueData, own: OwnTopic, listed: QueueData | None
     ) -> _Finding:
         needed = max(data.read_queues, data.write_queues)  # producers may see new ones first
         if listed and _BOTH in listed.permission and _size(listed) >= needed:
@@ -188,7 +203,7 @@ class StateTopics:
         except OrderlyError as error:
             return _Finding(0, _told(error, own, broker.broker_name))
 
-    def _ask(self, broker: BrokerData, own: _Own, needed: int) -> _Finding:
+    def _ask(self, broker: BrokerData, own: OwnTopic, needed: int) -> _Finding:
         """Go by what the broker itself has; make what is missing."""
         present = self._client.admin.topic_config(own.topic, broker)
         if present is not None and _BOTH not in Permission(present.perm):
@@ -197,7 +212,7 @@ class StateTopics:
         if size < needed:
             if not self._create:
                 text = _too_few(own, broker, size, needed)
-                return _Finding(size, ConfigError(text))
+                return _Finding(size, NotThere(text))
             self._client.admin.grow_topic(own.topic, broker, needed, present)
             self._log.info(
                 "group_topic.grown",
@@ -214,7 +229,7 @@ def _size(topic: QueueData | TopicConfig | None) -> int:
     return 0 if topic is None else min(topic.read_queues, topic.write_queues)
 
 
-def _no_permission(own: _Own, broker: BrokerData, present: TopicConfig) -> str:
+def _no_permission(own: OwnTopic, broker: BrokerData, present: TopicConfig) -> str:
     can = "written" if Permission.READ in Permission(present.perm) else "read"
     return (
         f"{own.kind} {own.topic} may not be {can} on broker {broker.broker_name}, and order='key'"
@@ -223,7 +238,7 @@ def _no_permission(own: _Own, broker: BrokerData, present: TopicConfig) -> str:
     )
 
 
-def _too_few(own: _Own, broker: BrokerData, size: int, needed: int) -> str:
+def _too_few(own: OwnTopic, broker: BrokerData, size: int, needed: int) -> str:
     remedy = "or let the consumer do it with create_state_topics=True"
     if size == 0:
         return (
@@ -243,7 +258,7 @@ def _at(broker: BrokerData) -> str:
     return f"-b {broker.master}" if broker.master else f"-c {broker.cluster}"
 
 
-def _told(error: OrderlyError, own: _Own, broker: str) -> OrderlyError:
+def _told(error: OrderlyError, own: OwnTopic, broker: str) -> OrderlyError:
     """A refusal comes again until somebody mends it; what passes stays what it is."""
     if not isinstance(error, BrokerError) or error.retriable:
         return error

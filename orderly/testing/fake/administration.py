@@ -15,7 +15,7 @@ from orderly.protocol.group_config import (
     encode_group_config,
     encode_group_configs,
 )
-from orderly.protocol.java_json import loads
+from orderly.protocol.java_json import dumps, loads
 from orderly.protocol.member_headers import DeleteGroup, GetGroupConfig
 from orderly.protocol.query_headers import (
     GetGroupConfigs,
@@ -166,6 +166,16 @@ def settings(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 26."""
     lines = sorted((state.settings | _FIXED | _names(state)).items())
     return call.reply(body="".join(f"{name}={value}\n" for name, value in lines).encode())
+
+
+def running(state: BrokerState, call: Call) -> RemotingCommand:  # noqa: ARG001  as its siblings
+    """Answer code 28, as a broker that was started at this moment: no clock runs in here."""
+    table = {
+        "bootTimestamp": str(int(call.now * 1000)),
+        "brokerVersionDesc": "V5_5_0",
+        "runtime": "[ 0 days, 0 hours, 0 minutes, 0 seconds ]",
+    }
+    return call.reply(body=dumps({"table": table}))
 
 
 def change_settings(state: BrokerState, call: Call) -> RemotingCommand:

@@ -33,6 +33,7 @@ BROKER: Mapping[int, OfBroker] = {
     Code.GET_ALL_TOPIC_CONFIG: administration.topic_list,
     Code.UPDATE_BROKER_CONFIG: administration.change_settings,
     Code.GET_BROKER_CONFIG: administration.settings,
+    Code.GET_BROKER_RUNTIME_INFO: administration.running,
     Code.SEARCH_OFFSET_BY_TIMESTAMP: reading.search_offset,
     Code.GET_MAX_OFFSET: reading.max_offset,
     Code.GET_MIN_OFFSET: reading.min_offset,

@@ -10,10 +10,10 @@ from orderly.errors import ConfigError
 
 
 @pytest.mark.parametrize("job", ["archive", "replay", "poison"])
-def test_help_tells_when_it_exits_1_and_imports_no_pyspark(job, monkeypatch, capsys):
+def test_help_tells_its_exit_codes_and_imports_no_pyspark(job, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert run(["spark", job, "--help"]) == 0
-    assert "Exits 1 if" in capsys.readouterr().out
+    assert "Exit codes:\n  0  " in capsys.readouterr().out
 
 
 def test_an_archive_needs_a_directory(capsys):

@@ -1,0 +1,133 @@
+"""What the exit codes of each command mean: one table, for help, docs and tests.
+
+    0, 1, 2   the command's verdict; 0 also means "done"
+    3         not measured or not done: usage errors, no connection, interrupted, a bug
+
+A code that stands with a command says what else it means there. 3 is possible everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orderly.cli import NOT_MEASURED
+
+GENERAL: Mapping[int, str] = {
+    0: "done, or nothing is wrong",
+    1: "the command's verdict: a warning, or something was found",
+    2: "the command's verdict: critical",
+    NOT_MEASURED: "not measured or not done: wrong usage, no connection, interrupted, a bug",
+}
+
+_DONE = {0: "done", 3: "not done"}
+_SHOWN = {0: "shown", 3: "could not be read"}
+_READ = {0: "all was read", 3: "a queue or a broker could not be read; the rest is shown"}
+_BENCH = {
+    0: "measured",
+    1: "messages failed, were lost or came out of order",
+    3: "not measured, or not to the end",
+}
+
+CODES: Mapping[str, Mapping[int, str]] = {
+    "demo": {0: "in order and complete", 1: "not so", 3: "could not be measured"},
+    "broker start": {0: "it runs", 3: "it could not be started, or runs with other options"},
+    "broker stop": {0: "none runs any more", 3: "it could not be stopped"},
+    "broker status": {0: "it runs", 1: "it does not run", 3: "that could not be seen"},
+    "broker logs": {0: "shown", 3: "there is no such log"},
+    "broker fake": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not be started"},
+    "backlog ls": _READ,
+    "backlog describe": _READ,
+    "backlog watch": {0: "ended, or all rounds are done", 3: "it could not begin"},
+    "backlog check": {
+        0: "OK, or less than --fail-on",
+        1: "WARNING, or what --fail-on says",
+        2: "CRITICAL",
+        3: "UNKNOWN: never committed, could not be read, or nothing could be measured",
+    },
+    "backlog explain": _READ,
+    "backlog record": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not begin"},
+    "backlog report": {
+        0: "written",
+        3: "not written; or a queue or a broker could not be read, and the rest is written",
+    },
+    "skew": {0: "shown", 3: "a broker could not be read; the rest is shown"},
+    "audit placement": {
+        0: "nothing found",
+        1: "a key was seen in several queues, or keys were placed in several ways",
+        3: "no message with a key was read; or a broker was not, and nothing was found elsewhere",
+    },
+    "locks": {
+        0: "all queues are locked by one member each",
+        1: "a queue is not locked, or claimed by several",
+        3: "something is not known",
+    },
+    "exporter": {
+        0: "ended by Ctrl-C or SIGTERM; with --once: printed",
+        3: "it could not begin; with --once: a broker could not be read",
+    },
+    "offsets show": {0: "shown", 3: "a queue could not be read; the rest is shown"},
+    "offsets reset": {0: "done", 3: "refused, or not done in all queues"},
+    "parked list": {0: "all is known, also if nothing is parked", 3: "a queue could not be read"},
+    "parked show": _SHOWN,
+    "parked release": {
+        0: "released; with --dry-run: all would be",
+        1: "stopped at a failure, or one would fail",
+        3: "not done",
+    },
+    "parked replay": {0: "replayed", 1: "stopped at a failure", 3: "not done"},
+    "parked drop": {0: "dropped", 3: "not done"},
+    "parked export": {0: "written", 3: "not written"},
+    "parked keepalive": {0: "done", 3: "not in all queues"},
+    "dlq list": {0: "shown, also if there are none", 3: "could not be read"},
+    "dlq replay": {0: "all sent", 3: "not all, or nothing"},
+    "spark audit": {
+        0: "in order",
+        1: "the order is broken, or messages are repeated",
+        3: "that cannot be said: no messages, no keys, or some were gone",
+    },
+    "spark skew": {0: "even", 1: "something stands out", 3: "no message has a key"},
+    "spark backlog": {0: "kept", 1: "a promise was broken", 3: "nothing was measured"},
+    "spark poison": {
+        0: "nothing waits",
+        1: "something waits or was given up",
+        3: "it could not be read",
+    },
+    "spark archive": {
+        0: "archived, or whole",
+        1: "messages or queues are missing: deleted before, not listed, not as the book says",
+        3: "not done",
+    },
+    "spark replay": {
+        0: "nothing speaks against it, or all is sent",
+        1: "something speaks against it, or messages are missing at the end",
+        3: "not done",
+    },
+    "spark bundle": {0: "written", 3: "not written"},
+    "topic create": {0: "it is there", 3: "it is not, or is there with other settings"},
+    "topic list": _SHOWN,
+    "topic route": _SHOWN,
+    "topic show": _SHOWN,
+    "topic grow": {0: "done, or nothing to do", 3: "refused, not drained in time, or failed"},
+    "send": {0: "all were stored", 3: "not all were stored"},
+    "bench run": _BENCH,
+    "bench send": {0: "measured", 1: "messages failed", 3: _BENCH[3]},
+    "bench consume": {0: "measured", 1: "messages were lost or came out of order", 3: _BENCH[3]},
+    "bench clean": {0: "nothing is left", 3: "something is"},
+    "tail": {0: "read to the end, the limit, or Ctrl-C with --follow", 3: "could not be read"},
+    "doctor": {
+        0: "nothing is wrong",
+        1: "warnings: it works, and should be looked at",
+        2: "something cannot be used, or would be refused",
+        3: "something could not be asked",
+    },
+    "context ls": _SHOWN,
+    "context use": _DONE,
+    "context show": _SHOWN,
+    "completion": {0: "printed", 3: "no such shell"},
+}
+"""By the words of a command."""
+
+
+def codes_of(command: str) -> Mapping[int, str]:
+    """What the codes of a command mean, as "backlog check"; of a group nothing."""
+    return CODES.get(command, {})
