@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 _CODE = re.compile(r"(`[^`]+`)")
+_MEANT_AS_CODE = re.compile(r"(?<![\w`-])(--[a-z][\w-]*|-[a-zA-Z]\b|[A-Z]+_[A-Z_]+)")
 _SPECIAL = re.compile(r"([\\*_\[\]|])")
 
 
 def prose(text: str) -> str:
-    """A text in which only code between backticks means something."""
-    parts = _CODE.split(" ".join(text.split()))
+    """A text in which only code means something: between backticks, an option, a variable."""
+    spans = _CODE.split(" ".join(text.split()))
+    spans[::2] = [_MEANT_AS_CODE.sub(r"`\1`", span) for span in spans[::2]]
+    parts = _CODE.split("".join(spans))
     return "".join(_plain(part) if n % 2 == 0 else code(part[1:-1]) for n, part in enumerate(parts))
 
 

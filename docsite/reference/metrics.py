@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from docsite.markdown import prose, table
-from orderly.monitoring.exporting.metrics import LEVELS, Labelled
+from docsite.markdown import code, prose, terms
+from orderly.monitoring.exporting.metrics import LEVELS, Labelled, Metric
 
 _RULES = Path(__file__).parents[2] / "docker" / "monitoring" / "rules" / "orderly.yaml"
 _ALERTS_PAGE = "../how-to/alerts.md"
@@ -19,21 +20,21 @@ _ALERTS_PAGE = "../how-to/alerts.md"
 
 def level(name: str) -> str:
     """The metrics of one level: broker, group, topic, queue, itself."""
-    rows = []
-    for metric in LEVELS[name]:
-        label = f"; by `{metric.label}`" if isinstance(metric, Labelled) else ""
-        rows.append((f"`{metric.name}`", str(metric.kind), prose(metric.help) + label))
-    rows = [(*row, _asking(row[0].strip("`"))) for row in rows]
-    return table(("metric", "type", "what", "alerts"), rows)
+    return terms((code(metric.name), "<br>".join(_about(metric))) for metric in LEVELS[name])
 
 
-def _asking(metric: str) -> str:
-    names = alerts_by_metric().get(metric, ())
-    return ", ".join(f"[{name}]({_ALERTS_PAGE}#{name.lower()})" for name in names)
+def _about(metric: Metric[Any] | Labelled[Any]) -> Iterator[str]:
+    yield prose(metric.help)
+    label = f", by {code(metric.label)}" if isinstance(metric, Labelled) else ""
+    asking = [
+        f"[{name}]({_ALERTS_PAGE}#{name.lower()})" for name in asked_by().get(metric.name, ())
+    ]
+    alerts = f"; alerts: {', '.join(asking)}" if asking else ""
+    yield f"<small>{metric.kind}{label}{alerts}</small>"
 
 
 @cache
-def alerts_by_metric() -> Mapping[str, list[str]]:
+def asked_by() -> Mapping[str, list[str]]:
     """By metric the names of the alerts whose expressions have it."""
     found: dict[str, list[str]] = defaultdict(list)
     groups = yaml.safe_load(_RULES.read_text(encoding="utf-8"))["groups"]

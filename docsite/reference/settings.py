@@ -22,7 +22,8 @@ def of_class(path: str) -> str:
 def _entries(kind: type) -> Iterator[tuple[str, str]]:
     meanings = section(kind, "Attributes", "Args")
     for field in fields(kind):
-        parts = [f"{code(field.name)} {code(_default(field))}", *_variable(kind, field)]
+        told = (_default(field), *_variable(kind, field))
+        parts = [f"**{code(field.name)}**", *(f"<small>{code(each)}</small>" for each in told)]
         anchor = f"{kind.__name__}-{field.name}".lower()
         yield f"{'<br>'.join(parts)} {{: #{anchor} }}", prose(meanings[field.name])
 
@@ -39,4 +40,4 @@ def _default(field: Field[Any]) -> str:
 def _variable(kind: type, field: Field[Any]) -> Iterator[str]:
     plain = {"int", "float", "str", "bool", "int | None", "float | None"}
     if issubclass(kind, FromEnv) and field.type in plain:
-        yield code(f"ORDERLY_{field.name.upper()}")
+        yield f"ORDERLY_{field.name.upper()}"

@@ -16,10 +16,11 @@ import orderly.selectors
 import orderly.telemetry
 import orderly.testing
 from docsite.docstrings import opening, section
+from docsite.markdown import prose
 from docsite.reference import PARTS, expanded
 from docsite.reference.commands import contexts
 from docsite.reference.errors import CLASSES
-from docsite.reference.metrics import alerts_by_metric
+from docsite.reference.metrics import asked_by
 from orderly.cli.root import root
 from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
 from orderly.monitoring.backlog.states import VERDICTS, QueueState
@@ -145,9 +146,11 @@ def test_the_facts_of_an_error():
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_metric_is_in_the_table_of_its_level(level):
+def test_every_metric_is_on_the_list_of_its_level(level):
     text = PARTS["metrics"](level)
-    assert re.findall(r"^\| `(orderly_\w+)`", text, re.MULTILINE) == [m.name for m in LEVELS[level]]
+    assert re.findall(r"^<code>(orderly_\w+)", text, re.MULTILINE) == [
+        m.name for m in LEVELS[level]
+    ]
 
 
 def test_the_labels_of_a_level_are_those_that_are_served():
@@ -163,7 +166,7 @@ def test_the_labels_of_a_level_are_those_that_are_served():
 
 
 def test_alerts_are_linked_by_the_metrics_they_ask_for():
-    named = {alert for alerts in alerts_by_metric().values() for alert in alerts}
+    named = {alert for alerts in asked_by().values() for alert in alerts}
     assert named == {name for name, alert in ALERTS.items() if "orderly_" in alert.expr}
 
 
@@ -193,6 +196,23 @@ def test_every_public_name_has_a_place(name):
 @pytest.mark.parametrize("name", orderly.testing.__all__)
 def test_every_name_for_tests_has_a_place(name):
     assert re.search(rf"^::: orderly\.testing\.{name}$|members: \[.*\b{name}\b", API, re.MULTILINE)
+
+
+# --- texts
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("a | b * c_d <e>", "a \\| b \\* c\\_d &lt;e&gt;"),
+        ("`a|b` and\n  `c`", "<code>a&#124;b</code> and <code>c</code>"),
+        ("--to-time, or -v", "<code>--to-time</code>, or <code>-v</code>"),
+        ("set ORDERLY_NAMESRV", "set <code>ORDERLY_NAMESRV</code>"),
+        ("well-known, A-Z, 1--2", "well-known, A-Z, 1--2"),
+    ],
+)
+def test_a_text_of_the_code_means_itself(text, becomes):
+    assert prose(text) == becomes
 
 
 # --- reading docstrings
