@@ -103,7 +103,7 @@ def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig, l
     if config.broadcasting and not settings.broadcast_enabled:
         raise ConfigError(f"broker {broker} forbids group {settings.name} to broadcast; {remedy}")
     if not settings.orderly:
-        log.warning(
+        log.info(  # it matters to who adds gRPC members; a FIFO topic refuses
             "group.not_ordered",
             broker=broker,
             hint="this member keeps the order, gRPC members would not: mark the group with mqadmin"

@@ -1,4 +1,4 @@
-"""The README's table names tests that exist."""
+"""The table of features names tests that exist."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs/reference/features.md"
 FOLDERS = {
     "b": "tests/behaviour/test_{}.py",
     "i": "tests/integration/test_{}.py",
@@ -18,7 +19,7 @@ FOLDERS = {
 
 
 def test_every_test_it_names_is_there():
-    named = re.findall(r"`([bciufsn])/([^`]+)`", (ROOT / "README.md").read_text())
+    named = re.findall(r"`([bciufsn])/([^`]+)`", TABLE.read_text())
     paths = [ROOT / FOLDERS[kind].format(name) for kind, name in named]
     assert len(paths) > 50
     assert [str(path) for path in paths if not path.exists()] == []
@@ -26,6 +27,5 @@ def test_every_test_it_names_is_there():
 
 @pytest.mark.parametrize(("letter", "count"), [("S", 24), ("K", 13), ("M", 5), ("P", 3)])
 def test_every_row_of_what_is_promised_is_in_it(letter, count):
-    readme = (ROOT / "README.md").read_text()
-    rows = re.findall(rf"^\| ({letter}\d+) \|", readme, re.MULTILINE)
+    rows = re.findall(rf"^\| ({letter}\d+) \|", TABLE.read_text(), re.MULTILINE)
     assert rows == [f"{letter}{number}" for number in range(1, count + 1)]

@@ -88,7 +88,7 @@ def test_what_the_broker_forbids_is_refused(settings, config, refused, log):
 
 def test_who_does_not_broadcast_need_not_be_allowed_to(log):
     check_settings(GroupConfig(name="g", broadcast_enabled=False), "b", CLUSTERING, log)
-    assert [call.method_name for call in log.calls] == ["warning"], "group.not_ordered"
+    assert [call.method_name for call in log.calls] == ["info"], "group.not_ordered"
     check_settings(GroupConfig(name="g", orderly=True), "b", CLUSTERING, log)
     assert len(log.calls) == 1
 
@@ -190,7 +190,7 @@ def test_a_fifo_topic_wants_a_group_that_the_broker_knows_as_ordered(log):
 
 
 @pytest.mark.parametrize("config", [typed(None), typed("NORMAL"), typed("MIXED"), None])
-def test_other_topics_only_want_a_warning(config, log):
+def test_other_topics_only_say_so(config, log):
     check_start(Brokers(NOT_ORDERED, config=config), "g", [tags("a")], CLUSTERING, log)
     assert [call.args for call in log.calls] == [("group.not_ordered",)]
 

@@ -1,0 +1,3 @@
+"""What stands in for the reader's own topic: the one that send.md made."""
+
+TOPICS = {"orders": 4}

@@ -1,0 +1,3 @@
+"""README.md starts its own broker, and its programs run in terminals."""
+
+BROKER = "own"

@@ -1,0 +1,3 @@
+"""README.zh-CN.md starts its own broker, and its programs run in terminals."""
+
+BROKER = "own"
