@@ -159,12 +159,16 @@ def test_another_filter_than_the_members_is_a_warning_that_names_the_difference(
     assert "all members" in warning["advice"]
 
 
-def test_a_group_that_is_not_marked_as_ordered_is_a_warning(doctor, client):
+def test_whether_a_group_is_marked_as_ordered_is_told(doctor, client):
     told = doctor("-g", GROUP, "-t", TOPIC)
-    assert told.code == 1
-    assert told.of(f"group {GROUP}")[2][0] == "WARNING"
+    assert told.of(f"group {GROUP}")[1][1] == "broker-a: not there yet: made when a member joins"
+    set_group(client, GROUP)
+    told = doctor("-g", GROUP, "-t", TOPIC)
+    assert told.of(f"group {GROUP}")[1][1].endswith("may broadcast, not marked as ordered")
     set_group(client, GROUP, orderly=True)
-    assert doctor("-g", GROUP, "-t", TOPIC).code == 0
+    told = doctor("-g", GROUP, "-t", TOPIC)
+    assert told.of(f"group {GROUP}")[1][1].endswith("may broadcast, marked as ordered")
+    assert told.code == 0
 
 
 def test_a_group_that_is_not_there_and_that_no_broker_makes_is_critical(
