@@ -22,7 +22,6 @@ class TopicMemory:
         self.reading = reading
         self._curves = {queue: Curve() for queue in reading.queues}
         self._marks = Marks(at, reading.maximum)
-        self._same = False
 
     def view(
         self,
