@@ -7,7 +7,6 @@
 Sides alternate within each round. A ratio is taken within each round; its median counts.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -16,9 +15,9 @@ import platform
 from benchmarks.lane_async import many_keys
 from benchmarks.lane_latency import p99
 from benchmarks.lane_rates import cpu, idle, io
+from benchmarks.parts import arguments, long_running_broker, tables
 from benchmarks.setting import Setting
 from orderly.client import Client
-from orderly.testing import EmbeddedBroker
 
 PARTS = {"io": io, "p99": p99, "cpu": cpu, "noop": idle, "async": many_keys}
 BODY = 128
@@ -30,37 +29,15 @@ ASYNC_RATE = 2_200.0  # messages a second of io's async_lanes
 
 
 def main():
-    given = _arguments()
+    given = arguments(__doc__.splitlines()[0], PARTS)
     with contextlib.ExitStack() as stack:
-        namesrv = given.namesrv or stack.enter_context(_broker()).namesrv
+        namesrv = given.namesrv or stack.enter_context(long_running_broker()).namesrv
         client = stack.enter_context(Client(namesrv=namesrv))
         rounds, share = (1, QUICK) if given.quick else (given.rounds, 1.0)
         setting = Setting(namesrv, client, 0, BODY, rounds)
         parts = [part for name in given.only for part in PARTS[name](setting, share)]
     report = _report(rounds, parts)
     print(json.dumps(report, indent=2) if given.json else _as_text(report))
-
-
-def _arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--only", type=_parts, default=list(PARTS), help="parts, by commas")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
-    parser.add_argument("--quick", action="store_true", help="one short round: does it work?")
-    parser.add_argument("--namesrv", default="", help="measure there instead of on a local broker")
-    return parser.parse_args()
-
-
-def _parts(text):
-    names = text.split(",")
-    if unknown := set(names) - set(PARTS):
-        raise argparse.ArgumentTypeError(f"no part {unknown}; there are {', '.join(PARTS)}")
-    return names
-
-
-def _broker():
-    # The embedded broker starts with the fast-starting compiler only; a long run wants both.
-    return EmbeddedBroker(java_options=["-XX:TieredStopAtLevel=4", "-Xmx1g"])
 
 
 def _report(rounds, parts):
@@ -101,19 +78,7 @@ def _goals(medians, parts):
 
 def _as_text(report):
     lines = ["{rounds} interleaved rounds, {cores} cores, load {load:.1f}".format(**report)]
-    for part in report["parts"].values():
-        lines += ["", *_table(f"{part['title']} ({part['unit']})", part["sides"])]
-    lines += ["", *_table("ratios within a round", report["ratios"])]
-    lines += ["", *(f"{'met ' if met else 'MISSED'}  {g}" for g, met in report["goals"].items())]
-    return "\n".join(lines)
-
-
-def _table(title, spreads):
-    digits = 0 if min(spread["median"] for spread in spreads.values()) >= 100 else 2
-    yield f"{title:72}{'median':>10}{'min':>10}{'max':>10}"
-    for name, spread in spreads.items():
-        values = (spread[column] for column in ("median", "min", "max"))
-        yield f"  {name:70}" + "".join(f"{value:10,.{digits}f}" for value in values)
+    return "\n".join([*lines, *tables(report)])
 
 
 if __name__ == "__main__":

@@ -10,18 +10,17 @@ round, and ratios are taken within each round. "Flat" compares CPU, not rates: t
 cores.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import platform
 
+from benchmarks.parts import arguments, long_running_broker, tables
 from benchmarks.rounds import spread
 from benchmarks.scale_memory import memory
 from benchmarks.scale_parts import keys, processes, queues
 from benchmarks.setting import Setting
 from orderly.client import Client
-from orderly.testing import EmbeddedBroker
 
 PARTS = {"processes": processes, "queues": queues, "keys": keys, "memory": memory}
 BODY = 128
@@ -31,10 +30,10 @@ FASTER = {"two_processes_vs_one": 1.7}
 
 
 def main():
-    given = _arguments()
+    given = arguments(__doc__.splitlines()[0], PARTS)
     rounds, share = (1, QUICK) if given.quick else (given.rounds, 1.0)
     with contextlib.ExitStack() as stack:
-        namesrv = given.namesrv or stack.enter_context(_broker()).namesrv
+        namesrv = given.namesrv or stack.enter_context(long_running_broker()).namesrv
         client = stack.enter_context(Client(namesrv=namesrv))
         setting = Setting(namesrv, client, 0, BODY, rounds)
         loads = [os.getloadavg()[0]]
@@ -44,28 +43,6 @@ def main():
             loads.append(os.getloadavg()[0])
     report = _report(rounds, parts, loads)
     print(json.dumps(report, indent=2) if given.json else _as_text(report))
-
-
-def _arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--only", type=_parts, default=list(PARTS), help="parts, by commas")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
-    parser.add_argument("--quick", action="store_true", help="one short round: does it work?")
-    parser.add_argument("--namesrv", default="", help="measure there instead of on a local broker")
-    return parser.parse_args()
-
-
-def _parts(text):
-    names = text.split(",")
-    if unknown := set(names) - set(PARTS):
-        raise argparse.ArgumentTypeError(f"no part {unknown}; there are {', '.join(PARTS)}")
-    return names
-
-
-def _broker():
-    # The embedded broker starts with the fast-starting compiler only; a long run wants both.
-    return EmbeddedBroker(java_options=["-XX:TieredStopAtLevel=4", "-Xmx1g"])
 
 
 def _report(rounds, parts, loads):
@@ -95,20 +72,7 @@ def _as_text(report):
         "{rounds} interleaved rounds, {cores} cores".format(**report),
         "load {median:.1f} [{min:.1f} to {max:.1f}]".format(**report["load"]),
     ]
-    for part in report["parts"].values():
-        lines += ["", *_table(f"{part['title']} ({part['unit']})", part["sides"])]
-    if report["ratios"]:
-        lines += ["", *_table("ratios within a round", report["ratios"])]
-    lines += ["", *(f"{'met ' if met else 'MISSED'}  {g}" for g, met in report["goals"].items())]
-    return "\n".join(lines)
-
-
-def _table(title, spreads):
-    yield f"{title:72}{'median':>12}{'min':>12}{'max':>12}"
-    for name, each in spreads.items():
-        digits = 0 if each["median"] >= 100 else 2
-        values = (each[column] for column in ("median", "min", "max"))
-        yield f"  {name:70}" + "".join(f"{value:12,.{digits}f}" for value in values)
+    return "\n".join([*lines, *tables(report)])
 
 
 if __name__ == "__main__":
