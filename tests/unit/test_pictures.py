@@ -1,0 +1,72 @@
+"""The README's terminal picture: a program is recorded as its screen was, and played as SVG."""
+
+import os
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from docs.pictures.film import film
+from docs.pictures.recording import Look, Run, record
+
+PROGRAM = """
+import time
+print("\\x1b[2mone\\x1b[0m \\x1b[1;32mtwo\\x1b[0m", flush=True)
+print("half", end="", flush=True)
+time.sleep(0.4)
+print("\\r\\x1b[2Kwhole", flush=True)
+"""
+ENV = os.environ | {"TERM": "xterm-256color"}
+
+
+def plain(look):
+    return [" ".join(run.text for run in row) for row in look.rows]
+
+
+def text(word):
+    return (Run(0, word, "", bold=False),)
+
+
+def test_what_a_program_shows_is_recorded_moment_by_moment():
+    looks = record([sys.executable, "-c", PROGRAM], 40, ENV)
+    assert plain(looks[-1]) == ["one two", "whole"]
+    assert "half" in [row for look in looks for row in plain(look)]
+    assert looks[-1].rows[0] == (
+        Run(0, "one", "brightblack", bold=False),
+        Run(4, "two", "green", bold=True),
+    )
+    moments = [look.at for look in looks]
+    assert moments == sorted(moments)
+
+
+def test_a_program_that_fails_makes_no_picture():
+    with pytest.raises(subprocess.CalledProcessError):
+        record([sys.executable, "-c", "raise SystemExit(3)"], 40, ENV)
+
+
+LOOKS = [
+    Look(0.0, (text("first"), text("half"))),
+    Look(60.0, (text("first"), text("<whole>"))),
+    Look(61.0, (text("first"), text("<whole>"), text("last"))),
+]
+
+
+def test_without_animation_the_end_of_the_film_is_seen():
+    svg = film(LOOKS, "a & b", columns=20, height=2)
+    root = ET.fromstring(svg)
+    (hidden,) = re.findall(r"([.\w,]+)\{visibility:hidden\}(?=@media)", svg)
+    hidden = {name.strip(".") for name in hidden.split(",")}
+    lines = [
+        line for line in root.iter("{http://www.w3.org/2000/svg}text") if line.get("y") != "18"
+    ]
+    seen = ["".join(line.itertext()) for line in lines if line.get("class") not in hidden]
+    assert seen == ["first", "<whole>", "last"]
+    assert "translateY(-17px)" in svg, "the camera is at the last two rows"
+
+
+def test_a_long_wait_is_cut_short():
+    svg = film(LOOKS, "t", columns=20, height=2)
+    (length,) = set(re.findall(r"animation:\w+ ([\d.]+)s", svg))
+    assert 9 < float(length) < 12
