@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,6 +15,7 @@ from docsite.reference import expanded
 
 ROOT = Path(__file__).parents[1]
 _LINKS = Links(ROOT)
+_OPTION = re.compile(r"<code>(?=--?[a-z][\w-]*</code>)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -26,3 +28,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs' signature
     """Put in what is made from the code, and make links lead to pages of the site."""
     return _LINKS.rewritten(expanded(markdown), page.file.src_uri)
+
+
+def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs' signature
+    """Mark options, which browsers would break after their hyphens."""
+    return _OPTION.sub('<code class="option">', html)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docsite.markdown import prose, table
+from docsite.markdown import code, prose, table
 from orderly.cli.exit_codes import CODES, GENERAL
 
 
@@ -15,7 +15,7 @@ def by_command() -> str:
     """What they mean of each command."""
     numbers = sorted({number for codes in CODES.values() for number in codes})
     rows = [
-        (f"`orderly {words}`", *(prose(codes.get(number, "")) for number in numbers))
+        (code(words), *(prose(codes.get(number, "")) for number in numbers))
         for words, codes in CODES.items()
     ]
     return table(("command", *map(str, numbers)), rows)
