@@ -128,7 +128,8 @@ def _outcome(room, command, stopped, where):
         return Outcome(None, "")
     if stopped:
         return _run_until_ctrl_c(room, command, where)
-    if parts[0][0] == "orderly" and not _SHELL.search(re.sub(r"'[^']*'", "", command.text)):
+    in_place = parts[0][0] == "orderly" and parts[0][1:2] != ["broker"]  # which leaves a process
+    if in_place and not _SHELL.search(re.sub(r"'[^']*'", "", command.text)):
         return _run_here(shlex.split(command.text)[1:])
     return _run_in_shell(room, command, where)
 
@@ -136,13 +137,20 @@ def _outcome(room, command, stopped, where):
 def _run_here(words):
     """`orderly` in this process, which spares its start."""
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    before, sys.stdin = sys.stdin, io.StringIO(ASKED)
+    before, sys.stdin = sys.stdin, _Person(ASKED)
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             code = run_orderly(words)
     finally:
         sys.stdin = before
     return Outcome(code, output.buffer.getvalue().decode())
+
+
+class _Person(io.StringIO):
+    """Somebody at a terminal."""
+
+    def isatty(self):
+        return True
 
 
 def _run_in_shell(room, command, where):

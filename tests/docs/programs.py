@@ -125,6 +125,7 @@ CHECKS = {
     "python3.11": _nothing,
     "source": _nothing,
     "spark-submit": _nothing,
+    "sqlite3": _nothing,
     "tar": _nothing,
     "twine": _nothing,
     "uv": _pip,

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import sys
 import threading
 import types
@@ -47,11 +48,14 @@ class Room:
         self.page, self.folder, self._request = page, folder, request
         self._cleanups, self._endings = [], []
         self._threads = set(threading.enumerate())
+        self.fixture("monkeypatch").chdir(folder)
         self.names = _load(page)
         self.special = {name: self.names.pop(name, None) for name in _SPECIAL}
         self.names |= {"__name__": "__main__"}
         self.is_own = self.special["BROKER"] == "own"
         self.broker, self.namesrv = self._broker()
+        if page.startswith("examples/"):
+            shutil.copytree((ROOT / page).parent, folder, dirs_exist_ok=True)
         self._environment()
         if self.is_own:
             self.cleanup(run_orderly, ["broker", "stop"])
@@ -194,7 +198,6 @@ class Room:
         patch.setenv("COLUMNS", "120")
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("PYTHONPATH", str(ROOT))
-        patch.chdir(self.folder)
         patch.syspath_prepend(str(self.folder))
 
 
