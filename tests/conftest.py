@@ -18,9 +18,10 @@ NEEDS_PROGRAM = {
     "test_once_redis.py": "redis-server",
     "test_once_ledger.py": "postgresql",
     "test_alert_rules.py": "promtool",
+    "test_workers_are_killed.py": "postgresql",
 }
 OPTIONAL = {
-    "postgresql": "orderly.once on PostgreSQL",
+    "postgresql": "orderly.once and examples on PostgreSQL",
     "redis-server": "orderly.once on Redis",
     "promtool": "the alerts (promtool)",
     "chromium": "the exporter's page and the report (chromium)",

@@ -1,0 +1,1 @@
+"""Accounts, kept by ordered entries."""

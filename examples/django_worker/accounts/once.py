@@ -1,0 +1,48 @@
+"""Effects once, with Django's ORM: the rule is the library's, the row is a model of ours.
+
+`orderly.once.Once` does the same with SQLAlchemy. Here the row must be in Django's transaction, for
+that is where the effect is.
+"""
+
+from __future__ import annotations
+
+from accounts.models import Applied
+from orderly import Attempt
+from orderly.once.place import Naming, Place, arrival
+from orderly.once.refusal import tell
+from orderly.once.rule import Row, decide
+
+_NAMING = Naming()
+
+
+def apply_once(attempt: Attempt) -> bool:
+    """Say whether the message's effect is still to be had, and note that it is.
+
+    Call it inside of `transaction.atomic()`, and have the effect in there if it is true. False: the
+    effect is there already; acknowledge.
+
+    Raises:
+        LockLost: another member has taken the queue over and been at work on the key.
+        QueueRecreated: the topic was deleted and made anew.
+    """
+    message = attempt.message
+    place, came = _NAMING.place(message, attempt), arrival(message, attempt)
+    stored, _ = Applied.objects.select_for_update().get_or_create(**_names(place))
+    row = Row(stored.offset, stored.token, stored.stored_at, tuple(stored.recent.split()))
+    verdict, new = decide(row, came)
+    if new != row:
+        stored.offset, stored.token, stored.stored_at = new.offset, new.token, new.stored_at
+        stored.recent = " ".join(new.recent)
+        stored.save()
+    tell(verdict, place, message, came.token, (row.offset, row.token), redact=attempt.redact_keys)
+    return bool(verdict)
+
+
+def _names(place: Place) -> dict[str, str | int]:
+    return {
+        "group": place.group,
+        "topic": place.topic,
+        "broker": place.broker,
+        "queue_id": place.queue_id,
+        "key": place.key,
+    }

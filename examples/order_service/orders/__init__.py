@@ -1,0 +1,1 @@
+"""An order service: HTTP in front, ordered messages behind, one database."""

@@ -1,0 +1,67 @@
+"""What may happen to an order. Each change writes its event into the outbox, in one transaction.
+
+Each is one UPDATE with its own condition, so two at once of one order run one after the other, and
+rows of the outbox that are of one order have the order of its changes.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import Row, case, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orders.tables import orders, outbox
+
+
+class UnknownOrder(LookupError):
+    """There is no such order."""
+
+
+async def find(db: AsyncConnection, order_id: str) -> Row | None:
+    """Read an order."""
+    return (await db.execute(select(orders).where(orders.c.id == order_id))).one_or_none()
+
+
+async def place(db: AsyncConnection, order_id: str, amount: int) -> Row:
+    """Place an order.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: there is one of that id.
+    """
+    values = {"id": order_id, "amount": amount, "paid": 0, "status": "placed", "version": 1}
+    placed = (await db.execute(insert(orders).values(values).returning(*orders.c))).one()
+    await _tell(db, placed)
+    return placed
+
+
+async def cancel(db: AsyncConnection, order_id: str) -> bool:
+    """Cancel an order; False if it is not there, or no longer to be cancelled."""
+    return await _change(db, order_id, orders.c.status == "placed", status="cancelled")
+
+
+async def pay(db: AsyncConnection, order_id: str, cents: int) -> None:
+    """Book a payment; one for a cancelled order as well, for the money is there.
+
+    Raises:
+        UnknownOrder: there is no such order.
+    """
+    paid = orders.c.paid + cents
+    enough = (orders.c.status == "placed") & (paid >= orders.c.amount)
+    status = case((enough, "paid"), else_=orders.c.status)
+    if not await _change(db, order_id, True, paid=paid, status=status):
+        raise UnknownOrder(order_id)
+
+
+async def _change(db: AsyncConnection, order_id: str, condition: object, **values: object) -> bool:
+    values["version"] = orders.c.version + 1
+    statement = update(orders).where(orders.c.id == order_id, condition)
+    changed = (await db.execute(statement.values(values).returning(*orders.c))).one_or_none()
+    if changed is not None:
+        await _tell(db, changed)
+    return changed is not None
+
+
+async def _tell(db: AsyncConnection, order: Row) -> None:
+    body = json.dumps(order._asdict())
+    await db.execute(insert(outbox).values(order_id=order.id, body=body))

@@ -1,0 +1,110 @@
+"""Sends what the outbox holds: events of one order in their order, each at least once.
+
+One relay at a time sends, however many processes there are. A row is deleted after it was sent, so
+one that is killed in between leaves it to be sent again: receivers look at the event's version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from typing import Self
+
+from sqlalchemy import Row, delete, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from orderly import Message, OrderlyError, OrderlyProducer
+from orders.tables import outbox
+
+BATCH = 200  # rows of one turn
+POLL = 0.2  # seconds between two looks into an empty outbox
+_TURN = 1_862_004  # any number that no other advisory lock of this database has
+
+log = logging.getLogger(__name__)
+
+
+class Relay:
+    """Runs as a task from `async with` on; its end waits for the turn that it is in.
+
+    Args:
+        engine: of the database with the outbox.
+        producer: a running one, used by nobody else for this topic.
+        topic: where the events go.
+    """
+
+    def __init__(self, engine: AsyncEngine, producer: OrderlyProducer, topic: str) -> None:
+        self._engine = engine
+        self._producer = producer
+        self._topic = topic
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs; a defect would have ended it."""
+        return self._task is not None and not self._task.done()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._stop.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                sent = await self.turn()
+            except (SQLAlchemyError, OSError):
+                log.exception("the database does not answer: the outbox waits")
+                sent = 0
+            if sent == 0:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), POLL)
+
+    async def turn(self) -> int:
+        """Send the oldest rows; returns how many were sent."""
+        async with self._engine.begin() as db:
+            if not await _is_mine(db):
+                return 0
+            rows = (await db.execute(select(outbox).order_by(outbox.c.id).limit(BATCH))).all()
+            sent = await self._send(rows)
+            if sent:
+                await db.execute(delete(outbox).where(outbox.c.id.in_(sent)))
+        return len(sent)
+
+    async def _send(self, rows: list[Row]) -> list[int]:
+        by_order = defaultdict(list)
+        for row in rows:
+            by_order[row.order_id].append(row)
+        sent = await asyncio.gather(*map(self._send_in_turn, by_order.values()))
+        return [row_id for ids in sent for row_id in ids]
+
+    async def _send_in_turn(self, rows: list[Row]) -> list[int]:
+        """Send the events of one order up to the first that fails; the rest stays for later."""
+        sent = []
+        for row in rows:
+            message = Message(self._topic, row.body.encode(), sharding_key=row.order_id)
+            try:
+                await self._producer.asend(message)
+            except OrderlyError:
+                log.exception("an event of order %s was not sent and stays", row.order_id)
+                self._producer.resume(row.order_id)  # this very event is the next one of the key
+                break
+            sent.append(row.id)
+        return sent
+
+
+async def _is_mine(db: AsyncConnection) -> bool:
+    """Whether it is this relay's turn, until the transaction ends; SQLite: run one process."""
+    if db.dialect.name != "postgresql":
+        return True
+    return bool(await db.scalar(select(func.pg_try_advisory_xact_lock(_TURN))))

@@ -1,0 +1,64 @@
+"""Examples run as their users run them: as programs, on a broker; some are killed."""
+
+import contextlib
+
+import pytest
+
+from orderly import Client
+from tests.support.consuming import unique
+from tests.support.leases import SHORT, leasing_broker
+from tests.support.program import Program
+
+
+@pytest.fixture
+def closing():
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context
+
+
+@pytest.fixture
+def start(tmp_path, closing):
+    """Start a program; whatever still runs at the end is killed."""
+
+    def start_one(*arguments, **settings):
+        program = Program(arguments, tmp_path, **settings)
+        closing(contextlib.closing(_Killed(program)))
+        return program
+
+    return start_one
+
+
+class _Killed:
+    def __init__(self, program):
+        self.close = program.kill
+
+
+@pytest.fixture(scope="session")
+def leased():
+    """A broker that frees the queues of a killed member after 8 s, not 60: its name server."""
+    with leasing_broker(SHORT) as broker:
+        yield broker.namesrv
+
+
+@pytest.fixture
+def settings(leased):
+    """The environment of a program that consumes there."""
+    return {
+        "ORDERLY_NAMESRV": leased,
+        "ORDERLY_LOCK_INTERVAL": "1",  # often enough for that broker
+        "ORDERLY_REBALANCE_INTERVAL": "5",
+        "ORDERLY_PULL_RETRY": "0.5",
+    }
+
+
+@pytest.fixture
+def new_topic(leased):
+    """Make a topic there; returns its name."""
+    with Client(namesrv=leased) as client:
+
+        def make(prefix):
+            name = unique(prefix).replace("-", "_")
+            client.admin.create_topic(name, 4)
+            return name
+
+        yield make

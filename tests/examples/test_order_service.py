@@ -1,0 +1,124 @@
+"""examples/order_service: what HTTP says and messages do, on SQLite, in one process."""
+
+import json
+import re
+import signal
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from orderly import Client, Message, OrderlyProducer
+from orderly.monitoring.parked import ParkedMessages
+from orderly.testing import FakeBroker
+from tests.examples.receiving import received
+from tests.support.program import EXAMPLES
+from tests.support.waiting import eventually
+
+FOLDER = EXAMPLES / "order_service"
+
+
+@pytest.fixture
+def broker():
+    with FakeBroker() as broker:
+        for topic in ("orders", "payments"):
+            broker.create_topic(topic, queues=4)
+        yield broker
+
+
+@pytest.fixture
+def service(broker, start, tmp_path):
+    return start(
+        *("-m", "uvicorn", "orders.app:app", "--port", "0"),
+        cwd=FOLDER,
+        ORDERLY_NAMESRV=broker.namesrv,
+        DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/orders.db",
+    )
+
+
+@pytest.fixture
+def http(service, closing):
+    return closing(httpx.Client(base_url=address(service)))
+
+
+def address(service):
+    """Where it serves, once it does."""
+    pattern = re.compile(r"running on (http://\S+)")
+    return eventually(lambda: pattern.search(service.errors), every=0.05)[1]
+
+
+@pytest.fixture
+def pay(broker, closing):
+    """Send a payment; a message."""
+    producer = closing(OrderlyProducer(namesrv=broker.namesrv))
+
+    def send(order, body):
+        return producer.send(Message("payments", body, sharding_key=order))
+
+    return send
+
+
+def test_an_order_is_placed_paid_and_told_of(http, pay, broker):
+    url = "/orders/order-1"
+    assert http.put(url, json={"amount": 300}).status_code == HTTPStatus.CREATED
+    assert http.put(url, json={"amount": 300}).status_code == HTTPStatus.OK
+    assert http.put(url, json={"amount": 200}).status_code == HTTPStatus.CONFLICT
+    for cents in (100, 200):
+        pay("order-1", json.dumps({"cents": cents}).encode())
+    eventually(lambda: http.get(url).json()["status"] == "paid")
+    assert http.post(f"{url}/cancel").status_code == HTTPStatus.CONFLICT
+    events = received(broker.namesrv, "orders", 3)["order-1"]
+    assert [(event["version"], event["paid"], event["status"]) for event in events] == [
+        (1, 0, "placed"),
+        (2, 100, "placed"),
+        (3, 300, "paid"),
+    ]
+
+
+def test_an_order_is_cancelled_once_and_money_for_it_is_booked(http, pay, broker):
+    http.put("/orders/order-2", json={"amount": 300})
+    for _ in range(2):
+        assert http.post("/orders/order-2/cancel").json()["status"] == "cancelled"
+    pay("order-2", b'{"cents": 300}')
+    eventually(lambda: http.get("/orders/order-2").json()["paid"] == 300)
+    events = received(broker.namesrv, "orders", 3)["order-2"]
+    assert [event["status"] for event in events] == ["placed", "cancelled", "cancelled"]
+
+
+def test_what_is_not_there_or_not_right_is_refused(http):
+    assert http.get("/orders/order-9").status_code == HTTPStatus.NOT_FOUND
+    assert http.post("/orders/order-9/cancel").status_code == HTTPStatus.NOT_FOUND
+    assert http.put("/orders/order-9", json={"amount": 0}).status_code == 422
+    assert http.put("/orders/a b", json={"amount": 1}).status_code == 422
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"cents": 0}', b'{"cents": 5}'])
+def test_a_bad_payment_parks_its_order_only(http, pay, broker, body):
+    """The last one is of an order that nobody placed."""
+    http.put("/orders/order-3", json={"amount": 300})
+    pay("order-9", body)
+    pay("order-9", b'{"cents": 1}')
+    pay("order-3", b'{"cents": 300}')
+    eventually(lambda: http.get("/orders/order-3").json()["status"] == "paid")
+    with Client(namesrv=broker.namesrv) as client:
+        parked = ParkedMessages(client, "order-service")
+        eventually(
+            lambda: [(key.key, key.messages) for key in parked.list().keys] == [("order-9", 2)]
+        )
+
+
+def test_it_says_how_it_is_and_ends_cleanly(http, service, broker):
+    eventually(lambda: http.get("/health").json()["consumer"]["ready"])
+    assert http.get("/live").json() == {"live": True}
+    assert http.get("/ready").json() == {"ready": True}
+    assert http.get("/health").json()["outbox"] == {"waiting": 0, "since": None}
+    assert service.end() == -signal.SIGTERM, service.errors  # uvicorn ends by the signal it got
+    assert "Application shutdown complete" in service.errors
+
+
+def test_orders_are_taken_while_the_broker_is_away(http, broker):
+    broker.stop()
+    assert http.put("/orders/order-4", json={"amount": 300}).status_code == HTTPStatus.CREATED
+    assert http.get("/ready").status_code == HTTPStatus.OK
+    assert http.get("/live").status_code == HTTPStatus.OK
+    assert http.get("/health").json()["outbox"]["waiting"] == 1
