@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import warnings
 
 from tests.support.waiting import eventually
 
@@ -13,10 +12,8 @@ RUNNING = []
 
 
 def before(page, block):
-    page.special["REPLACE"] = {"--port 9876": f"--port {page.namesrv.rpartition(':')[2]}"}
     if "orderly broker start" in block.text:
         page.cleanup(end_all)
-        warnings.filterwarnings("ignore", "subprocess .* is still running", ResourceWarning)
     elif "orderly locks" in block.text:
         start_member(page)
         start_member(page)
