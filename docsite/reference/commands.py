@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from docsite.markdown import block, code, prose, terms
+from orderly.cli.exit_codes import CODES
 from orderly.cli.root import root
 
 _VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are
@@ -48,11 +49,14 @@ def _command(context: click.Context) -> Iterator[str]:
     own = [each for each in _given(context) if each.name not in _common()]
     if own:
         yield _options(context, own)
-    yield _text(_epilog(context))
+    yield _exit_codes(" ".join(context.command_path.split()[1:]))
+    yield _text(context.command.epilog)
 
 
-def _epilog(context: click.Context) -> str | None:
-    return context.command.epilog
+def _exit_codes(words: str) -> str:
+    codes = CODES.get(words, {})
+    told = "; ".join(f"**{number}** {prose(text)}" for number, text in codes.items())
+    return f"Exit codes: {told}." if told else ""
 
 
 def _given(context: click.Context) -> list[click.Option]:
