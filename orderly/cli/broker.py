@@ -24,17 +24,59 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 _LOGS = ("broker.log", "namesrv.log", "broker.out", "namesrv.out")
 
 
+START = """\b
+Examples:
+  orderly broker start
+  orderly broker start --port 9876 --directory ./broker
+  orderly broker start --property enablePropertyFilter=true --foreground
+"""
+STOP = """\b
+Examples:
+  orderly broker stop
+"""
+STATUS = """\b
+Examples:
+  orderly broker status
+  orderly broker status -o json
+"""
+LOGS = """\b
+Examples:
+  orderly broker logs -n 100
+  orderly broker logs namesrv.log --follow
+"""
+FAKE = """\b
+Examples:
+  orderly broker fake --topic orders:8
+  orderly broker fake --port 9876 --topic orders:8 --topic payments:4
+"""
+
+
 @click.group(cls=Group)
 @common_options
 def broker() -> None:
     """A local RocketMQ 5.5.0 broker on 127.0.0.1, for trials and tests."""
 
 
-@broker.command()
-@click.option("--directory", type=click.Path(path_type=Path), help="Where data and logs are kept.")
-@click.option("--port", default=0, help="The name server's port; default: a free one.")
+@broker.command(epilog=START)
 @click.option(
-    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of the broker."
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where data and logs are kept. Default: in the user's cache.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The name server's port. Default: a free one.",
+)
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the broker; may be given again.",
 )
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C instead of going on behind.")
 @output_option
@@ -70,7 +112,7 @@ def start(
     _show(daemon.launch(arguments), "started", output)
 
 
-@broker.command()
+@broker.command(epilog=STOP)
 def stop() -> None:
     """Stop it and wait until it is gone; its data stays."""
     from orderly.testing import daemon  # noqa: PLC0415
@@ -84,7 +126,7 @@ def stop() -> None:
     click.echo(f"stopped; data and logs are in {running.directory}")
 
 
-@broker.command()
+@broker.command(epilog=STATUS)
 @output_option
 def status(output: str) -> int:
     """Say whether it runs, and where."""
@@ -101,8 +143,16 @@ def status(output: str) -> int:
     return 0
 
 
-@broker.command()
-@click.option("-n", "--lines", default=20, help="How many of the last lines.")
+@broker.command(epilog=LOGS)
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many of the last lines.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
 @click.argument("which", type=click.Choice(_LOGS), default=_LOGS[0])
 def logs(lines: int, follow: bool, which: str) -> None:
@@ -125,10 +175,20 @@ def logs(lines: int, follow: bool, which: str) -> None:
                 time.sleep(0.2)
 
 
-@broker.command()
-@click.option("--port", default=0, help="The name server's port; default: a free one.")
+@broker.command(epilog=FAKE)
 @click.option(
-    "--topic", "topics", multiple=True, metavar="NAME:QUEUES", help="Created at the start."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The name server's port. Default: a free one.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME:QUEUES",
+    help="Created at the start; may be given again.",
 )
 @output_option
 def fake(port: int, topics: tuple[str, ...], output: str) -> None:

@@ -8,6 +8,10 @@ from click.shell_completion import get_completion_class
 from orderly.cli.command import Command
 
 EXAMPLES = """\b
+Examples:
+  orderly completion bash
+
+\b
 How to install it:
   bash  eval "$(orderly completion bash)"     in ~/.bashrc
   zsh   eval "$(orderly completion zsh)"      in ~/.zshrc
@@ -21,7 +25,7 @@ How to install it:
 def completion(ctx: click.Context, *, shell: str) -> None:
     """Print the completion for SHELL.
 
-    Commands, options, and the names of groups and topics are completed.
+    Commands, options, and the names of groups, topics and contexts are completed.
     """
     made = get_completion_class(shell)
     assert made is not None

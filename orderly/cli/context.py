@@ -15,7 +15,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import Settings, common_options, complete_context, settings_of
 from orderly.cli.settings_file import parse_settings
 from orderly.config import ClientConfig
 from orderly.config.settings_file import SETTINGS, SettingsFile, secret
@@ -38,6 +38,21 @@ The file, as an example:
 """
 
 
+LS = """\b
+Examples:
+  orderly context ls
+"""
+USE = """\b
+Examples:
+  orderly context use prod
+"""
+SHOW = """\b
+Examples:
+  orderly context show
+  orderly context show --context prod -o json
+"""
+
+
 @click.group(cls=Group, epilog=EXAMPLE)
 def context() -> None:
     """Named settings, as for production and staging, in a TOML file.
@@ -47,7 +62,7 @@ def context() -> None:
     """
 
 
-@context.command("ls")
+@context.command("ls", epilog=LS)
 @format_options(*_FORMATS)
 @common_options
 @click.pass_context
@@ -70,8 +85,8 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
     )
 
 
-@context.command("use")
-@click.argument("name")
+@context.command("use", epilog=USE)
+@click.argument("name", shell_complete=complete_context)
 @common_options
 @click.pass_context
 def use(ctx: click.Context, *, name: str) -> None:
@@ -111,7 +126,7 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"the settings in {path} cannot be written: {error}") from error
 
 
-@context.command("show")
+@context.command("show", epilog=SHOW)
 @format_options(*_FORMATS)
 @common_options
 @click.pass_context

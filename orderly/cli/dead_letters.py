@@ -14,6 +14,7 @@ from orderly.cli.command import Group
 from orderly.cli.hiding import letter_without_key
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
+from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import preview
 from orderly.errors import ConfigError
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 LIST_SCHEMA = "orderly.dlq/v1"
 REPLAY_SCHEMA = "orderly.dlq-replay/v1"
 PREVIEW = 60  # characters of a body
+LIST = """\b
+Examples:
+  orderly dlq list shipping
+  orderly dlq list shipping --redact-keys hash -o json
+"""
+REPLAY = """\b
+Examples:
+  orderly dlq replay shipping
+  orderly dlq replay shipping --to orders-again --yes -o json
+"""
 GAP = (
     "the order of their keys has a gap: what was sent after a dead letter has been consumed, and"
     " the dead letter comes behind it now"
@@ -40,8 +51,8 @@ def dlq() -> None:
     """
 
 
-@dlq.command("list")
-@click.argument("group")
+@dlq.command("list", epilog=LIST)
+@group_argument
 @redact_option
 @output_option
 @common_options
@@ -101,11 +112,16 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-@dlq.command("replay")
-@click.argument("group")
-@click.option("--to", metavar="TOPIC", help="Send them there; default: where they came from.")
+@dlq.command("replay", epilog=REPLAY)
+@group_argument
+@click.option(
+    "--to",
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="Send them there. Default: where they came from.",
+)
 @click.option("--ids", metavar="ID[,ID…]", help="Only these message ids, as `list` shows them.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @common_options
 @click.pass_context

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:9788"
 
 
-@click.command(cls=Command)
+EXAMPLES = """\b
+Examples:
+  orderly exporter
+  orderly exporter --listen 0.0.0.0:9788 --redact-keys hash -g 'ship*'
+  orderly exporter --once
+"""
+
+
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,

@@ -26,6 +26,7 @@ from orderly.cli.offset_reset import (
     plan,
 )
 from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.selection import complete_group, complete_topic
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.states import QueueState
@@ -37,6 +38,17 @@ if TYPE_CHECKING:
 
 SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"
+SHOW_EXAMPLES = """\b
+Examples:
+  orderly offsets show -g shipping
+  orderly offsets show -g shipping -t orders -o json
+"""
+RESET_EXAMPLES = """\b
+Examples:
+  orderly offsets reset -g shipping -t orders --to-earliest --dry-run
+  orderly offsets reset -g shipping -t orders --to-time 2026-11-21T08:00:00Z
+  orderly offsets reset -g shipping -t orders --queue broker-a:0 --to-offset 1000 --yes
+"""
 
 
 @click.group(cls=Group)
@@ -48,9 +60,22 @@ def offsets() -> None:
     """
 
 
-@offsets.command("show")
-@click.option("--group", "-g", required=True, help="Consumer group.")
-@click.option("--topic", "-t", help="Only this topic; default: all it has offsets on.")
+@offsets.command("show", epilog=SHOW_EXAMPLES)
+@click.option(
+    "-g",
+    "--group",
+    required=True,
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="The consumer group.",
+)
+@click.option(
+    "-t",
+    "--topic",
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="Only this topic. Default: all it has offsets on.",
+)
 @output_option
 @common_options
 @click.pass_context
@@ -107,9 +132,23 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         raise click.BadParameter(hint, ctx, param) from error
 
 
-@offsets.command("reset")
-@click.option("--group", "-g", required=True, help="Consumer group.")
-@click.option("--topic", "-t", required=True, help="Topic.")
+@offsets.command("reset", epilog=RESET_EXAMPLES)
+@click.option(
+    "-g",
+    "--group",
+    required=True,
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="The consumer group.",
+)
+@click.option(
+    "-t",
+    "--topic",
+    required=True,
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="The topic.",
+)
 @click.option("--to-offset", type=click.IntRange(0), metavar="N", help="One queue, with --queue.")
 @click.option("--queue", metavar="BROKER:ID", callback=_read_queue, help="The queue: broker-a:0.")
 @click.option(
@@ -121,7 +160,7 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 @click.option("--to-earliest", is_flag=True, help="All queues, to the oldest message.")
 @click.option("--to-latest", is_flag=True, help="All queues, to the end: skip what is there.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @common_options
 @click.pass_context

@@ -28,6 +28,7 @@ from orderly.cli.parked_commands import (
     topic_option,
 )
 from orderly.cli.progress import Progress
+from orderly.cli.selection import group_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import preview
 from orderly.errors import ConfigError, OrderlyError
@@ -43,6 +44,25 @@ LIST_SCHEMA = "orderly.parked/v1"
 SHOW_SCHEMA = "orderly.parked-key/v1"
 PREVIEW = 60  # characters of a body
 _HOUR = 3600.0
+LIST = """\b
+Examples:
+  orderly parked list shipping
+  orderly parked list shipping -t orders --redact-keys hash -o json
+"""
+SHOW = """\b
+Examples:
+  orderly parked show shipping order-17
+  orderly parked show shipping order-17 --limit 5 -o json
+"""
+EXPORT = """\b
+Examples:
+  orderly parked export shipping parked.jsonl
+"""
+KEEPALIVE = """\b
+Examples:
+  orderly parked keepalive shipping
+  orderly parked keepalive shipping --older-than 24
+"""
 
 
 @click.group(cls=Group)
@@ -59,8 +79,8 @@ parked.add_command(replay)
 parked.add_command(drop)
 
 
-@parked.command("list", short_help="The parked keys of a group.")
-@click.argument("group")
+@parked.command("list", short_help="The parked keys of a group.", epilog=LIST)
+@group_argument
 @topic_option
 @redact_option
 @output_option
@@ -164,16 +184,17 @@ def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
         yield (queue.topic, queue.broker_name, queue.queue_id, "UNKNOWN", *nothing, str(error))
 
 
-@parked.command("show", short_help="The messages of a parked key.")
-@click.argument("group")
+@parked.command("show", short_help="The messages of a parked key.", epilog=SHOW)
+@group_argument
 @key_argument
 @click.option(
-    "--limit",
     "-n",
+    "--limit",
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Show the first so many.",
+    metavar="N",
+    help="Show only the first N messages.",
 )
 @topic_option
 @output_option
@@ -229,8 +250,8 @@ def _message(found: Parked) -> dict[str, Any]:
     }
 
 
-@parked.command("export", short_help="Write all of them to a file.")
-@click.argument("group")
+@parked.command("export", short_help="Write all of them to a file.", epilog=EXPORT)
+@group_argument
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @topic_option
 @common_options
@@ -255,13 +276,13 @@ def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> 
     _say_gone("not in it", exported.gone)
 
 
-@parked.command("keepalive", short_help="Store again what is old; for cron.")
-@click.argument("group")
+@parked.command("keepalive", short_help="Store again what is old; for cron.", epilog=KEEPALIVE)
+@group_argument
 @click.option(
     "--older-than",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="What was stored longer ago; default: half of the time the broker keeps messages.",
+    help="What was stored longer ago. Default: half of the time the broker keeps messages.",
 )
 @topic_option
 @common_options

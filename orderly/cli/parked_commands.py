@@ -16,6 +16,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Command
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.progress import Progress
+from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import printable
 from orderly.errors import ConfigError
@@ -29,6 +30,23 @@ SCHEMA = "orderly.parked-command/v1"
 STOPPED = 1  # the verdict: a handler did not acknowledge a message, its key stays parked
 OK = "ok"  # of a message that a dry run acknowledged
 _IS_INT = f"{__name__}.int"
+RELEASE = """\b
+Examples:
+  orderly parked release shipping order-17 --dry-run
+  orderly parked release shipping order-17
+  orderly parked release shipping --all -t orders
+  orderly parked release shipping --int 17
+"""
+DROP = """\b
+Examples:
+  orderly parked export shipping parked.jsonl
+  orderly parked drop shipping order-17 --yes
+"""
+REPLAY = """\b
+Examples:
+  orderly parked replay shipping order-17 --handler shipping.main:handle
+  orderly parked replay shipping --all --handler shipping.main:handle
+"""
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | int
 Act = Callable[["ParkedMessages", Key, "OnProgress"], "tuple[Outcome, ...]"]
@@ -38,7 +56,13 @@ Targets = Sequence[tuple[str | None, Key]]
 
 def topic_option(command: F) -> F:
     """Add --topic as the argument `topic`."""
-    return click.option("--topic", "-t", help="Only of this source topic.")(command)
+    return click.option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        shell_complete=complete_topic,
+        help="Only of this source topic.",
+    )(command)
 
 
 def key_argument(command: F) -> F:
@@ -95,8 +119,10 @@ def _timeout_option(command: F) -> F:
     )(command)
 
 
-@click.command(cls=Command, short_help="Have a key run by its owner; it goes on live.")
-@click.argument("group")
+@click.command(
+    cls=Command, short_help="Have a key run by its owner; it goes on live.", epilog=RELEASE
+)
+@group_argument
 @keys_options
 @click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
 @_timeout_option
@@ -122,10 +148,10 @@ def release(
     return _carry_out(ctx, act, output, what=what, **chosen)
 
 
-@click.command(cls=Command, short_help="Give a key's messages up; it goes on live.")
-@click.argument("group")
+@click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)
+@group_argument
 @key_argument
-@click.option("--yes", "-y", is_flag=True, help="Really.")
+@click.option("-y", "--yes", is_flag=True, help="Yes, give them up.")
 @_timeout_option
 @topic_option
 @output_option
@@ -142,10 +168,12 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **cho
     return _carry_out(ctx, act, output, every=False, **chosen)
 
 
-@click.command(cls=Command, short_help="Run a key here, with all members stopped.")
-@click.argument("group")
+@click.command(cls=Command, short_help="Run a key here, with all members stopped.", epilog=REPLAY)
+@group_argument
 @keys_options
-@click.option("--handler", required=True, metavar="PKG.MODULE:NAME", help="Called with each.")
+@click.option(
+    "--handler", required=True, metavar="PKG.MODULE:NAME", help="Is called with each message."
+)
 @topic_option
 @output_option
 @common_options

@@ -1,9 +1,6 @@
-"""The top of the command tree: one voice for errors, one table of exit codes.
+"""The top of the command tree: one voice for errors; the exit codes are `exit_codes`.
 
-    0, 1, 2   the command's verdict; 0 also means "done"
-    3         not measured or not done: usage errors, no connection, interrupted, a bug
-
-Which commands there are is `commands`; a new one needs nothing but its line there.
+Which commands there are is `commands`; a new one needs its line there, and its codes.
 """
 
 from __future__ import annotations
@@ -16,11 +13,12 @@ import click
 
 from orderly.cli import NOT_MEASURED
 from orderly.cli.commands import COMMANDS
+from orderly.cli.exit_codes import GENERAL
 from orderly.cli.lazy import LazyGroup
 from orderly.cli.logs import configure
 from orderly.cli.settings import Settings, common_options
 from orderly.cli.stdout import discard
-from orderly.cli.text import printable
+from orderly.cli.text import in_our_voice, printable
 from orderly.errors import OrderlyError
 
 _NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
@@ -35,8 +33,17 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     ctx.exit(0)
 
 
+class _Root(LazyGroup):
+    """Tells what the exit codes mean everywhere."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in GENERAL.items()])
+        super().format_epilog(ctx, formatter)
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
     table=COMMANDS,
     invoke_without_command=True,
     context_settings={
@@ -59,8 +66,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def root(ctx: click.Context) -> None:
     """Ordered messages on Apache RocketMQ.
 
-    Exit codes: 0, 1, 2 are the command's verdict (0: fine); 3 means that nothing could be
-    measured or done, usage errors included.
+    Each command's help ends with its exit codes, and examples.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -94,7 +100,7 @@ def _told(error: BaseException, *, debug: bool) -> str:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""
-        return error.format_message() + hint
+        return in_our_voice(error.format_message()) + hint
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, OrderlyError):

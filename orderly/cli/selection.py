@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from orderly.cli.gathering import gathered
 from orderly.cli.settings import Settings, settings_of
-from orderly.errors import OrderlyError
 from orderly.namespace import unwrap, wrap
 
 if TYPE_CHECKING:
@@ -80,18 +83,38 @@ def complete_topic(ctx: click.Context, _: click.Parameter, begun: str) -> list[s
 def _complete(
     ctx: click.Context, begun: str, ask: Callable[[Client, Selection], Iterable[str]]
 ) -> list[str]:
-    """Ask the cluster, for a moment; a shell that waits for a name is worse than none."""
+    """Ask the cluster, for a moment and in silence; a shell that waits is worse than none."""
     from orderly.monitoring.collecting.selection import EVERYTHING  # noqa: PLC0415  as above
 
     settings = settings_of(ctx)
-    try:
+    logging.getLogger("orderly").setLevel(logging.CRITICAL + 1)  # a shell shows it in its prompt
+
+    def names() -> list[str]:
         with settings.client(_PATIENCE) as client:
-            names = settings.own(ask(client, EVERYTHING))
-    except OrderlyError:
-        return []
-    bare = (unwrap(settings.namespace_name(), name) for name in names)
+            return settings.own(ask(client, EVERYTHING))
+
+    bare = (unwrap(settings.namespace_name(), name) for name in _within(_PATIENCE, names))
     return sorted(name for name in bare if name.startswith(begun))
 
+
+def _within(seconds: float, ask: Callable[[], list[str]]) -> list[str]:
+    """What is known by then; nothing is said of what goes wrong."""
+    found: SimpleQueue[list[str]] = SimpleQueue()
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            found.put(ask())
+
+    thread = threading.Thread(target=run, name="orderly-complete", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return [] if found.empty() else found.get()
+
+
+group_argument = click.argument("group", shell_complete=complete_group)
+topic_argument = click.argument("topic", shell_complete=complete_topic)
+name_argument = click.argument("name", shell_complete=complete_topic)
+"""Of a topic that is there, in commands about topics."""
 
 _NAMES = (
     click.option(
@@ -114,7 +137,7 @@ _NAMES = (
         "-r",
         "--regex",
         is_flag=True,
-        help="-g and -t are regular expressions of the whole name.",
+        help="Take -g and -t as regular expressions of the whole name.",
     ),
 )
 

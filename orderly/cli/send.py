@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.command import Command
+from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import ProducerConfig
 from orderly.errors import ConfigError
@@ -33,11 +34,17 @@ Examples:
 
 
 @click.command(cls=Command, epilog=EXAMPLES)
-@click.argument("topic")
+@topic_argument
 @click.argument("body", required=False)
-@click.option("--key", "-k", help="Sharding key: messages of one key stay in order.")
-@click.option("--tag", help="Tag, for the consumers' filter.")
-@click.option("--property", "properties", multiple=True, metavar="K=V", help="May be repeated.")
+@click.option("-k", "--key", metavar="KEY", help="Sharding key: messages of one key stay in order.")
+@click.option("--tag", metavar="TAG", help="For the consumers' filter.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property; may be given again.",
+)
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -45,7 +52,12 @@ Examples:
 )
 @click.option("--lines", is_flag=True, help="One message per line of the file or of stdin.")
 @click.option(
-    "--count", type=click.IntRange(1), default=1, show_default=True, help="Send it N times."
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Send each body N times.",
 )
 @output_option
 @common_options

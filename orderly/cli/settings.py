@@ -177,6 +177,15 @@ def _parameter(ctx: click.Context, name: str, where: str) -> str:
     raise ConfigError(f"{where} has no option {option}")
 
 
+def complete_context(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Names of contexts that begin so; quietly none if the settings file cannot be read."""
+    try:
+        names = settings_of(ctx).file().contexts
+    except ConfigError:
+        return []
+    return sorted(name for name in names if name.startswith(begun))
+
+
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value in (None, False):  # not given here; 0 times -v is False, too
         return
@@ -191,6 +200,7 @@ _COMMON = (
     click.option(
         "--context",
         metavar="NAME",
+        shell_complete=complete_context,
         help="Settings by this name; see `orderly context`. Default: ORDERLY_CONTEXT, else"
         " the settings file's.",
         is_eager=True,
@@ -201,7 +211,7 @@ _COMMON = (
     click.option(
         "--namesrv",
         metavar="HOST:PORT[;…]",
-        help="Name servers; default: ORDERLY_NAMESRV, else the settings file's, else"
+        help="Name servers. Default: ORDERLY_NAMESRV, else the settings file's, else"
         " NAMESRV_ADDR, else the local broker's.",
         allow_from_autoenv=False,
         expose_value=False,
@@ -219,7 +229,7 @@ _COMMON = (
     click.option(
         "--color",
         type=click.Choice(colors.CHOICES),
-        help="Default: auto, which is never if NO_COLOR is set.",
+        help="Whether to colour what is printed. Default: auto, which is never if NO_COLOR is set.",
         allow_from_autoenv=False,
         expose_value=False,
         callback=_remember,
@@ -255,5 +265,5 @@ def output_option(command: F) -> F:
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="How to print the result.",
+        help="How to print it.",
     )(command)

@@ -10,16 +10,23 @@ import click
 
 from orderly.cli.command import Command
 from orderly.cli.output import json_body
+from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import preview, printable
 from orderly.model import ReceivedMessage
 from orderly.monitoring.texts import iso_time
 
 PREVIEW = 100  # characters of a body
+EXAMPLES = """\b
+Examples:
+  orderly tail orders -n 10
+  orderly tail orders --key order-17 -o json
+  orderly tail orders --from last --follow
+"""
 
 
-@click.command(cls=Command)
-@click.argument("topic")
+@click.command(cls=Command, epilog=EXAMPLES)
+@topic_argument
 @click.option(
     "--from",
     "start",
@@ -28,9 +35,11 @@ PREVIEW = 100  # characters of a body
     metavar="first|last|TIME",
     help="Where to begin; a time is ISO 8601.",
 )
-@click.option("--key", "-k", help="Only messages with this sharding key (or index key).")
-@click.option("--limit", "-n", type=click.IntRange(1), help="Stop after N messages.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is sent from now on.")
+@click.option(
+    "-k", "--key", metavar="KEY", help="Only messages with this sharding key (or index key)."
+)
+@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is sent from now on.")
 @output_option
 @common_options
 @click.pass_context

@@ -25,6 +25,14 @@ def printable(text: str) -> str:
     return escaped(_ESCAPE_SEQUENCE.sub("", text))
 
 
+def in_our_voice(text: str) -> str:
+    """An error of click as ours are: on one line, not a sentence of its own."""
+    words = " ".join(text.split())
+    if words[1:2].islower():  # a word, and no name such as BODY
+        words = words[0].lower() + words[1:]
+    return words.removesuffix(".")
+
+
 def preview(body: bytes, width: int) -> str:
     """The start of a message's body, at most `width` characters; undecodable bytes are marked."""
     text = printable(body[: width * 4].decode("utf-8", errors="replace"))

@@ -8,6 +8,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.selection import name_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.topic_growth import grow
 from orderly.errors import RouteError
@@ -33,6 +34,25 @@ _SYSTEM_TOPICS = frozenset(
 _TYPES = [kind for kind in MessageType if kind is not MessageType.UNSPECIFIED]
 _ORDERED = {None, MessageType.NORMAL, MessageType.FIFO, MessageType.MIXED}
 SHOW_SCHEMA = "orderly.topic/v1"
+CREATE = """\b
+Examples:
+  orderly topic create orders --queues 16
+  orderly topic create orders --type fifo
+"""
+LIST = """\b
+Examples:
+  orderly topic list
+  orderly topic list --all -o json
+"""
+ROUTE = """\b
+Examples:
+  orderly topic route orders
+"""
+SHOW = """\b
+Examples:
+  orderly topic show orders
+  orderly topic show orders -o json
+"""
 
 
 @click.group(cls=Group)
@@ -43,10 +63,15 @@ def topic() -> None:
 topic.add_command(grow)
 
 
-@topic.command("create")
+@topic.command("create", epilog=CREATE)
 @click.argument("name")
 @click.option(
-    "--queues", type=click.IntRange(1, 1024), default=8, show_default=True, help="On each broker."
+    "--queues",
+    type=click.IntRange(1, 1024),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many, on each broker.",
 )
 @click.option(
     "--type",
@@ -79,7 +104,7 @@ def create(ctx: click.Context, name: str, queues: int, kind: str | None) -> None
         click.echo(f"{name} exists already with {number}")
 
 
-@topic.command("list")
+@topic.command("list", epilog=LIST)
 @click.option("--all", "everything", is_flag=True, help="Also RocketMQ's own, %RETRY% and %DLQ%.")
 @output_option
 @common_options
@@ -108,8 +133,8 @@ def is_system_topic(name: str) -> bool:
     )
 
 
-@topic.command("route")
-@click.argument("name")
+@topic.command("route", epilog=ROUTE)
+@name_argument
 @output_option
 @common_options
 @click.pass_context
@@ -128,8 +153,8 @@ def route(ctx: click.Context, name: str, output: str) -> None:
     print_table(Table(headings, cells, title=name))
 
 
-@topic.command("show")
-@click.argument("name")
+@topic.command("show", epilog=SHOW)
+@name_argument
 @output_option
 @common_options
 @click.pass_context

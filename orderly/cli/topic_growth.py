@@ -16,6 +16,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.selection import complete_group, name_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import printable
 from orderly.monitoring.texts import iso_time
@@ -25,11 +26,27 @@ if TYPE_CHECKING:
     from orderly.monitoring.growing.topic_growth import TopicGrowth
 
 SCHEMA = "orderly.topic-grow/v1"
+EXAMPLES = """\b
+Examples:
+  orderly topic grow orders --queues 16 --dry-run
+  orderly topic grow orders --queues 16 --timeout 30m --yes
+"""
 
 
-@click.command("grow", cls=Command, short_help="Give a topic more queues, in order: drained first.")
-@click.argument("name")
-@click.option("--queues", type=click.IntRange(1, 1024), required=True, help="On each broker.")
+@click.command(
+    "grow",
+    cls=Command,
+    short_help="Give a topic more queues, in order: drained first.",
+    epilog=EXAMPLES,
+)
+@name_argument
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 1024),
+    required=True,
+    metavar="N",
+    help="How many, on each broker.",
+)
 @click.option(
     "--timeout",
     type=Duration(),
@@ -55,10 +72,11 @@ SCHEMA = "orderly.topic-grow/v1"
     "--ignore-group",
     multiple=True,
     metavar="GROUP",
-    help="A group that is not waited for: gone for good, say.",
+    shell_complete=complete_group,
+    help="A group that is not waited for, gone for good, say; may be given again.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, and who is behind.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @common_options
 @click.pass_context

@@ -88,7 +88,7 @@ Examples:
     type=click.Choice(["warning", "critical"]),
     help="For CI: exit 1 from this on, else 0; 3 stays 3.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing; the exit code says it.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code says it.")
 @pace_options
 @format_options(default="nagios")
 @common_options

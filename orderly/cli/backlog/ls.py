@@ -59,8 +59,8 @@ def _cut(by: str | None, only_bad: bool, sort_by: str | None, top: int | None, r
 
 EXAMPLES = """\b
 Examples:
-  orderly backlog                               all groups
-  orderly backlog -g 'ship*' --by queue -o wide queue by queue, with offsets and owners
+  orderly backlog                                  # all groups
+  orderly backlog -g 'ship*' --by queue -o wide    # queue by queue, with offsets and owners
   orderly backlog --only-bad --sort-by age --top 10
 """
 

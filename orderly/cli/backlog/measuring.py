@@ -41,6 +41,7 @@ _PACE = (
         type=click.IntRange(1, 1000),
         default=1,
         show_default=True,
+        metavar="N",
         help="Measure so often. Rates need 3, STALL and GROWING 3 over two minutes.",
     ),
     click.option(

@@ -22,7 +22,7 @@ def redact_option(command: F) -> F:
         "--redact-keys",
         type=click.Choice(["hash"]),
         callback=_or_the_settings,
-        help="Show hashes instead of keys; default: `redact_keys` of the settings.",
+        help="Show hashes instead of keys. Default: `redact_keys` of the settings.",
     )(command)
 
 

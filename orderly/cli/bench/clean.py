@@ -10,8 +10,14 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Command
 from orderly.cli.settings import common_options, settings_of
 
+EXAMPLES = """\b
+Examples:
+  orderly bench clean
+  orderly bench clean --yes
+"""
 
-@click.command(cls=Command)
+
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common_options
 @click.pass_context

@@ -29,5 +29,5 @@ def bench() -> None:
     """Measure your own cluster: how fast it goes, where time goes, what to try next.
 
     Without a command it is `run`. A topic and a group are made for it (orderly-bench-…), and taken
-    away in the end, also after ^C. What it will send is told before.
+    away in the end, also after Ctrl-C. What it will send is told before.
     """

@@ -71,7 +71,7 @@ _SENT = {
         type=click.Choice(["submit", "sync"]),
         default="submit",
         show_default=True,
-        help="submit: futures, in batches; sync: `send`, which waits for each answer.",
+        help="By submit: futures, in batches; or sync: `send`, which waits for each answer.",
     ),
     "rate": click.option(
         "--rate",

@@ -15,21 +15,39 @@ from orderly.cli.demo.screen import screen_for
 from orderly.cli.output import print_json
 from orderly.cli.settings import common_options, output_option, settings_of
 
+EXAMPLES = """\b
+Examples:
+  orderly demo
+  orderly demo --limit 2000 --queues 4
+  orderly demo --namesrv 10.0.0.1:9876 -o json
+"""
 
-@click.command(cls=Command)
+
+@click.command(cls=Command, epilog=EXAMPLES)
 @click.option(
     "--limit",
     type=click.IntRange(min=100),
     default=20_000,
     show_default=True,
+    metavar="N",
     help="Events to send.",
 )
 @click.option("--all", "everything", is_flag=True, help="Send all 656,584 events of the year.")
 @click.option(
-    "--queues", type=click.IntRange(2, 64), default=8, show_default=True, help="Of the topic."
+    "--queues",
+    type=click.IntRange(2, 64),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Queues of the topic.",
 )
 @click.option(
-    "--seed", type=int, default=2013, show_default=True, help="Chooses the message that fails."
+    "--seed",
+    type=int,
+    default=2013,
+    show_default=True,
+    metavar="N",
+    help="Chooses the message that fails.",
 )
 @output_option
 @common_options

@@ -50,8 +50,8 @@ _SHOWN = 20
 @click.option(
     "--follow",
     type=Duration(),
-    metavar="TIME",
-    help="With --state: stay, and look again after TIME; Ctrl-C ends it and judges.",
+    metavar="DURATION",
+    help="With --state: stay, and look again after DURATION; Ctrl-C ends it and judges.",
 )
 @redact_option
 @job_options()

@@ -30,9 +30,28 @@ Examples:
 @click.argument(
     "directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="HISTORY"
 )
-@click.option("-g", "--group", "groups", multiple=True, metavar="GLOB", help="Only these groups.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics.")
-@click.option("--from", "since", metavar="TIME", help="ISO 8601; UTC unless it says a zone.")
+@click.option(
+    "-g",
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these groups; may be given again.",
+)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="GLOB",
+    help="Only these topics; may be given again.",
+)
+@click.option(
+    "--from",
+    "since",
+    metavar="TIME",
+    help="Snapshots since then: ISO 8601; UTC unless it says a zone.",
+)
 @click.option("--to", "until", metavar="TIME", help="As --from; snapshots before it.")
 @click.option(
     "--slo",

@@ -132,15 +132,15 @@ _READING = (
         "start",
         default="",
         metavar="WHERE",
-        help="earliest (the default), latest, group:NAME, a time (2026-11-21T08:00:00Z), or"
-        ' offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}.',
+        help="Where to begin: earliest, latest, group:NAME, a time (2026-11-21T08:00:00Z), or"
+        ' offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}. Default: earliest.',
     ),
     click.option(
         "--to",
         "end",
         default="",
         metavar="WHERE",
-        help="As --from; default: latest, as of the start. The message itself is not read.",
+        help="As --from; the message itself is not read. Default: latest, as of the start.",
     ),
     click.option(
         "--option",
@@ -185,7 +185,7 @@ _RUNNING = (
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="How to print what was found.",
+        help="How to print it.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Tell no progress."),
 )

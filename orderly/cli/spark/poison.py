@@ -9,6 +9,7 @@ import click
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Command
 from orderly.cli.formats import Answer, Column, Kind
+from orderly.cli.selection import group_argument
 from orderly.cli.spark.here import connection
 from orderly.cli.spark.options import Job, job_options
 from orderly.foreign_text import escaped
@@ -26,7 +27,7 @@ _SAMPLE = 60  # characters
 
 
 @click.command(cls=Command, epilog=EXAMPLES)
-@click.argument("group")
+@group_argument
 @click.option(
     "--no-search",
     is_flag=True,

@@ -31,7 +31,11 @@ Examples:
 @click.command(cls=Command, epilog=EXAMPLES)
 @click.argument("directory", metavar="ARCHIVE")
 @click.option(
-    "--into", required=True, metavar="TOPIC", shell_complete=complete_topic, help="Send to it."
+    "--into",
+    required=True,
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="Where to send it.",
 )
 @click.option(
     "--from",
@@ -41,7 +45,9 @@ Examples:
     help='A time of storing, or offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}.',
 )
 @click.option("--to", "end", default="", metavar="WHERE", help="As --from; itself not included.")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this key; again for more.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="KEY", help="Only this key; may be given again."
+)
 @click.option(
     "--keys",
     "keys_file",
