@@ -6,6 +6,7 @@ import random
 import sqlite3
 import sys
 from contextlib import closing as closed
+from importlib import import_module
 
 import pytest
 
@@ -23,14 +24,11 @@ STRICTER = COLUMNS.replace("TEXT NOT NULL", "TEXT NOT NULL CHECK (name <> 'refus
 
 @pytest.fixture
 def cdc(monkeypatch):
-    """The example's modules."""
+    """The example's modules: source, replica."""
     monkeypatch.syspath_prepend(CDC)
-    import replica
-    import source
-
-    yield source, replica
-    for module in (source, replica):
-        del sys.modules[module.__name__]
+    yield import_module("source"), import_module("replica")
+    for name in ("source", "replica"):
+        del sys.modules[name]
 
 
 class Files:

@@ -8,6 +8,7 @@ import yaml
 
 from tests.support.alert_cases import CASES, labels
 from tests.support.mixin import ALERTS, FOLDER
+from tests.support.program import EXAMPLES
 from tests.support.promtool import promtool
 
 RULES = FOLDER / "rules" / "orderly.yaml"
@@ -51,6 +52,12 @@ def as_test(name, case):
 
 def test_prometheus_takes_the_rules(tmp_path):
     assert f"{len(ALERTS)} rules found" in promtool("check", "rules", str(RULES), cwd=tmp_path)
+
+
+def test_prometheus_takes_the_rules_of_the_example_for_kubernetes(tmp_path):
+    example = yaml.safe_load((EXAMPLES / "kubernetes" / "alerts.yaml").read_text())
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(example["spec"]))
+    assert f"{len(ALERTS)} rules found" in promtool("check", "rules", "rules.yaml", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ALERTS)

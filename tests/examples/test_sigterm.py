@@ -1,10 +1,6 @@
 """examples/sigterm.py: a service told to end leaves nothing unsaved and nothing locked."""
 
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +9,6 @@ from orderly.model import MessageQueue
 from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.waiting import eventually
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sigterm.py"
 KEYS = [f"k{i}" for i in range(12)]
 QUEUES = 4
 EACH = 40
@@ -25,36 +20,12 @@ def topic(orderly_topic):
     return orderly_topic(queues=QUEUES)
 
 
-class Service:
-    """A run of the example; what it prints is in files, so that no pipe can fill up."""
-
-    def __init__(self, folder, namesrv, group, topic):
-        self.group = group
-        self._out, self._errors = folder / "out", folder / "errors"
-        with self._out.open("w") as out, self._errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, str(EXAMPLE), group, topic],
-                stdout=out,
-                stderr=errors,
-                env={**os.environ, "ORDERLY_NAMESRV": namesrv},
-            )
-
-    @property
-    def lines(self):
-        return self._out.read_text().splitlines()
-
-    @property
-    def errors(self):
-        return self._errors.read_text()
-
-
 @pytest.fixture
-def service(orderly_namesrv, topic, tmp_path):
-    """Start the example; it is killed if it still runs at the end."""
-    service = Service(tmp_path, orderly_namesrv, unique("group"), topic)
-    yield service
-    service.process.kill()
-    service.process.wait()
+def service(start, orderly_namesrv, topic):
+    group = unique("group")
+    program = start("sigterm.py", group, topic, ORDERLY_NAMESRV=orderly_namesrv)
+    program.group = group
+    return program
 
 
 def offsets_handled(lines):
@@ -72,8 +43,7 @@ def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, 
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         send_numbers(producer, topic, KEYS, EACH)
     eventually(lambda: sum(offsets_handled(service.lines).values()) > 50, SOON, every=0.05)
-    service.process.send_signal(number)
-    assert service.process.wait(SOON) == 0, service.errors
+    assert service.end(number) == 0, service.errors
     lines = service.lines
     assert "running" in lines
     assert f"closing on {number.name}" in lines
