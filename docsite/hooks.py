@@ -12,10 +12,17 @@ from mkdocs.structure.pages import Page
 from docsite.links import Links
 from docsite.outside import pages_outside
 from docsite.reference import expanded
+from orderly import __version__
 
 ROOT = Path(__file__).parents[1]
 _LINKS = Links(ROOT)
 _OPTION = re.compile(r"<code>(?=--?[a-z][\w-]*</code>)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Say at the foot of each page which version it is of."""
+    config.copyright = f"orderly {__version__}, Apache License 2.0"
+    return config
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

@@ -24,7 +24,7 @@ OPTIONAL = {
     "postgresql": "orderly.once and examples on PostgreSQL",
     "redis-server": "orderly.once on Redis",
     "promtool": "the alerts (promtool)",
-    "chromium": "the exporter's page and the report (chromium)",
+    "chromium": "the exporter's page, the report and the docs' site (chromium)",
 }
 COMPOSE_IS_WANTED = "ORDERLY_TEST_COMPOSE" in os.environ
 

@@ -67,7 +67,7 @@ def _given(context: click.Context) -> list[click.Option]:
 
 def _common() -> set[str | None]:
     context = click.Context(root, info_name="orderly")
-    return {each.name for each in _given(context)} - {"version"}
+    return {each.name for each in _given(context) if each.name != "version"}
 
 
 def _options(context: click.Context, options: list[click.Option]) -> str:

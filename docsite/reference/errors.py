@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 
 from docsite.docstrings import opening
 from docsite.markdown import block, code, prose
 from orderly import errors
 
-CLASSES = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
-_AGAIN = {True: "the same request may succeed later, unchanged", False: "trying again is no use"}
+CLASSES: Mapping[str, type[errors.OrderlyError]] = {
+    name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)
+}
 
 
 def tree() -> str:
