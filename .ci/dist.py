@@ -1,9 +1,9 @@
 """Build what is released: wheel, source distribution, bill of materials, and their sums.
 
-From the tracked files of this checkout, twice, in different places and under different settings:
+From the files of this checkout, twice, in different places and under different settings:
 the same bytes must come out. Run by `make dist`; tests/packaging uses the parts.
 
-    python .ci/dist.py --output dist --clean
+    python .ci/dist.py --output dist
 """
 
 # ruff: noqa: INP001, T201
@@ -37,23 +37,27 @@ def main(arguments: list[str] | None = None) -> int:
     """Build, check, tell."""
     parser = argparse.ArgumentParser(description="Build and check what is released.")
     parser.add_argument("--output", type=Path, default=HERE / "dist", help="where it goes")
-    parser.add_argument("--clean", action="store_true", help="refuse what is not committed")
+    parser.add_argument("--dirty", action="store_true", help="also with what is not committed")
     asked = parser.parse_args(arguments)
     try:
-        release(asked.output, clean=asked.clean)
+        release(asked.output, dirty=asked.dirty)
     except NotAsItShouldBe as error:
         print(f"dist: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def release(output: Path, *, clean: bool) -> None:
+def release(output: Path, *, dirty: bool) -> None:
     """Fill the folder, which is emptied first.
+
+    Args:
+        output: the folder.
+        dirty: whether files that are not committed may be in it.
 
     Raises:
         NotAsItShouldBe: something is not committed, two builds differ, or twine finds a fault.
     """
-    if clean and (changed := _git("status", "--porcelain")):
+    if not dirty and (changed := _git("status", "--porcelain")):
         raise NotAsItShouldBe(f"these files are not committed:\n{changed}")
     with TemporaryDirectory() as folder:
         work = Path(folder)
@@ -84,8 +88,8 @@ def build(source: Path, folder: Path, number: int) -> dict[str, str]:
 
 
 def export(folder: Path) -> None:
-    """Copy the tracked files of this checkout, as they are now."""
-    for name in _git("ls-files").splitlines():
+    """Copy the files of this checkout that git does not ignore, as they are now."""
+    for name in _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         target = folder / name
         if (HERE / name).exists():  # or it is removed, and that not committed yet
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,8 @@ def tried(python: str) -> bool:
     tests = environment(python)
     jobs = os.environ.get("JOBS", "2")
     options = ("-q", "-n", jobs, "--dist", "loadfile", "-p", "no:cacheprovider")
-    return all([_run(tests, "-m", "pytest", *options, *suite) for suite in SUITES])
+    results = [_run(tests, "-m", "pytest", *options, *suite) for suite in SUITES]
+    return all(results)
 
 
 def environment(python: str) -> str:

@@ -14,6 +14,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import orderly.spark.extra  # noqa: F401  first: it says what is missing
+
+# isort: split
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
