@@ -1,7 +1,7 @@
 """Parts of reference pages that are made from the code when the site is built.
 
 A page says where with a line such as `<!-- generated: metrics group -->`: the name of a part, and
-what it is asked for.
+what it is asked for. A line below it in italics is for readers of the repository, and left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ PARTS: Mapping[str, Callable[..., str]] = {
     "settings": settings.of_class,
     "thresholds": judging.thresholds,
 }
-_PLACE = re.compile(r"^<!-- generated: (?P<name>[\w-]+)(?P<words>( \S+)*) -->$", re.MULTILINE)
+_PLACE = re.compile(
+    r"^<!-- generated: (?P<name>[\w-]+)(?P<words>( \S+)*) -->(\n_.*_)?$", re.MULTILINE
+)
 
 
 def expanded(markdown: str) -> str:

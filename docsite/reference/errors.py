@@ -10,7 +10,9 @@ from docsite.markdown import block, code, prose
 from orderly import errors
 
 CLASSES: Mapping[str, type[errors.OrderlyError]] = {
-    name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)
+    name: kind
+    for name, kind in vars(errors).items()
+    if inspect.isclass(kind) and issubclass(kind, errors.OrderlyError)
 }
 
 
