@@ -1,7 +1,8 @@
 """Looks at a terminal become one SVG that plays them: no script, nothing loaded. Pure.
 
 Each text that a row ever showed is an element with its times; a camera follows the last rows.
-Where animations are not wanted, or not known, the end of the film is the picture.
+Where animations are not wanted, or not known, the end of the film is the picture; and it begins
+with its end, for who takes a still of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from docs.pictures.recording import Look, Row
 CELL, LINE, MARGIN = 7.7, 17, 14  # pixels
 PAUSE = 0.7  # seconds that the film waits at most where nothing changed
 LENGTH, REST = 24.0, 9.0  # seconds: the film at most, then its last picture
+POSTER = 4.0  # seconds of that which come first
 COLOURS = {
     "": "#d6d9de",
     "brightblack": "#8b929c",
@@ -58,9 +60,9 @@ def film(looks: Sequence[Look], title: str, columns: int, height: int) -> str:
     shown = _shown(looks)
     spans = sorted({(s.since, s.until) for s in shown}, key=lambda span: (span[0], span[1] or 0))
     names = {span: f"s{number}" for number, span in enumerate(spans) if span != (0, None)}
-    rules = [_rule(name, percents, *span, length) for span, name in names.items()]
+    rules = [_rule(name, percents, *span) for span, name in names.items()]
     tops = [max(0, len(look.rows) - height) for look in looks]
-    camera = _camera(tops, percents, length)
+    camera = _camera(tops, percents)
     width, tall = columns * CELL + 2 * MARGIN, (height + 1) * LINE + 2 * MARGIN + LINE
     texts = "".join(_element(s, names.get((s.since, s.until), "")) for s in shown)
     return (
@@ -68,13 +70,15 @@ def film(looks: Sequence[Look], title: str, columns: int, height: int) -> str:
         f' viewBox="0 0 {width:.0f} {tall}" role="img"><title>{escape(title)}</title><style>'
         f"text{{font:{FONT};fill:{COLOURS['']};white-space:pre}}"
         f".b{{font-weight:700}}{_colours(shown)}{_hidden(spans, names)}"
-        f"@media (prefers-reduced-motion:no-preference){{{camera}{''.join(rules)}}}</style>"
+        f"@media (prefers-reduced-motion:no-preference){{.p{{animation:{length:.1f}s step-end"
+        f" {POSTER - length:.1f}s infinite}}{camera}{''.join(rules)}}}</style>"
         f'<rect width="100%" height="100%" rx="8" fill="{GROUND}"/>'
         f'<path d="M0 8a8 8 0 0 1 8-8h{width - 16:.0f}a8 8 0 0 1 8 8v18h-{width:.0f}z"'
         f' fill="{BAR}"/>'
         f'<text x="50%" y="18" text-anchor="middle">{escape(title)}</text>'
         f'<svg y="{LINE + MARGIN}" height="{(height + 0.5) * LINE:.0f}" width="{width:.0f}">'
-        f'<g class="c" style="transform:translateY({-tops[-1] * LINE}px)">{texts}</g></svg></svg>\n'
+        f'<g class="p c" style="transform:translateY({-tops[-1] * LINE}px)">{texts}</g>'
+        "</svg></svg>\n"
     )
 
 
@@ -102,26 +106,22 @@ def _shown(looks: Sequence[Look]) -> list[Shown]:
     return done
 
 
-def _rule(
-    name: str, percents: Sequence[float], since: int, until: int | None, length: float
-) -> str:
+def _rule(name: str, percents: Sequence[float], since: int, until: int | None) -> str:
     frames = [(0.0, "hidden")] if since else []
     frames.append((percents[since], "visible"))
     if until is not None:
         frames.append((percents[until], "hidden"))
     steps = "".join(f"{at:.2f}%{{visibility:{what}}}" for at, what in frames)
-    return (
-        f".{name}{{animation:{name} {length:.1f}s step-end infinite}}@keyframes {name}{{{steps}}}"
-    )
+    return f".{name}{{animation-name:{name}}}@keyframes {name}{{{steps}}}"
 
 
-def _camera(tops: Sequence[int], percents: Sequence[float], length: float) -> str:
+def _camera(tops: Sequence[int], percents: Sequence[float]) -> str:
     moves = [
         f"{percent:.2f}%{{transform:translateY({-top * LINE}px)}}"
         for number, (top, percent) in enumerate(zip(tops, percents, strict=True))
         if number == 0 or top != tops[number - 1]
     ]
-    return f".c{{animation:c {length:.1f}s step-end infinite}}@keyframes c{{{''.join(moves)}}}"
+    return f".c{{animation-name:c}}@keyframes c{{{''.join(moves)}}}"
 
 
 def _hidden(spans: Sequence[Span], names: Mapping[Span, str]) -> str:
@@ -143,7 +143,7 @@ def _element(shown: Shown, name: str) -> str:
         f"{_classes(run.colour, bold=run.bold)}>{escape(run.text, quote=False)}</tspan>"
         for run in shown.text
     )
-    named = f' class="{name}"' if name else ""
+    named = f' class="p {name}"' if name else ""
     return f'<text y="{y}"{named} xml:space="preserve">{runs}</text>'
 
 

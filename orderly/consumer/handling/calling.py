@@ -222,7 +222,9 @@ class Caller:
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
-                self._warn(started, "handler.returned_no_outcome", answer=type_text(answer))
+                hint = "nothing was acknowledged: return Ack() for what is done"
+                what = type_text(answer)
+                self._warn(started, "handler.returned_no_outcome", answer=what, hint=hint)
 
     def _suspend(self, started: Started, seconds: float | None) -> ConsumeResult | None:
         if seconds is None:
