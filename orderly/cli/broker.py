@@ -147,7 +147,7 @@ def status(output: str) -> int:
 @click.option(
     "-n",
     "--lines",
-    type=click.IntRange(0),
+    type=click.IntRange(1),
     default=20,
     show_default=True,
     metavar="N",

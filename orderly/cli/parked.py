@@ -16,6 +16,7 @@ import click
 from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Group
+from orderly.cli.durations import Finite
 from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
@@ -190,7 +191,7 @@ def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000_000),
     default=100,
     show_default=True,
     metavar="N",
@@ -280,7 +281,7 @@ def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> 
 @group_argument
 @click.option(
     "--older-than",
-    type=click.FloatRange(0),
+    type=Finite(0),
     metavar="HOURS",
     help="What was stored longer ago. Default: half of the time the broker keeps messages.",
 )

@@ -14,6 +14,7 @@ import click
 
 from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Command
+from orderly.cli.durations import Finite
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.progress import Progress
 from orderly.cli.selection import complete_topic, group_argument
@@ -111,7 +112,7 @@ def _timeout_option(command: F) -> F:
     """Add --timeout as the argument `timeout`."""
     return click.option(
         "--timeout",
-        type=click.FloatRange(1),
+        type=Finite(1),
         default=60.0,
         show_default=True,
         metavar="SECONDS",

@@ -38,7 +38,13 @@ Examples:
 @click.option(
     "-k", "--key", metavar="KEY", help="Only messages with this sharding key (or index key)."
 )
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1_000_000_000),
+    metavar="N",
+    help="Stop after N messages.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is sent from now on.")
 @output_option
 @common_options

@@ -7,6 +7,7 @@ import re
 from orderly.errors import ConfigError
 
 DEFAULT_NAMESRV_PORT = 9876
+_PORT = re.compile(r"[0-9]{1,5}")
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
 _MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
@@ -55,6 +56,14 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon:
         host, port = text, str(DEFAULT_NAMESRV_PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{text!r} is not a name server address; write host:port")
+    if not (_is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
+        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port")
     return f"{host}:{port}"
+
+
+def _is_host(text: str) -> bool:
+    """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
+    try:
+        return text.encode("idna") != b""
+    except UnicodeError:
+        return False

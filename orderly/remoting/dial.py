@@ -31,7 +31,7 @@ def open_socket(address: str, *, connect_timeout: float, write_timeout: float) -
     host, port = _split(address)
     try:
         sock = socket.create_connection((host, port), connect_timeout)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of names that no name server can have
         raise ConnectFailed(_advice(address, host, connect_timeout, error), address) from error
     try:
         _configure(sock, write_timeout)
@@ -43,7 +43,7 @@ def open_socket(address: str, *, connect_timeout: float, write_timeout: float) -
 
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
         raise ConnectFailed(f"{address!r} is not an address; expected host:port", address)
     return host.strip("[]"), int(port)
 
@@ -62,7 +62,7 @@ def _configure(sock: socket.socket, write_timeout: float) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-def _advice(address: str, host: str, timeout: float, error: OSError) -> str:
+def _advice(address: str, host: str, timeout: float, error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror):
         return f"cannot resolve {host!r} of {address}: {error.strerror}; check the name and the DNS"
     if isinstance(error, ConnectionRefusedError):

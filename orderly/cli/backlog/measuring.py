@@ -150,7 +150,7 @@ def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
 
     threading.Thread(target=run, name="orderly-measure", daemon=True).start()
     try:
-        answer = answers.get(timeout=limit)
+        answer = answers.get(timeout=min(limit, threading.TIMEOUT_MAX))
     except Empty:
         text = f"not measured within {limit:g} s; --timeout gives it longer"
         raise RequestTimeout(text) from None

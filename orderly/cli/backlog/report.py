@@ -108,9 +108,13 @@ def _writer() -> Callable[..., str]:
 
 def _check_target(path: Path) -> None:
     """See before anything is measured that the file can be written."""
-    if path.is_dir():
+    try:
+        taken, possible = path.is_dir(), path.parent.is_dir()
+    except OSError as error:  # a name that is too long
+        raise ConfigError(f"cannot write {path!s:.80}: {error.strerror}") from error
+    if taken:
         raise ConfigError(f"{path} is a directory: give the name of a file")
-    if not path.parent.is_dir():
+    if not possible:
         raise ConfigError(f"there is no directory {path.parent}: make it, or give another file")
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from orderly.bench.plan import MANY_BYTES, MANY_MESSAGES, ConsumePlan, SendPlan
-from orderly.cli.durations import Duration
+from orderly.cli.durations import Duration, Finite
 from orderly.cli.gathering import gathered
 from orderly.cli.selection import complete_topic
 from orderly.config import ConsumerConfig, ProducerConfig
@@ -52,7 +52,7 @@ _SENT = {
     ),
     "skew": click.option(
         "--skew",
-        type=click.FloatRange(0, 10),
+        type=Finite(0, 10),
         default=0.0,
         show_default=True,
         metavar="X",
@@ -75,7 +75,7 @@ _SENT = {
     ),
     "rate": click.option(
         "--rate",
-        type=click.FloatRange(0, min_open=True),
+        type=Finite(0, min_open=True),
         metavar="N",
         help="Messages a second. Default: as fast as it goes.",
     ),
@@ -149,7 +149,7 @@ _CONSUMED = {
     ),
     "handler_ms": click.option(
         "--handler-ms",
-        type=click.FloatRange(0),
+        type=Finite(0),
         default=0.0,
         show_default=True,
         metavar="MS",
