@@ -19,7 +19,7 @@ from tests.docs.pages import BadPage
 from tests.support.waiting import eventually
 
 PROMPT = "$ "
-LIMIT = 60  # seconds for one command
+LIMIT = 120  # seconds for one command: a hang-guard
 ASKED = "y\n" * 5  # what is typed where a command asks
 STOPPED = (-signal.SIGINT, 128 + signal.SIGINT)  # how programs end that do not handle Ctrl-C
 _ECHO_CODE = "echo $?"
@@ -54,6 +54,9 @@ def run(room, block):
         where = f"{block.page}:{command.line}"
         if command.text == _ECHO_CODE:
             _judge_code(command, last, where)
+            continue
+        if "parsed" in block.marks:
+            _check(room, command, where)
             continue
         if "background" in block.marks:
             _start(room, command, where)
@@ -114,24 +117,32 @@ def _require(condition, text):
 
 
 def _outcome(room, command, stopped, where):
-    try:
-        parts = programs.commands(command.text)
-    except ValueError as error:
-        raise BadPage(f"{where}: {error}: {command.text}") from error
-    if parts[0][:2] == ["orderly", "broker"] and not room.is_own:
-        return Outcome(None, "")  # the room's broker is there
-    foreign = [words for words in parts if Path(words[0]).name not in programs.RUN]
-    if foreign:
-        for words in foreign:
-            why = programs.objection(words, room.folder)
-            _require(not why, f"{where}: {why}: {command.text}")
-        return Outcome(None, "")
+    parts = _parts(command, where)
+    if parts[0][:2] == ["orderly", "broker"] and not room.is_own:  # the room's broker is there
+        return _check(room, command, where)
+    if not all(Path(words[0]).name in programs.RUN for words in parts):
+        return _check(room, command, where)
     if stopped:
         return _run_until_ctrl_c(room, command, where)
     in_place = parts[0][0] == "orderly" and parts[0][1:2] != ["broker"]  # which leaves a process
     if in_place and not _SHELL.search(re.sub(r"'[^']*'", "", command.text)):
         return _run_here(shlex.split(command.text)[1:])
     return _run_in_shell(room, command, where)
+
+
+def _parts(command, where):
+    try:
+        return programs.commands(command.text)
+    except ValueError as error:
+        raise BadPage(f"{where}: {error}: {command.text}") from error
+
+
+def _check(room, command, where):
+    """Do not run it, but find what is surely wrong with it."""
+    for words in _parts(command, where):
+        why = programs.objection(words, room.folder)
+        _require(not why, f"{where}: {why}: {command.text}")
+    return Outcome(None, "")
 
 
 def _run_here(words):

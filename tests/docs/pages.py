@@ -3,7 +3,7 @@
     <!-- block: ctrl-c; numbers -->
 
 The words: `skip: REASON`, `ctrl-c`, `exit CODE …`, `raises ERROR`, `numbers`,
-`background`, `spark`.
+`background`, `parsed`, `spark`.
 """
 
 import re
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 CHINESE = "README.zh-CN.md"  # its blocks must equal README.md's: they run once
 SINGLE = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docker/README.md")
 MANY = ("docs/**/*.md", "examples/**/README.md")
-WORDS = {"skip", "ctrl-c", "exit", "raises", "numbers", "background", "spark"}
+WORDS = {"skip", "ctrl-c", "exit", "raises", "numbers", "background", "parsed", "spark"}
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MARK = re.compile(r"^\s*<!--\s*block:\s*(.*?)\s*-->\s*$")

@@ -1,7 +1,7 @@
 """Programs in console blocks that are not run here, and what is checked instead.
 
 They install, need a network, another machine, or minutes. What they name must be there: extras of
-pip, targets of make, files of the repository.
+pip, targets of make, files of the repository; our own commands have the arguments they are given.
 """
 
 import functools
@@ -11,6 +11,10 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import click
+
+from orderly.cli.root import root
+from orderly.errors import OrderlyError
 from tests.docs.pages import ROOT
 
 RUN = {
@@ -27,6 +31,7 @@ RUN = {
     "cd",
 }
 
+_RUN_OTHERWISE = RUN - {"orderly"}
 _SEPARATORS = {"|", "||", "&&", ";", "&"}
 _ASSIGNMENT = re.compile(r"\w+=")
 _OWN = re.compile(r"(?:rocketmq-orderly|\.)\[([\w,-]+)\]")
@@ -55,6 +60,8 @@ def objection(words, folder=ROOT):
     program = Path(words[0]).name
     if "/" in words[0] and not words[0].startswith(("env/", ".venv/", "/", "~")):
         return _missing_files(words[:1], folder)
+    if program in _RUN_OTHERWISE:
+        return ""
     if program not in CHECKS:
         return f"{program} is not known to tests/docs/programs.py: run it, or say how it is checked"
     return CHECKS[program](words, folder)
@@ -62,6 +69,23 @@ def objection(words, folder=ROOT):
 
 def _nothing(words, folder):
     return ""
+
+
+def _orderly(words, folder):
+    """Have our command line read its arguments, and do nothing."""
+    command, name, rest = root, words[0], words[1:]
+    try:
+        context = command.make_context(name, rest)
+        while isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(context, _rest(context))
+            context = command.make_context(name, rest, parent=context)
+    except (click.ClickException, OrderlyError) as error:
+        return str(getattr(error, "message", error))
+    return ""
+
+
+def _rest(context):
+    return [*context._protected_args, *context.args]
 
 
 def _pip(words, folder):
@@ -118,6 +142,7 @@ CHECKS = {
     "less": _nothing,
     "make": _make,
     "mqadmin": _nothing,
+    "orderly": _orderly,
     "pip": _pip,
     "pip3": _pip,
     "pipx": _pip,

@@ -1,5 +1,7 @@
 """A page from its first block to its last."""
 
+import traceback
+
 from tests.docs import console, data_blocks, python_blocks
 from tests.docs.pages import BadPage, blocks_of
 from tests.docs.room import Room
@@ -8,15 +10,22 @@ OF_OTHERS = {"java", "cpp", "c", "go", "rust", "html", "xml", "diff"}  # shown, 
 _RUNS = {"python": python_blocks.run, "console": console.run, "sh": console.run}
 
 
-def run_page(page, folder, request, *, spark=False):
-    """Run the blocks of a page: those that need Spark, or all others."""
-    run_blocks(page, blocks_of(page), folder, request, spark=spark)
+def wrong_with(page, folder, request, *, spark=False):
+    """Run the blocks of a page, those that need Spark or all others; "" or what is wrong."""
+    try:
+        run_blocks(page, blocks_of(page), folder, request, spark=spark)
+    except BadPage as error:
+        cause = error.__cause__
+        return f"{error}\n{''.join(traceback.format_exception(cause)) if cause else ''}"
+    return ""
 
 
 def run_blocks(page, blocks, folder, request, *, spark=False):
     """Run these blocks of a page, in their order."""
     blocks = [block for block in blocks if ("spark" in block.marks) == spark]
     room = Room(page, folder, request)
+    if spark:
+        room.names["spark"] = room.fixture("spark")
     try:
         for block in blocks:
             room.call("before", block)

@@ -30,6 +30,8 @@ WRONG = [
     (page("console", "$ pip install 'rocketmq-orderly[moon]'"), "no such extra: moon"),
     (page("console", "$ make coffee"), "no such target: coffee"),
     (page("console", "$ moonwalk --fast"), "moonwalk is not known"),
+    (page("sh", "orderly topic list --moon", mark="parsed"), f"{PAGE}:4: No such option '--moon'"),
+    (page("console", "$ orderly broker begin"), "No such command 'begin'"),
     (page("console", "orderly topic list"), "no line begins with `$ `"),
     (page("console", "$ python -c 'print(1)'", "never", mark="ctrl-c"), "shows the line"),
     (page("sh", "kubectl apply -f nowhere.yaml"), "no such file: nowhere.yaml"),
@@ -65,6 +67,7 @@ RIGHT = [
     page("console", "$ orderly topic show orders", "$ echo $?", "3"),
     page("console", "$ orderly topic show orders", mark="exit 3"),
     page("console", "$ echo one | cat", "one"),
+    page("sh", "orderly topic list -o json && less x", mark="parsed"),
     page("java", "class A {}"),
 ]
 

@@ -1,30 +1,18 @@
 """Every code block of every page runs. Conventions: CONTRIBUTING.md, "Code in pages"."""
 
-import traceback
-
 import pytest
 
-from tests.docs.pages import CHINESE, BadPage, blocks_of, pages
+from tests.docs.pages import CHINESE, blocks_of, pages
 from tests.docs.room import SURROUNDINGS, surroundings_of
-from tests.docs.runner import OF_OTHERS, run_page
+from tests.docs.runner import OF_OTHERS, wrong_with
 
 MOST_SKIPPED = 12
 
 
 @pytest.mark.parametrize("page", pages())
 def test_every_block_runs(page, tmp_path, request):
-    wrong = ""
-    try:
-        run_page(page, tmp_path, request)
-    except BadPage as error:
-        wrong = f"{error}\n{cause(error)}"
-    if wrong:
+    if wrong := wrong_with(page, tmp_path, request):
         pytest.fail(wrong, pytrace=False)
-
-
-def cause(error):
-    """Where a Python block went wrong, in the page's lines and the library's."""
-    return "".join(traceback.format_exception(error.__cause__)) if error.__cause__ else ""
 
 
 def test_the_chinese_readme_has_the_same_blocks():

@@ -1,5 +1,6 @@
 """docs/how-to/once.md: a database that needs no server, entries that go on coming."""
 
+import asyncio
 import sqlite3
 
 TOPICS = {"entries": 4}
@@ -24,6 +25,7 @@ def done(page):
 
 def after(page, block):
     if block.number == 1:
+        asyncio.run(page.names["engine"].dispose())
         [(balance,)] = _do("SELECT balance FROM account")
         assert balance % 5 == 0
         assert len(_do("SELECT * FROM orderly_once")) == 1

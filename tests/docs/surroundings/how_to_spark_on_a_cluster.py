@@ -1,0 +1,3 @@
+"""docs/how-to/spark-on-a-cluster.md: a topic to count."""
+
+TOPICS = {"orders": 4}
