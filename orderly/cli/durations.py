@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,7 +38,7 @@ class Duration(Kind):
         if seconds < self._least:
             self.fail(f"{value} is too short: at least {self._least:g} s", param, ctx)
         if seconds > MOST:
-            self.fail(f"{value:.20} is too long: at most {MOST / 86400:g} d", param, ctx)
+            self.fail(f"{value!s:.20} is too long: at most {MOST / 86400:g} d", param, ctx)
         return seconds
 
 
@@ -46,7 +46,7 @@ class Finite(click.FloatRange):
     """A number in a range, and neither nan nor infinite."""
 
     def convert(
-        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read a value of the command line, the environment or the settings file."""
         number = float(super().convert(value, param, ctx))
