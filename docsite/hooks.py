@@ -34,6 +34,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs' signature
     """Put in what is made from the code, and make links lead to pages of the site."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # there is only itself in its section
     return _LINKS.rewritten(expanded(markdown), page.file.src_uri)
 
 

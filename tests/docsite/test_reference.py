@@ -15,7 +15,7 @@ import orderly.once
 import orderly.selectors
 import orderly.telemetry
 import orderly.testing
-from docsite.docstrings import opening, section
+from docsite.docstrings import one_name_an_item, opening, section
 from docsite.markdown import prose
 from docsite.reference import PARTS, expanded
 from docsite.reference.commands import contexts
@@ -23,6 +23,7 @@ from docsite.reference.errors import CLASSES
 from docsite.reference.metrics import asked_by
 from orderly.cli.root import root
 from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
+from orderly.listening.settings import Rules
 from orderly.monitoring.backlog.states import VERDICTS, QueueState
 from orderly.monitoring.exporting.metrics import LEVELS
 from orderly.monitoring.exporting.render import metrics_of
@@ -65,6 +66,7 @@ CONFIGS = (
     ProducerConfig,
     ConsumerConfig,
     ParkLimits,
+    Rules,
     orderly.Retry,
     orderly.PoisonRules,
 )
@@ -242,6 +244,9 @@ def test_a_section_of_a_docstring():
         "c": "once: again.",
     }
     assert section(Documented, "Returns") == {}
+    assert "    a: seconds,\n        both.\n    b: seconds,\n        both.\n    c: once" in (
+        one_name_an_item(inspect.getdoc(Documented))
+    )
     assert opening(Documented) == "What it is.\n\nMore of it."
 
 
