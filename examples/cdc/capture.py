@@ -50,6 +50,7 @@ def main(path: str, table: str) -> None:
         Client(ClientConfig.from_env()) as client,
         OrderlyProducer("capture", client=client) as producer,
     ):
+        print(f"sending what changes in {table}", flush=True)
         while True:
             if capture(db, table, producer) == 0:
                 time.sleep(POLL)

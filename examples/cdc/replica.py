@@ -105,6 +105,7 @@ def main(path: str, table: str) -> None:
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     handler = Replica(path, table).listener()
     with OrderlyConsumer(f"replica-of-{table}", handler, config=config).subscribe(table):
+        print(f"copying {table}", flush=True)
         signals.get()
 
 

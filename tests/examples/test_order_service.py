@@ -1,6 +1,7 @@
 """examples/order_service: what HTTP says and messages do, on SQLite, in one process."""
 
 import json
+import queue
 import re
 import signal
 from http import HTTPStatus
@@ -10,7 +11,8 @@ import pytest
 
 from orderly import Client, Message, OrderlyProducer
 from orderly.monitoring.parked import ParkedMessages
-from orderly.testing import FakeBroker
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.testing import Fail, FakeBroker, Fault
 from tests.examples.receiving import received
 from tests.support.program import EXAMPLES
 from tests.support.waiting import eventually
@@ -105,6 +107,28 @@ def test_a_bad_payment_parks_its_order_only(http, pay, broker, body):
         eventually(
             lambda: [(key.key, key.messages) for key in parked.list().keys] == [("order-9", 2)]
         )
+
+
+def test_an_event_that_cannot_be_sent_holds_back_the_later_ones_of_its_order(http, broker):
+    tries = queue.SimpleQueue()
+
+    def first(command):
+        is_first = b'"version": 1' in command.body
+        if is_first:
+            tries.put(None)
+        return is_first
+
+    refused = Fail(ResponseCode.NO_PERMISSION)
+    broker.script(Fault(RequestCode.SEND_MESSAGE_V2, refused, times=None, when=first))
+    http.put("/orders/order-5", json={"amount": 300})
+    http.post("/orders/order-5/cancel")
+    for _ in range(3):
+        tries.get(timeout=30)
+    assert http.get("/health").json()["outbox"]["waiting"] == 2
+    broker.script()
+    events = received(broker.namesrv, "orders", 2)["order-5"]
+    assert [event["status"] for event in events] == ["placed", "cancelled"]
+    eventually(lambda: http.get("/health").json()["outbox"]["waiting"] == 0)
 
 
 def test_it_says_how_it_is_and_ends_cleanly(http, service, broker):

@@ -21,6 +21,7 @@ from orders.tables import outbox
 
 BATCH = 200  # rows of one turn
 POLL = 0.2  # seconds between two looks into an empty outbox
+RETRY = 1.0  # seconds after which what was not sent is tried again
 _TURN = 1_862_004  # any number that no other advisory lock of this database has
 
 log = logging.getLogger(__name__)
@@ -59,27 +60,29 @@ class Relay:
     async def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                sent = await self.turn()
-            except (SQLAlchemyError, OSError):
-                log.exception("the database does not answer: the outbox waits")
-                sent = 0
-            if sent == 0:
-                await self._pause()
+                found, sent = await self.turn()
+            except (SQLAlchemyError, OSError) as error:
+                log.warning("the database does not answer, the outbox waits: %s", error)
+                found, sent = 1, 0
+            if sent < found:
+                await self._pause(RETRY)
+            elif found == 0:
+                await self._pause(POLL)
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), POLL)
+            await asyncio.wait_for(self._stop.wait(), seconds)
 
-    async def turn(self) -> int:
-        """Send the oldest rows; returns how many were sent."""
+    async def turn(self) -> tuple[int, int]:
+        """Send the oldest rows; returns how many there were, and how many of them were sent."""
         async with self._engine.begin() as db:
             if not await _is_mine(db):
-                return 0
+                return 0, 0
             rows = (await db.execute(select(outbox).order_by(outbox.c.id).limit(BATCH))).all()
             sent = await self._send(rows)
             if sent:
                 await db.execute(delete(outbox).where(outbox.c.id.in_(sent)))
-        return len(sent)
+        return len(rows), len(sent)
 
     async def _send(self, rows: list[Row]) -> list[int]:
         by_order = defaultdict(list)
@@ -95,8 +98,8 @@ class Relay:
             message = Message(self._topic, row.body.encode(), sharding_key=row.order_id)
             try:
                 await self._producer.asend(message)
-            except OrderlyError:
-                log.exception("an event of order %s was not sent and stays", row.order_id)
+            except OrderlyError as error:
+                log.warning("an event of order %s was not sent, it waits: %s", row.order_id, error)
                 self._producer.resume(row.order_id)  # this very event is the next one of the key
                 break
             sent.append(row.id)
