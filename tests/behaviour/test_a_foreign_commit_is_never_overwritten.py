@@ -10,6 +10,7 @@ import pytest
 from orderly import Ack
 from orderly.errors import LockLost
 from tests.support.consuming import send_numbers
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 
@@ -41,6 +42,7 @@ def test_the_queue_goes_on_from_the_brokers_offset(
     queue = send_numbers(producer, topic, ["a"], 10)[0].queue
     assert witness.at_1.wait(20)
     eventually(lambda: client.brokers.query_offset(group, queue) == 1)
+    await_visible(client)  # or 7 is beyond the end
     client.brokers.update_offset(group, queue, 7)
     witness.go_on.set()  # the next commit, while number 2 runs, finds an offset that is not ours
     eventually(lambda: 9 in members.seen.numbers("a"), within=20)

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 from orderly import Message
 from tests.support.consuming import send_numbers
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 
 
 def test_last_while_a_producer_writes_skips_nothing_after_the_first_message_seen(
-    producer, topic, start_member
+    producer, topic, client, start_member
 ):
     """Java computes this start twice and loses what arrives in between (issue 10955)."""
     stop, sent = threading.Event(), []
@@ -29,6 +30,7 @@ def test_last_while_a_producer_writes_skips_nothing_after_the_first_message_seen
     writer.start()
     try:
         eventually(lambda: len(sent) > 200)
+        await_visible(client)
         _, seen = start_member(consume_from="last")
         eventually(lambda: len({d.key for d in seen.deliveries}) == len(KEYS), within=30)
         goal = len(sent) + 400
@@ -52,13 +54,14 @@ def test_first_reads_everything(producer, topic, start_member):
     eventually(lambda: len(seen.deliveries) == 24, within=30)
 
 
-def test_a_time_reads_from_there(producer, topic, start_member):
+def test_a_time_reads_from_there(producer, topic, client, start_member):
     send_numbers(producer, topic, KEYS, 2)
     sent = time.time()
     eventually(lambda: time.time() > sent + 0.01)  # the broker counts in milliseconds
     boundary = datetime.now(UTC)
     eventually(lambda: time.time() > sent + 0.02)
     send_numbers(producer, topic, KEYS, 2, first=2)
+    await_visible(client)
     _, seen = start_member(consume_from=boundary.isoformat())
     eventually(lambda: all(seen.numbers(key) == [2, 3] for key in KEYS), within=30)
 

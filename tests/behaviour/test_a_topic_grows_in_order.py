@@ -9,6 +9,7 @@ from orderly.errors import LayoutChanged, RouteError
 from orderly.monitoring.growing.topic_growth import TopicGrowth
 from orderly.monitoring.growing.waiting import Patience
 from tests.support.consuming import send_numbers
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(20)]
@@ -38,6 +39,7 @@ def test_what_is_under_way_is_finished_before_keys_move(
     send_numbers(producer, topic, KEYS, 3)
     with pytest.raises(LayoutChanged):
         send_numbers(pinned, topic, KEYS, 1, first=4)
+    await_visible(client)  # or it looks as if they were being written now
 
     def tell(text):
         if text.startswith("writing is closed"):  # a producer that does not know it yet
@@ -57,6 +59,7 @@ def test_a_producer_that_does_not_know_of_it_is_refused(
 ):
     start_member(**QUICK)
     send_numbers(producer, topic, KEYS, 1)
+    await_visible(client)
     TopicGrowth(client, topic, 7).run(PATIENCE, lambda _: None)
     producer.resume()
     producer._client.routes.refresh(topic)  # as it does every 30 s

@@ -9,6 +9,7 @@ import tenacity
 from orderly import Ack, Listener, PoisonRules, Retry
 from tests.support.consuming import judged_by_key, send_numbers
 from tests.support.dead_letters import dead_letters
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(20)]
@@ -25,12 +26,13 @@ RULES = PoisonRules(
 
 
 class Database:
-    """Is down until it is up; everything needs it."""
+    """Keeps silent until it is down, and is down until it is up; everything needs it."""
 
     def __init__(self, error):
-        self.up, self.error = threading.Event(), error
+        self.down, self.up, self.error = threading.Event(), threading.Event(), error
 
     def __call__(self, message, attempt):
+        assert self.down.wait(20)
         if not self.up.is_set():
             raise self.error
         return Ack()
@@ -44,6 +46,8 @@ def test_it_waits_probes_and_goes_on(error, producer, topic, group, client, star
     with structlog.testing.capture_logs() as events:
         seen = start_group(listener, order="key").seen
         results = send_numbers(producer, topic, KEYS, COUNT)
+        await_visible(client)  # whoever fails alone for long is poison
+        database.down.set()
         eventually(lambda: [e for e in events if e["event"] == "circuit.opened"], within=20)
         tried = [e for e in events if e["event"] == "message.retry"]
         held = len(seen.deliveries)

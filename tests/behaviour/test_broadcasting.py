@@ -5,6 +5,7 @@ import pytest
 from orderly import ConsumeResult
 from orderly.errors import ConfigError, OffsetFileError
 from tests.support.consuming import send_numbers
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -59,13 +60,14 @@ def test_a_failure_repeats_for_its_own_member_only(producer, topic, start_listen
 
 
 def test_the_same_instance_goes_on_where_it_was_and_another_one_begins_anew(
-    producer, topic, start_listener
+    producer, topic, client, start_listener
 ):
     send_numbers(producer, topic, KEYS, 3)
     first, seen = start_listener("one", commit_interval=60)
     eventually(have(seen, 24), within=20)
     first.close()
     send_numbers(producer, topic, KEYS, 1, first=3)
+    await_visible(client)
     _, again = start_listener("one")
     _, other = start_listener("two", consume_from="last")
     send_numbers(producer, topic, KEYS, 1, first=4)

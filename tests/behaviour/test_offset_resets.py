@@ -8,6 +8,7 @@ from orderly import ConsumeResult
 from orderly.ordering.explain import Why
 from tests.support.consuming import send_numbers
 from tests.support.operator import set_group
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEY = "k"
@@ -21,6 +22,7 @@ def test_an_offset_beyond_the_end_is_repaired_and_reported(
     producer, topic, client, group, start_group, caplog
 ):
     queue = send(producer, topic, 0, 5)
+    await_visible(client)
     set_group(client, group)
     client.brokers.update_offset(group, queue, 1000)
     seen = start_group().seen
@@ -60,6 +62,7 @@ def test_after_a_reset_only_what_follows_it_comes_whatever_was_cached_or_in_hand
     members = start_group(held_back, commit_interval=0.05)
     queue = send(producer, topic, 0, 10)
     assert held_back.reached.wait(20)
+    await_visible(client)
     client.groups.reset_queues(group, {queue: target})
     send(producer, topic, 10, 1)  # the members learn of a reset with their next pull…
 
@@ -83,6 +86,7 @@ def test_a_whole_topic_is_reset_to_its_end(producer, topic, client, group, start
     seen = start_group(stuck_at_the_first).seen
     first = send_numbers(producer, topic, keys, 3)
     eventually(lambda: {d.queue_id for d in seen.deliveries} == {r.queue.queue_id for r in first})
+    await_visible(client)
     client.groups.reset_offsets(group, topic)
     send_numbers(producer, topic, keys, 2, first=3)
     eventually(lambda: all(4 in seen.numbers(key) for key in keys), within=20)
