@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from orderly.config.functions import is_async
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 
-Decode = str | Callable[[bytes], Any]
+
+class Model(Protocol):
+    """A class that makes an object of a body, in pydantic's way; any BaseModel is one."""
+
+    def model_validate_json(self, json_data: bytes, /) -> Any:
+        """A class method there."""
+
+
+Decode = str | Callable[[bytes], Any] | Model
 """What `decode=` takes: "json", "bytes", a pydantic model, or a function of the body."""
 
 _BY_NAME: dict[str, Callable[[bytes], Any]] = {"json": json.loads, "bytes": bytes}
@@ -31,12 +39,13 @@ def decoder(decode: Decode | None) -> Callable[[ReceivedMessage], Any]:
         return _itself
     if isinstance(decode, str) and decode in _BY_NAME:
         return partial(_decoded, _BY_NAME[decode])
-    if not callable(decode) or is_async(decode):
+    read = getattr(decode, "model_validate_json", decode)
+    if not callable(read) or is_async(read):
         raise ConfigError(
             "decode must be 'json', 'bytes', a pydantic model or a plain function of the body,"
             f" not {decode!r}"
         )
-    return partial(_decoded, getattr(decode, "model_validate_json", decode))
+    return partial(_decoded, read)
 
 
 def _itself(message: ReceivedMessage) -> ReceivedMessage:

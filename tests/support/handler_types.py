@@ -6,6 +6,8 @@ A line that ends in `# refused` is one mypy must complain about; it must not abo
 # ruff: noqa: RET503
 from collections.abc import Sequence
 
+from pydantic import BaseModel
+
 from orderly import (
     Ack,
     Answer,
@@ -72,6 +74,20 @@ def decorated(order: dict[str, str], attempt: Attempt) -> Ack | Skip:
     return Ack() if order else Skip("empty")
 
 
+class Order(BaseModel):
+    address: str
+
+
+@listener(decode=Order)
+async def decorated_for_a_model(order: Order, attempt: Attempt) -> Ack | Fail:
+    return Ack() if order.address else Fail("no")
+
+
+@listener(decode=Order.model_validate_json, fatal=(ValueError,))
+def decorated_for_a_function(order: Order, attempt: Attempt) -> Ack:
+    return Ack()
+
+
 @listener(poison=None)
 async def decorated_async(message: ReceivedMessage, attempt: Attempt) -> Outcome:
     return Block("no")
@@ -91,6 +107,8 @@ consume(Listener(ship))
 consume(AsyncListener(ship_async))
 consume(decorated)
 consume(decorated_async)
+consume(decorated_for_a_model)
+consume(decorated_for_a_function)
 consume(lambda messages, context: Ack())
 
 # --- what may not -------------------------------------------------------------------------------
@@ -135,6 +153,13 @@ async def awaits_a_coroutine(messages: Messages, context: ConsumeContext) -> Ack
 
 def takes_one(message: ReceivedMessage) -> Ack:
     return Ack()
+
+
+class NoModel:
+    address: str
+
+
+listener(decode=NoModel)  # refused
 
 
 def ship_it(message: ReceivedMessage, attempt: Attempt) -> ConsumeResult:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Path, Request, Response
 from pydantic import BaseModel, PositiveInt
-from sqlalchemy import Row, func, select
+from sqlalchemy import RowMapping, func, select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -76,9 +76,9 @@ async def place(order_id: OrderId, new: NewOrder, request: Request, response: Re
     except IntegrityError:
         order = await _order(request, order_id)
         response.status_code = 200
-    if order.amount != new.amount:
+    if order["amount"] != new.amount:
         raise HTTPException(409, "an order of that id is there, with another amount")
-    return order._asdict()
+    return dict(order)
 
 
 @app.post("/orders/{order_id}/cancel")
@@ -87,15 +87,15 @@ async def cancel(order_id: OrderId, request: Request) -> Any:
     async with _engine(request).begin() as db:
         await changes.cancel(db, order_id)
     order = await _order(request, order_id)
-    if order.status != "cancelled":
-        raise HTTPException(409, f"the order is {order.status}")
-    return order._asdict()
+    if order["status"] != "cancelled":
+        raise HTTPException(409, f"the order is {order['status']}")
+    return dict(order)
 
 
 @app.get("/orders/{order_id}")
 async def show(order_id: OrderId, request: Request) -> Any:
     """Show an order."""
-    return (await _order(request, order_id))._asdict()
+    return dict(await _order(request, order_id))
 
 
 @app.get("/live")
@@ -131,10 +131,11 @@ async def health(request: Request) -> Any:
 
 
 def _engine(request: Request) -> AsyncEngine:
-    return request.app.state.engine
+    engine: AsyncEngine = request.app.state.engine
+    return engine
 
 
-async def _order(request: Request, order_id: str) -> Row:
+async def _order(request: Request, order_id: str) -> RowMapping:
     async with _engine(request).connect() as db:
         order = await changes.find(db, order_id)
     if order is None:

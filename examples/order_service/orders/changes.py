@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from sqlalchemy import Row, case, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, case, insert, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orders.tables import orders, outbox
@@ -18,21 +18,23 @@ class UnknownOrder(LookupError):
     """There is no such order."""
 
 
-async def find(db: AsyncConnection, order_id: str) -> Row | None:
+async def find(db: AsyncConnection, order_id: str) -> RowMapping | None:
     """Read an order."""
-    return (await db.execute(select(orders).where(orders.c.id == order_id))).one_or_none()
+    found = await db.execute(select(orders).where(orders.c.id == order_id))
+    return found.mappings().one_or_none()
 
 
-async def place(db: AsyncConnection, order_id: str, amount: int) -> Row:
+async def place(db: AsyncConnection, order_id: str, amount: int) -> RowMapping:
     """Place an order.
 
     Raises:
         sqlalchemy.exc.IntegrityError: there is one of that id.
     """
     values = {"id": order_id, "amount": amount, "paid": 0, "status": "placed", "version": 1}
-    placed = (await db.execute(insert(orders).values(values).returning(*orders.c))).one()
-    await _tell(db, placed)
-    return placed
+    placed = await db.execute(insert(orders).values(values).returning(*orders.c))
+    order = placed.mappings().one()
+    await _tell(db, order)
+    return order
 
 
 async def cancel(db: AsyncConnection, order_id: str) -> bool:
@@ -49,19 +51,22 @@ async def pay(db: AsyncConnection, order_id: str, cents: int) -> None:
     paid = orders.c.paid + cents
     enough = (orders.c.status == "placed") & (paid >= orders.c.amount)
     status = case((enough, "paid"), else_=orders.c.status)
-    if not await _change(db, order_id, True, paid=paid, status=status):
+    if not await _change(db, order_id, true(), paid=paid, status=status):
         raise UnknownOrder(order_id)
 
 
-async def _change(db: AsyncConnection, order_id: str, condition: object, **values: object) -> bool:
+async def _change(
+    db: AsyncConnection, order_id: str, condition: ColumnElement[bool], **values: object
+) -> bool:
     values["version"] = orders.c.version + 1
     statement = update(orders).where(orders.c.id == order_id, condition)
-    changed = (await db.execute(statement.values(values).returning(*orders.c))).one_or_none()
-    if changed is not None:
-        await _tell(db, changed)
-    return changed is not None
+    changed = await db.execute(statement.values(values).returning(*orders.c))
+    order = changed.mappings().one_or_none()
+    if order is not None:
+        await _tell(db, order)
+    return order is not None
 
 
-async def _tell(db: AsyncConnection, order: Row) -> None:
-    body = json.dumps(order._asdict())
-    await db.execute(insert(outbox).values(order_id=order.id, body=body))
+async def _tell(db: AsyncConnection, order: RowMapping) -> None:
+    body = json.dumps(dict(order))
+    await db.execute(insert(outbox).values(order_id=order["id"], body=body))

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Self
 
-from sqlalchemy import Row, delete, func, select
+from sqlalchemy import RowMapping, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -78,31 +79,34 @@ class Relay:
         async with self._engine.begin() as db:
             if not await _is_mine(db):
                 return 0, 0
-            rows = (await db.execute(select(outbox).order_by(outbox.c.id).limit(BATCH))).all()
+            found = await db.execute(select(outbox).order_by(outbox.c.id).limit(BATCH))
+            rows = found.mappings().all()
             sent = await self._send(rows)
             if sent:
                 await db.execute(delete(outbox).where(outbox.c.id.in_(sent)))
         return len(rows), len(sent)
 
-    async def _send(self, rows: list[Row]) -> list[int]:
-        by_order = defaultdict(list)
+    async def _send(self, rows: Sequence[RowMapping]) -> list[int]:
+        by_order: dict[str, list[RowMapping]] = defaultdict(list)
         for row in rows:
-            by_order[row.order_id].append(row)
+            by_order[row["order_id"]].append(row)
         sent = await asyncio.gather(*map(self._send_in_turn, by_order.values()))
         return [row_id for ids in sent for row_id in ids]
 
-    async def _send_in_turn(self, rows: list[Row]) -> list[int]:
+    async def _send_in_turn(self, rows: Sequence[RowMapping]) -> list[int]:
         """Send the events of one order up to the first that fails; the rest stays for later."""
         sent = []
         for row in rows:
-            message = Message(self._topic, row.body.encode(), sharding_key=row.order_id)
+            message = Message(self._topic, row["body"].encode(), sharding_key=row["order_id"])
             try:
                 await self._producer.asend(message)
             except OrderlyError as error:
-                log.warning("an event of order %s was not sent, it waits: %s", row.order_id, error)
-                self._producer.resume(row.order_id)  # this very event is the next one of the key
+                log.warning(
+                    "an event of order %s was not sent, it waits: %s", row["order_id"], error
+                )
+                self._producer.resume(row["order_id"])  # this very event is the next one of the key
                 break
-            sent.append(row.id)
+            sent.append(row["id"])
         return sent
 
 
