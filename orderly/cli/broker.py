@@ -14,6 +14,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.output import print_json
+from orderly.cli.pairs import pairs
 from orderly.cli.settings import common_options, output_option
 from orderly.errors import ConfigError, EmbeddedBrokerError
 
@@ -93,7 +94,7 @@ def start(
     from orderly.testing.jars import fetch_jars  # noqa: PLC0415
     from orderly.testing.java import find_java  # noqa: PLC0415
 
-    extra = dict(_pair(text) for text in properties)
+    extra = pairs("--property", properties)
     running = find()
     if running is not None:
         _refuse_other(running, directory, port, extra)
@@ -247,13 +248,6 @@ def _refuse_other(
             f"a broker runs already (name server {running.namesrv}, in {running.directory}),"
             f" without {', '.join(other)}; `orderly broker stop` stops it, then start it anew"
         )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"--property takes NAME=VALUE, not {text!r}")
-    return name, value
 
 
 def _show(running: Daemon, what: str, output: str) -> None:

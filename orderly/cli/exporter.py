@@ -126,7 +126,7 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or (":" in host) != host.startswith("["):
-        raise ConfigError(f"--listen is HOST:PORT, as {DEFAULT_LISTEN}, not {text!r}")
+        raise ConfigError(f"--listen takes HOST:PORT, as {DEFAULT_LISTEN}, not {text!r}")
     return host.strip("[]"), int(port)
 
 

@@ -118,7 +118,7 @@ def _read_queue(
         return None
     broker, _, number = text.rpartition(":")
     if not broker or not (number.isascii() and number.isdecimal()):
-        raise click.BadParameter("write BROKER:ID, as in broker-a:0", ctx, param)
+        raise click.BadParameter("it takes BROKER:ID, as broker-a:0", ctx, param)
     return broker, int(number)
 
 

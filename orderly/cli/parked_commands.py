@@ -194,7 +194,7 @@ def replay(ctx: click.Context, /, *, handler: str, output: str, **chosen: Any) -
 def _load(ctx: click.Context, name: str) -> Callable[..., Any]:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise click.UsageError("--handler wants PKG.MODULE:NAME, as in shipping.main:handle", ctx)
+        raise click.UsageError("--handler takes PKG.MODULE:NAME, as in shipping.main:handle", ctx)
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
     try:
         found = attrgetter(attribute)(import_module(module))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.command import Command
+from orderly.cli.pairs import pairs
 from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.config import ProducerConfig
@@ -84,7 +85,7 @@ def send(
     if key == "":
         raise click.UsageError("--key is empty: give a key, or leave --key out")
     source = _not_empty(_bodies(body, file, lines=lines), lines=lines)
-    named = _properties(properties)
+    named = pairs("--property", properties)
     messages = (
         Message(topic, text, sharding_key=key, tags=tag, properties=named)
         for text in source
@@ -143,14 +144,6 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         return
     with file.open("rb") as stream:
         yield from (line.rstrip(b"\r\n") for line in stream)
-
-
-def _properties(pairs: tuple[str, ...]) -> dict[str, str]:
-    split = [pair.partition("=") for pair in pairs]
-    for name, equals, _ in split:
-        if not name or not equals:
-            raise click.UsageError(f"--property wants NAME=VALUE, not {name!r}")
-    return {name: value for name, _, value in split}
 
 
 def _as_json(result: SendResult) -> str:

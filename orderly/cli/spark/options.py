@@ -12,10 +12,10 @@ import click
 
 from orderly.cli.formats import Format
 from orderly.cli.gathering import gathered
+from orderly.cli.pairs import pairs
 from orderly.cli.selection import complete_topic
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.spark.here import Here, here_for
-from orderly.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,20 +98,10 @@ def _maker(names: list[str]) -> Callable[..., Job]:
         given = {**dict.fromkeys(_OF_TOPICS, ""), **dict(zip(names, values, strict=True))}
         given["form"] = Format(given.pop("output"), headers=True, raw=False)
         for name, option in (("options", "--option"), ("conf", "--conf")):
-            given[name] = _pairs(option, given[name] or ())
+            given[name] = pairs(option, given[name] or ())
         return Job(**given)
 
     return make
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        key, mark, value = text.partition("=")
-        if not mark or not key.strip():
-            raise ConfigError(f"{option} {text!r} must be NAME=VALUE")
-        found[key.strip()] = value.strip()
-    return found
 
 
 _OF_TOPICS = ("topic", "start", "end", "options")

@@ -124,7 +124,7 @@ def test_a_broker_that_cannot_be_read_is_3(skew, orderly_fake):
 def test_what_if_takes_numbers_of_queues(skew, numbers):
     code, _, err = skew(f"--what-if={numbers}")
     assert code == 3
-    assert "error: Invalid value for '--what-if'" in err
+    assert "error: invalid value for '--what-if'" in err
 
 
 def test_an_unknown_topic_is_one_line(orderly_fake, capsys):

@@ -42,7 +42,7 @@ def failed(capsys, code, said):
         ([*CHECK, "--warn", "10:5"], "swap them"),
         ([*CHECK, "--crit-age", "5 minutes"], "durations"),
         ([*CHECK, "--warn", "9", "--crit", "1"], "never be reached"),
-        ([*CHECK, "--no-such-flag"], "No such option"),
+        ([*CHECK, "--no-such-flag"], "no such option"),
         ([*CHECK, "--timeout", "soon"], "no duration"),
         ([*CHECK, "--timeout", "0"], "too short"),
         ([*CHECK, "--samples", "0"], "--samples"),
@@ -56,7 +56,7 @@ def failed(capsys, code, said):
         (["backlog", "ls", "--top", "0"], "--top"),
         (["backlog", "describe"], "which GROUP"),
         (["backlog", "watch", "--interval", "0"], "too short"),
-        (["backlog", "chekc", "-g", "shipping"], "No such command"),
+        (["backlog", "chekc", "-g", "shipping"], "no such command"),
     ],
 )
 def test_what_cannot_be_meant(capsys, monkeypatch, args, said):

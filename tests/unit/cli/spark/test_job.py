@@ -68,14 +68,14 @@ def test_a_job_that_reads_no_topic_takes_none(job, capsys):
     assert found.conf == {"spark.driver.memory": "4g"}
     with pytest.raises(AssertionError):
         job(*TOPIC, topic=False)
-    assert "No such option" in capsys.readouterr().err
+    assert "no such option" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [["--conf", "spark.x"], ["--option", "=1"]])
 def test_a_pair_is_a_pair(job, args, capsys):
     with pytest.raises(AssertionError):
         job(*TOPIC, *args)
-    assert "must be NAME=VALUE" in capsys.readouterr().err
+    assert "takes NAME=VALUE" in capsys.readouterr().err
 
 
 def test_workers_are_told_an_address_and_a_file_and_no_secret(tmp_path, monkeypatch):
