@@ -9,6 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docsite.example_code import shown
 from docsite.links import Links
 from docsite.outside import pages_outside
 from docsite.reference import expanded
@@ -36,7 +37,9 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Put in what is made from the code, and make links lead to pages of the site."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]  # there is only itself in its section
-    return _LINKS.rewritten(expanded(markdown), page.file.src_uri)
+    text = _LINKS.rewritten(expanded(markdown), page.file.src_uri)
+    path = Path(page.file.abs_src_path or "")
+    return f"{text}\n\n{shown(path.parent)}" if ROOT / "examples" in path.parents else text
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  MkDocs' signature

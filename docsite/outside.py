@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _PAGES = {
+    "examples/index.md": "examples/README.md",
     "project/changelog.md": "CHANGELOG.md",
     "project/design.md": "DESIGN.md",
     "project/contributing.md": "CONTRIBUTING.md",
