@@ -27,14 +27,17 @@ def capture(db: sqlite3.Connection, table: str, producer: OrderlyProducer) -> in
         OrderlyError: one was not sent; none is deleted.
     """
     changes = db.execute(_OLDEST, (table, BATCH)).fetchall()
+    if not changes:
+        return 0
     # An order of calls is an order of messages: what one call raises keeps back all that follow,
     # and when a send fails later, the producer holds back the later ones of its key.
     sending = [producer.submit(_message(table, *change)) for change in changes]
     for future in sending:
         future.result()
-    if changes:
-        last = changes[-1][0]
-        db.execute("DELETE FROM changes WHERE source = ? AND number <= ?", (table, last))
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        numbers = [(number,) for number, _, _ in changes]
+        db.executemany("DELETE FROM changes WHERE number = ?", numbers)
     return len(changes)
 
 

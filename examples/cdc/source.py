@@ -4,7 +4,8 @@
 
 SQLite lets one transaction write at a time, so numbers of `changes` have the order of the commits.
 (PostgreSQL does not: there rows of `changes` of *one* key have that order, for its row is locked.)
-Run it again after each change of the table's columns.
+Run it again after each change of the table's columns. REPLACE deletes a row that is in the way of
+another unique column without any trigger: use it with `PRAGMA recursive_triggers = ON` only.
 """
 
 from __future__ import annotations
