@@ -92,6 +92,8 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
 def use(ctx: click.Context, *, name: str) -> None:
     """Make NAME the context that holds when none is given."""
     file = settings_of(ctx).file()
+    if not name:
+        raise click.UsageError("NAME is empty", ctx)
     file.context(name)  # or there is none
     _write(file.path, with_current(file, name))
     click.echo(f"the context is {name} now, in {file.path}")
@@ -115,6 +117,8 @@ def with_current(file: SettingsFile, name: str) -> str:
 def _write(path: Path, text: str) -> None:
     """Replace the file as a whole, or not at all; a link stays one, rights stay as they are."""
     real = path.resolve()
+    if not real.is_file():  # a device, say, is not to be replaced by a file
+        raise ConfigError(f"the settings in {path} cannot be written: it is no regular file")
     try:
         with tempfile.NamedTemporaryFile(
             "w", dir=real.parent, encoding="utf-8", delete=False

@@ -1,11 +1,14 @@
 """`orderly context`: lists, chooses, shows what holds and why; changes nothing else in the file."""
 
 import json
+import os
 import stat
 
 import pytest
 
+from orderly.cli.context import _write
 from orderly.cli.root import run
+from orderly.errors import ConfigError
 
 FILE = """# mine
 [contexts.staging]
@@ -52,6 +55,20 @@ def test_use_keeps_a_link_a_link(file, tmp_path, monkeypatch):
     assert run(["context", "use", "prod"]) == 0
     assert link.is_symlink()
     assert file.read_text().startswith('context = "prod"')
+
+
+def test_a_context_without_a_name_is_not_used(file, capsys):
+    assert run(["context", "use", ""]) == 3
+    assert "NAME is empty" in capsys.readouterr().err
+    assert file.read_text() == FILE
+
+
+def test_what_is_no_regular_file_is_not_replaced_by_one(file):
+    pipe = file.with_name("pipe")
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="no regular file"):
+        _write(pipe, FILE)
+    assert pipe.is_fifo()
 
 
 def test_a_context_that_is_not_there_is_not_used(file, capsys):
