@@ -94,7 +94,8 @@ class Listener(_Common):
             ...
             return Ack()
 
-        OrderlyConsumer("shipping", Listener(ship, on_poison="park_key"), config=...)
+        by_key = ConsumerConfig(order="key")
+        OrderlyConsumer("shipping", Listener(ship, on_poison="park_key"), config=by_key)
 
     A failing message is retried soon (`retry`), then after growing waits, and only its own queue,
     or key, waits meanwhile. The verdict tells a bad message from an outage by what other keys do:

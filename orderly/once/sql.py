@@ -40,7 +40,7 @@ class Once:
         once = Once()
         with engine.begin() as db:
             if once.apply(db, message, context):
-                db.execute(...)
+                db.execute(entry)
 
     For PostgreSQL and SQLite. Thread-safe; one for all handlers of a program will do.
 
