@@ -28,6 +28,7 @@ class Applied(models.Model):
     topic = models.CharField(max_length=255)
     broker = models.CharField(max_length=255)
     queue_id = models.IntegerField()
+    generation = models.IntegerField()
     key = models.CharField(max_length=201)
     offset = models.BigIntegerField(default=-1)
     token = models.BigIntegerField(null=True)
@@ -39,7 +40,8 @@ class Applied(models.Model):
 
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["group", "topic", "broker", "queue_id", "key"], name="one_row_a_key"
+                fields=["group", "topic", "broker", "queue_id", "generation", "key"],
+                name="one_row_a_key",
             )
         ]
 

@@ -12,7 +12,8 @@ from orderly.once.place import Naming, Place, arrival
 from orderly.once.refusal import tell
 from orderly.once.rule import Row, decide
 
-_NAMING = Naming()
+# Raise it by one, all workers stopped, to have every effect again: see docs/how-to/once.md.
+_NAMING = Naming(generation=0)
 
 
 def apply_once(attempt: Attempt) -> bool:
@@ -44,5 +45,6 @@ def _names(place: Place) -> dict[str, str | int]:
         "topic": place.topic,
         "broker": place.broker,
         "queue_id": place.queue_id,
+        "generation": place.generation,
         "key": place.key,
     }

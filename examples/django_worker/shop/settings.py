@@ -9,6 +9,7 @@ SECRET_KEY = os.environ.get("DJANGO_SECRET_KEY", "for trying only: this project 
 INSTALLED_APPS = ["accounts"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
+TIME_ZONE = "UTC"
 
 _POSTGRESQL = {
     "ENGINE": "django.db.backends.postgresql",

@@ -33,6 +33,7 @@ class Migration(migrations.Migration):
                 ("topic", models.CharField(max_length=255)),
                 ("broker", models.CharField(max_length=255)),
                 ("queue_id", models.IntegerField()),
+                ("generation", models.IntegerField()),
                 ("key", models.CharField(max_length=201)),
                 ("offset", models.BigIntegerField(default=-1)),
                 ("token", models.BigIntegerField(null=True)),
@@ -42,7 +43,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("group", "topic", "broker", "queue_id", "key"),
+                        fields=("group", "topic", "broker", "queue_id", "generation", "key"),
                         name="one_row_a_key",
                     )
                 ],

@@ -1,0 +1,109 @@
+"""`manage.py test`: the handler, message by message, in Django's test database; no broker."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+from django.test import TestCase
+
+from accounts.entries import enter
+from accounts.models import Account
+from orderly import Ack, ConsumeContext, MessageQueue, Park, ReceivedMessage, Suspend
+
+QUEUE = MessageQueue("entries", "broker-a", 0)
+
+
+class Tenure:
+    """What a member has while a queue is its own; the token rises with each owner."""
+
+    deadline = float("inf")
+    lost = threading.Event()
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def extend(self) -> float:
+        """Renew the lock."""
+        return self.deadline
+
+
+def entry(offset: int, body: object, sent_as: str = "", stored: float = 1.0) -> ReceivedMessage:
+    """An entry of account a-1, as the broker stored it."""
+    return ReceivedMessage(
+        queue=QUEUE,
+        queue_offset=offset,
+        body=json.dumps(body).encode(),
+        properties={"__SHARDINGKEY": "a-1", "UNIQ_KEY": sent_as or f"id-{offset}"},
+        message_id=sent_as or f"id-{offset}",
+        offset_message_id=f"stored-{offset}",
+        born_time=stored,
+        store_time=stored,
+        born_host="",
+        store_host="",
+        reconsume_times=0,
+        flag=0,
+        sys_flag=0,
+        physical_offset=offset,
+        stored_size=1,
+    )
+
+
+def book(message: ReceivedMessage, token: int = 1) -> object:
+    """Have the handler called by the owner with that token; returns the outcome."""
+    context = ConsumeContext(QUEUE, "accounts", key="a-1", tenure=Tenure(token))
+    return enter.run(message, context=context)
+
+
+class EntriesOnce(TestCase):
+    """An entry counts once, whoever delivers it how often."""
+
+    def setUp(self) -> None:
+        """One account."""
+        Account.objects.create(number="a-1")
+
+    def assert_balance(self, cents: int) -> None:
+        """Compare what is stored."""
+        assert Account.objects.get(number="a-1").balance == cents
+
+    def test_entries_are_booked(self) -> None:
+        """Each is."""
+        for offset, cents in enumerate((5, -3)):
+            assert book(entry(offset, {"cents": cents})) == Ack()
+        self.assert_balance(2)
+
+    def test_a_repeat_is_passed_over(self) -> None:
+        """It was delivered before a crash already."""
+        for offset in (0, 1, 0, 1):
+            assert book(entry(offset, {"cents": 5})) == Ack()
+        self.assert_balance(10)
+
+    def test_a_producers_retry_is_passed_over(self) -> None:
+        """It is stored twice, under the id that the producer gave it."""
+        for offset in (0, 1):
+            assert book(entry(offset, {"cents": 5}, sent_as="same")) == Ack()
+        self.assert_balance(5)
+
+    def test_a_stale_owner_books_nothing(self) -> None:
+        """Another member owns the queue and was at work on the account."""
+        book(entry(0, {"cents": 5}), token=7)
+        assert isinstance(book(entry(1, {"cents": 5}), token=6), Suspend)
+        self.assert_balance(5)
+
+    def test_a_queue_made_anew_is_told_and_not_guessed_at(self) -> None:
+        """A message stored later has a lower offset: the topic was deleted in between."""
+        book(entry(9, {"cents": 5}))
+        assert isinstance(book(entry(0, {"cents": 5}, stored=99.0)), Suspend)
+        self.assert_balance(5)
+
+    def test_a_bad_entry_parks_and_notes_nothing(self) -> None:
+        """The mended one, released, counts."""
+        for body in ({}, [], {"cents": "5"}):
+            assert isinstance(book(entry(0, body)), Park)
+        assert book(entry(0, {"cents": 5})) == Ack()
+        self.assert_balance(5)
+
+    def test_an_entry_of_an_unknown_account_parks(self) -> None:
+        """Until somebody opens it."""
+        Account.objects.all().delete()
+        assert isinstance(book(entry(0, {"cents": 5})), Park)
