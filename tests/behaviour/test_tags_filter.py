@@ -1,7 +1,8 @@
 """Only the wanted tags arrive, also where the broker's hash lets others through."""
 
-from orderly import Client, Message
+from orderly import Message
 from orderly.selectors import java_string_hash
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 
@@ -26,14 +27,14 @@ def test_a_tag_with_the_same_hash_does_not_get_through(producer, topic, start_me
     assert seen.numbers("k") == [0, 3]
 
 
-def test_what_was_filtered_counts_as_done(producer, topic, group, start_member, orderly_namesrv):
+def test_what_was_filtered_counts_as_done(producer, topic, client, group, start_member):
     send_tagged(producer, topic, ["a", "b", "b", "b"])
+    await_visible(client)
     member, seen = start_member(tags="a")
     eventually(lambda: seen.numbers("k") == [0], within=20)
     (queue,) = {q for q in member.assignment if q.queue_id == seen.deliveries[0].queue_id}
     member.close()
-    with Client(namesrv=orderly_namesrv) as client:
-        assert client.brokers.query_offset(group, queue) == 4
+    assert client.brokers.query_offset(group, queue) == 4
 
 
 def test_new_tags_while_running_replace_the_old_ones(producer, topic, start_member):

@@ -25,6 +25,7 @@ from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.testing import EmbeddedBroker
 from tests.support.access import ADMIN, PROPERTIES, add_user
 from tests.support.consuming import Recorder, send_numbers, submit_numbers
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 OWN = [make("shipping", "orders") for make in (state_topic, park_topic)]
@@ -144,6 +145,7 @@ def test_sparks_reader_needs_little_and_takes_its_keys_from_a_settings_file(
 
     with OrderlyProducer(client=client_of(broker.app)) as producer:
         submit_numbers(producer, "orders", "spark", 10)
+    await_visible(client_of(ADMIN))
     allowed = {"Topic:orders": ("Sub", "Get"), "Group:orderly-spark": ("Sub",)}
     keys = add_user(client_of(ADMIN), broker.broker_address, "reader", allowed)
     path = tmp_path / "reader.toml"

@@ -17,6 +17,7 @@ from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.consuming import unique
 from tests.support.surveying import Surveyed, states_of, verdict_of
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
@@ -112,14 +113,16 @@ def expired(broker, client, new, producer):
     for number in range(160):
         message = Message(expired.topic, b"x" * KIB)
         producer.send(message, selector=lambda queues, _, n: queues[n % 2], arg=number)
+    await_visible(client)
     broker.kill_broker()
     files = sorted((broker.directory / "store" / "commitlog").iterdir())
     assert len(files) > 3
     for file in files[:2]:
         file.unlink()
     broker.restart_broker()
-    for number in range(2):
-        eventually(lambda: client.brokers.min_offset(expired.queue(number)) > 10)  # noqa: B023
+    brokers, queues = client.brokers, [expired.queue(number) for number in range(2)]
+    eventually(lambda: all(brokers.min_offset(queue) > 10 for queue in queues))
+    eventually(lambda: all(brokers.max_offset(queue) == 80 for queue in queues))
     return expired
 
 
@@ -205,8 +208,11 @@ def test_scans_add_nothing_to_what_the_broker_counts_of_consumers(
 
 def test_what_pop_gives_up_is_the_groups_own_line(failed):
     retries = f"{RETRY_PREFIX}{failed.group}_{failed.topic}"
-    topics = eventually(
-        lambda: (found := failed.status().topics).get(retries) and found, 90, every=0.2
-    )
+
+    def given_up():
+        topics = failed.status().topics
+        return retries in topics and topics[retries].sums.backlog and topics
+
+    topics = eventually(given_up, 90, every=0.2)
     assert topics[failed.topic].sums.backlog == 0
     assert topics[retries].sums.backlog == 1
