@@ -70,7 +70,7 @@ class Start:
         with self._asked(f"topic {topic}"):
             route = self._client.routes.get(topic)
             self.routes[topic] = route
-            for broker in route.brokers:
+            for broker in sorted(route.brokers, key=lambda each: each.broker_name):
                 with self._asked(f"topic {topic}"):
                     self._topic_at(topic, broker)
             preflight.check_readable(route)

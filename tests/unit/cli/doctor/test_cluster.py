@@ -2,7 +2,10 @@
 
 import pytest
 
+from orderly import Client
+from orderly.cli.doctor.brokers import look_at_brokers
 from orderly.cli.root import run
+from orderly.model import BrokerData
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import Fail, Fault
@@ -82,6 +85,17 @@ def test_a_cluster_without_brokers_is_critical(doctor, fake):
     assert doctor().of("brokers")[0][:2] == ("CRITICAL", "none is registered")
 
 
+def test_a_broker_without_a_master_is_critical_and_a_silent_slave_a_warning():
+    brokers = {"broker-a": BrokerData("broker-a", "cluster", {1: NOBODY})}
+    with Client(namesrv=NOBODY) as client:
+        found, _ = look_at_brokers(client, brokers)
+    assert [(it.part, it.state.value) for it in found] == [
+        ("broker-a", "CRITICAL"),
+        ("broker-a slave 1", "WARNING"),
+    ]
+    assert "neither locked nor written" in found[0].advice
+
+
 def test_a_clock_that_is_off_is_a_warning(doctor, fake):
     fake.jump_clock(3600)
     found = doctor()
@@ -155,8 +169,6 @@ def test_nothing_is_joined_and_nothing_made(doctor, client_of_fake):
 
 @pytest.fixture
 def client_of_fake(fake):
-    from orderly import Client  # noqa: PLC0415
-
     with Client(namesrv=fake.namesrv) as client:
         yield client
 
