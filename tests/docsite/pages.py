@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+NO_TEXT = {"code", "pre", "script", "style"}
 FETCHED = {"src", "srcset", "poster", "data", "background"}
 
 
@@ -14,19 +15,29 @@ class Page(HTMLParser):
         ids: what can be linked to.
         links: where its links lead.
         fetched: what a browser gets for it by itself.
+        text: what is read on it, without code.
     """
 
     def __init__(self, path):
         super().__init__()
         self.path, self.ids, self.links, self.fetched = path, set(), [], []
+        self.text, self._inside = "", []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
+        self._inside += [tag] * (tag in NO_TEXT)
         given = {name: value for name, value in attrs if value is not None}
         self.ids |= {given[name] for name in ("id", "name") if name in given}
         self.fetched += [given[name] for name in FETCHED & set(given)]
         if "href" in given:
             (self.links if tag == "a" else self.fetched).append(given["href"])
+
+    def handle_endtag(self, tag):
+        if tag in NO_TEXT:
+            self._inside.pop()
+
+    def handle_data(self, data):
+        self.text += "" if self._inside else data
 
 
 def read(folder):

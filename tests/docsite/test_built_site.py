@@ -32,6 +32,18 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(pages):
     assert dead_links(pages) == []
 
 
+MARKUP = re.compile(
+    r"\*\*|`|\]\(|\]\[|<!--|:::|~~~|\{[:#]|\\[_*|\[\]]|^\s*(?:\||- |#+ )", re.MULTILINE
+)
+
+
+def test_all_markup_is_understood(pages):
+    left = [
+        (page.path.name, found[0]) for page in pages.values() if (found := MARKUP.search(page.text))
+    ]
+    assert left == []
+
+
 def test_nothing_is_fetched_from_elsewhere(pages):
     fetched = {what for page in pages.values() for what in page.fetched}
     assert [what for what in sorted(fetched) if FROM_ELSEWHERE.match(what)] == []
