@@ -70,4 +70,6 @@ class Links:
     def _without_link(self, text: str, path: str, place: str) -> str:
         if not (self._root / path).exists():
             _log.warning("%s: there is no file %s to link to", place, path)
+        if text.strip("`") == posixpath.basename(path):
+            return f"`{path}`"
         return text if path in text else f"{text} (`{path}`)"

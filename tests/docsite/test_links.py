@@ -25,6 +25,7 @@ def links(tmp_path):
         ("how-to/a.md", "[d](../../DESIGN.md)", "[d](../project/design.md)"),
         ("how-to/a.md", "[r](../../README.md)", "[r](../index.md)"),
         ("how-to/a.md", "[x](../../orderly/x.py)", "x (`orderly/x.py`)"),
+        ("how-to/a.md", "[x.py](../../orderly/x.py)", "`orderly/x.py`"),
         ("how-to/a.md", "[`orderly/x.py`](../../orderly/x.py)", "`orderly/x.py`"),
         ("project/design.md", "[o](docs/how-to/once.md#a)", "[o](../how-to/once.md#a)"),
         ("project/design.md", "[c](CHANGELOG.md)", "[c](changelog.md)"),
