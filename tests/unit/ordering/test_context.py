@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from orderly.errors import ConfigError, LockLost
-from orderly.ordering.context import ConsumeContext
+from orderly.ordering.context import ConsumeContext, Failure
 from orderly.ordering.results import ConsumeResult
 from tests.support.messages import QUEUE, message
 
@@ -27,6 +27,13 @@ def test_another_wait_is_refused_and_the_consumers_setting_stays(seconds, contex
     with pytest.raises(ConfigError, match=r"0\.01 to 30"):
         context.suspend(seconds)
     assert context.suspend_seconds is None
+
+
+def test_to_park_is_an_answer_and_says_at_which_attempt(context):
+    known = Failure("no", attempts=3)
+    assert context.park(message(5), "no such account") is ConsumeResult.SUSPEND
+    context.park(message(6), "no", known)
+    assert context.parked == {5: Failure("no such account", attempts=1), 6: known}
 
 
 def test_a_consumer_by_key_allows_longer_waits():

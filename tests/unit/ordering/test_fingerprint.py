@@ -129,6 +129,17 @@ def test_a_status_tells_a_bad_request_from_a_dead_server():
     assert of(respond, 123_456_789) == of(respond, 987_654_321)
 
 
+@pytest.mark.parametrize("name", ["sqlstate", "pgcode"])  # of psycopg 3 and 2
+def test_a_databases_state_is_part_of_it_and_no_other_text_is(name):
+    def refuse_with(state):
+        error = Refused("no")
+        setattr(error, name, state)
+        raise error
+
+    assert "Refused[23505]" in of(refuse_with, "23505").text
+    assert of(refuse_with, "jane") == of(refuse_with, "joan") != of(refuse_with, "23505")
+
+
 def test_the_chain_is_part_of_it():
     assert "Refused" in of(chained, "x").text
     assert " from KeyError" in of(chained, "x").text

@@ -233,6 +233,7 @@ def test_what_the_broker_no_longer_has_is_told_and_holds_nothing_up():
 def test_what_is_there_behind_a_lost_body_is_not_lost_with_it():
     lanes, asked = deferred_lane()
     assert lanes.refill(asked, [message(asked + 1)], asked + 3) == [asked, asked + 2]
+    assert lanes.deferred == 0
     assert take_all(lanes) == [asked + 1]
     assert len(lanes) == 0
 
