@@ -57,7 +57,8 @@ def ship(step: Step, attempt: Attempt) -> Outcome:
         return Skip("not for us")
     if step["name"] == "packed" and attempt.number < 3:
         raise ConnectionError("the carrier does not answer")
-    print(attempt.key, step["name"], f"(attempt {attempt.number})")
+    # One write: other threads print, too.
+    print(f"{attempt.key} {step['name']} (attempt {attempt.number})\n", end="")
     if step["name"] == "shipped":
         shipped.release()
     return Ack()
