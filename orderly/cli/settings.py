@@ -196,6 +196,16 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         configure(value)
 
 
+COMMON = {
+    "context": "--context",
+    "namesrv": "--namesrv",
+    "namespace": "--namespace",
+    "color": "--color",
+    "verbose": "-v",
+    "debug": "--debug",
+}
+"""What every command takes: parameter and option."""
+
 _COMMON = (
     click.option(
         "--context",

@@ -30,7 +30,7 @@ def in_our_voice(text: str) -> str:
     words = " ".join(text.split())
     if words[1:2].islower():  # a word, and no name such as BODY
         words = words[0].lower() + words[1:]
-    return words.removesuffix(".")
+    return words.removesuffix(".").replace(". (Did you mean", " (did you mean")
 
 
 def preview(body: bytes, width: int) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from orderly.cli.root import root
-from orderly.cli.settings import _COMMON
+from orderly.cli.settings import COMMON
 
 
 def tree():
@@ -26,24 +26,13 @@ def _walk(command, words):
 
 def options(command):
     """Its options without those that every command has."""
-    common = {param.name for param in _common().params}
     return [
         param
         for param in command.params
-        if isinstance(param, click.Option) and param.name not in common
+        if isinstance(param, click.Option) and param.name not in COMMON
     ]
 
 
 def arguments(command):
     """Its arguments."""
     return [param for param in command.params if isinstance(param, click.Argument)]
-
-
-def _common():
-    @click.command()
-    def bare():
-        pass
-
-    for option in _COMMON:
-        bare = option(bare)
-    return bare

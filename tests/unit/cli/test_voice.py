@@ -13,6 +13,7 @@ from orderly.cli.bench.group import COMMANDS as BENCH
 from orderly.cli.durations import Duration
 from orderly.cli.exit_codes import CODES, GENERAL
 from orderly.cli.root import root, run
+from orderly.cli.settings import COMMON as COMMON_NAMES
 from orderly.cli.spark.group import COMMANDS as SPARK
 from tests.support.command_tree import arguments, leaves, options, tree
 
@@ -151,6 +152,16 @@ def test_the_format_is_asked_for_in_the_same_words():
     chosen = [p for _, p in EVERY if "--output" in p.opts and isinstance(p.type, click.Choice)]
     assert {param.help for param in chosen} == {"How to print it."}
     assert all("json" in param.type.choices for param in chosen)
+
+
+def test_what_every_command_takes_is_told_once_and_named_everywhere(capsys):
+    common = {param.name: param for param in root.params if param.name in COMMON_NAMES}
+    assert [COMMON_NAMES[name] in param.opts for name, param in common.items()] == [True] * 6
+    assert run(["tail", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"Options of every command: {', '.join(COMMON_NAMES.values())}: see" in told
+    assert run(["broker", "start", "--help"]) == 0
+    assert "of every command" not in capsys.readouterr().out  # it asks no cluster
 
 
 # --- examples ----------------------------------------------------------------------------------
