@@ -15,7 +15,7 @@ from orderly.client import Client
 from orderly.testing import FakeBroker
 from orderly.testing.cache import cache_folder
 from orderly.testing.ports import free_port
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, BadPage
 from tests.support.waiting import eventually
 
 SURROUNDINGS = Path(__file__).parent / "surroundings"
@@ -170,7 +170,12 @@ class Room:
             function(*args)
         if self.broker is not None:
             self.broker.stop()
-        eventually(lambda: not self._left(), SOON)
+        try:
+            eventually(lambda: not self._left(), SOON)
+        except AssertionError:
+            raise BadPage(
+                f"{self.page}: goes on after its end: {', '.join(self._left())}"
+            ) from None
 
     def _left(self):
         left = set(threading.enumerate()) - self._threads

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.docs import room
 from tests.docs.output import missing
 from tests.docs.pages import BadPage, parse
 from tests.docs.programs import commands, objection
-from tests.docs.room import Room
 from tests.docs.runner import run_blocks
 
 PAGE = "docs/how-to/made-up.md"
@@ -54,6 +54,18 @@ def test_what_is_wrong_is_told(text, told, tmp_path, request):
     assert told in str(raised.value)
 
 
+FORGOTTEN = [
+    "import threading, time",
+    "threading.Thread(target=time.sleep, args=(2,), name='orderly-forgotten').start()",
+]
+
+
+def test_what_is_left_running_is_told(tmp_path, request, monkeypatch):
+    monkeypatch.setattr(room, "SOON", 0.2)
+    with pytest.raises(BadPage, match="goes on after its end: orderly-forgotten"):
+        run_blocks(PAGE, parse(PAGE, page("python", *FORGOTTEN)), tmp_path, request)
+
+
 RIGHT = [
     page("python", "import asyncio", "await asyncio.sleep(0)"),
     page(
@@ -74,7 +86,7 @@ RIGHT = [
 
 @pytest.mark.parametrize("text", RIGHT, ids=range(len(RIGHT)))
 def test_what_is_right_passes(text, tmp_path, request, monkeypatch):
-    monkeypatch.setattr(Room, "is_done", lambda room: True)
+    monkeypatch.setattr(room.Room, "is_done", lambda _room: True)
     run_blocks(PAGE, parse(PAGE, text), tmp_path, request)
 
 
