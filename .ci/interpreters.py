@@ -64,7 +64,8 @@ def environment(python: str) -> str:
 
 
 def _uv(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True)
+    # Without pyproject.toml's constraints: they have no hashes, and made the lock files already.
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments], check=True)
 
 
 def _run(*command: str) -> bool:
