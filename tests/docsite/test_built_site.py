@@ -81,3 +81,11 @@ if is_wanted():
         window.eventually("document.querySelectorAll('.md-search-result__link').length > 0")
         found = window.evaluate("document.querySelector('.md-search-result__list').innerText")
         assert "handover" in found.lower()
+
+    def test_of_a_console_block_the_commands_are_copied(window, site):
+        window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
+        window.evaluate("document.querySelector('.md-content pre > code').dataset.mdCopying = ''")
+        copied = window.evaluate("document.querySelector('.md-content pre > code').innerText")
+        assert copied.startswith("pip install")
+        assert "\norderly broker start" in copied
+        assert "$" not in copied
