@@ -1,6 +1,7 @@
 """Imports go one way, and pure packages stay pure: read from the source, so nothing is imported."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,9 @@ IMPURE = {
 }  # fmt: skip
 
 FILES = sorted(ROOT.rglob("*.py"))
+FOLDERS = sorted({str(p.parent.relative_to(ROOT)) for p in FILES} - {"."})
+ROOMS = [folder for folder in FOLDERS if folder.count("/") <= 1]
+DESIGN = (ROOT.parent / "DESIGN.md").read_text()
 
 
 def part_of(path):
@@ -82,4 +86,17 @@ def test_pure_parts_have_no_socket_thread_clock_or_log(path):
 
 
 def test_every_part_has_a_rank():
-    assert {part_of(p) for p in FILES} - {"__init__"} <= set(RANK)
+    assert {part_of(p) for p in FILES} - {"__init__"} == set(RANK)
+
+
+def test_the_design_shows_these_layers():
+    (layers,) = re.findall(r"## 2\. Layers\n\n```\n(.*?)```", DESIGN, re.DOTALL)
+    shown = [set(re.findall(r"\w+", layer)) for layer in layers.split("<-")]
+    ranks = sorted(set(RANK.values()))
+    assert shown == [{part for part, rank in RANK.items() if rank == at} for at in ranks]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_design_explains_every_room(room):
+    path, last = f"`{room}/`", f"`{room.rpartition('/')[2]}/`"
+    assert path in DESIGN or last in DESIGN
