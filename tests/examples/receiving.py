@@ -24,7 +24,7 @@ def received(namesrv, topic, count):
     consumer = OrderlyConsumer(unique("receiver"), handle, namesrv=namesrv, config=config)
     with consumer.subscribe(topic):
         while count:
-            key, event = found.get(timeout=30)
+            key, event = found.get(timeout=60)
             if event["version"] > versions[key]:
                 seen[key].append(event)
                 versions[key] = event["version"]

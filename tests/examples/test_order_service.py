@@ -94,19 +94,26 @@ def test_what_is_not_there_or_not_right_is_refused(http):
     assert http.put("/orders/a b", json={"amount": 1}).status_code == 422
 
 
-@pytest.mark.parametrize("body", [b"{", b'{"cents": 0}', b'{"cents": 5}'])
-def test_a_bad_payment_parks_its_order_only(http, pay, broker, body):
-    """The last one is of an order that nobody placed."""
-    http.put("/orders/order-3", json={"amount": 300})
-    pay("order-9", body)
-    pay("order-9", b'{"cents": 1}')
-    pay("order-3", b'{"cents": 300}')
-    eventually(lambda: http.get("/orders/order-3").json()["status"] == "paid")
-    with Client(namesrv=broker.namesrv) as client:
-        parked = ParkedMessages(client, "order-service")
-        eventually(
-            lambda: [(key.key, key.messages) for key in parked.list().keys] == [("order-9", 2)]
-        )
+def test_a_bad_payment_parks_its_order_only(http, pay, broker, closing):
+    """Between two bad ones others must succeed: else it looks like an outage, and all wait."""
+    parked = ParkedMessages(closing(Client(namesrv=broker.namesrv)), "order-service")
+    bad = {"order-7": b"{", "never-placed": b'{"cents": 5}'}
+    good = [f"good-{n}" for n in range(6)]
+    http.put("/orders/order-7", json={"amount": 300})
+    for order, body in bad.items():
+        for each in good:
+            http.put(f"/orders/{order}-{each}", json={"amount": 300})
+            pay(f"{order}-{each}", b'{"cents": 300}')
+            url = f"/orders/{order}-{each}"
+            eventually(lambda url=url: http.get(url).json()["status"] == "paid")
+        pay(order, body)
+        pay(order, b'{"cents": 1}')
+        eventually(lambda order=order: (order, 2) in told(parked))
+
+
+def told(parked):
+    """Keys, and how many of their messages wait."""
+    return [(key.key, key.messages) for key in parked.list().keys]
 
 
 def test_an_event_that_cannot_be_sent_holds_back_the_later_ones_of_its_order(http, broker):

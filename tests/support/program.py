@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SOON = 30  # seconds
+SOON = 60  # seconds
 
 
 class Program:
