@@ -21,5 +21,7 @@ def main(*before: str) -> None:
         )
         sys.exit(NOT_MEASURED)
     from orderly.cli.root import run  # noqa: PLC0415  imports click
+    from orderly.cli.streams import mend  # noqa: PLC0415  as above
 
+    mend()
     sys.exit(run([*before, *sys.argv[1:]]))

@@ -168,12 +168,13 @@ def logs(lines: int, follow: bool, which: str) -> None:
     with path.open(errors="replace") as log:
         for line in log.readlines()[-lines:]:
             click.echo(line, nl=False)
-        while follow:
-            line = log.readline()
-            if line:
-                click.echo(line, nl=False)
-            else:
-                time.sleep(0.2)
+        with contextlib.suppress(KeyboardInterrupt):  # which is how one stops
+            while follow:
+                line = log.readline()
+                if line:
+                    click.echo(line, nl=False)
+                else:
+                    time.sleep(0.2)
 
 
 @broker.command(epilog=FAKE)

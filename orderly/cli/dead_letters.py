@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.asking import require_somebody
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Group
 from orderly.cli.hiding import letter_without_key
@@ -169,8 +169,7 @@ def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLett
 
 
 def _confirmed(ctx: click.Context, letters: Sequence[DeadLetter], to: str | None) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody to ask here: give --yes", ctx)
+    require_somebody(ctx, "--yes")
     _print_letters(letters)
     click.echo(f"note: {GAP}", err=True)
     where = to or ", ".join(sorted({letter.topic or "-" for letter in letters}))

@@ -5,7 +5,6 @@ What a reset does is `offset_reset`; here are the options, the texts and the exi
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.asking import confirmed
 from orderly.cli.command import Group
 from orderly.cli.groups import members_online, queue_fields, queue_rows
 from orderly.cli.offset_reset import (
@@ -193,7 +193,8 @@ def reset(
         if output == "table":
             _print_plan(resets)
         if not dry_run:
-            if not (yes or _confirmed(ctx, group, len(resets))):
+            question = f"Reset {len(resets)} queues of group {group}?"
+            if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 click.echo("nothing was changed", err=True)
                 return NOT_MEASURED
             _apply(client, group, resets)
@@ -248,12 +249,6 @@ def _planned(entry: QueueReset) -> dict[str, str | int | None]:
         "before": entry.before,
         "after": entry.after,
     }
-
-
-def _confirmed(ctx: click.Context, group: str, queues: int) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody to ask here: give --yes (or --dry-run)", ctx)
-    return click.confirm(f"Reset {queues} queues of group {group}?", err=True)
 
 
 def _apply(client: Client, group: str, resets: Sequence[QueueReset]) -> None:

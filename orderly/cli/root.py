@@ -17,7 +17,7 @@ from orderly.cli.exit_codes import GENERAL
 from orderly.cli.lazy import LazyGroup
 from orderly.cli.logs import configure
 from orderly.cli.settings import Settings, common_options
-from orderly.cli.stdout import discard
+from orderly.cli.streams import discard
 from orderly.cli.text import in_our_voice, printable
 from orderly.errors import OrderlyError
 
@@ -105,5 +105,8 @@ def _told(error: BaseException, *, debug: bool) -> str:
         return "interrupted"
     if isinstance(error, OrderlyError):
         return str(error)
+    if isinstance(error, OSError):  # of files: a full disk, a folder that is gone
+        what = in_our_voice(error.strerror or str(error))
+        return f"{error.filename}: {what}" if error.filename else what
     hint = "" if debug else "; --debug shows where"
     return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"

@@ -5,7 +5,6 @@ The steps and the way back are `orderly.monitoring.growing`; here are options, t
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.asking import confirmed
 from orderly.cli.command import Command
 from orderly.cli.durations import Duration
 from orderly.cli.output import Table, print_json, print_table
@@ -116,7 +116,8 @@ def grow(
         if output == "table":
             _print_plan(growth, seen)
         if growth.plan.needed and not dry_run:
-            if not (yes or _confirmed(ctx, topic)):
+            question = f"Are the producers of {topic} stopped, or pinned? Go on?"
+            if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 _say("nothing was changed")
                 return NOT_MEASURED
             growth.run(Patience(**seconds), _Teller())
@@ -150,12 +151,6 @@ class _Teller:
 
 def _say(text: str) -> None:
     click.echo(printable(text), err=True)
-
-
-def _confirmed(ctx: click.Context, topic: str) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody to ask here: give --yes (or --dry-run)", ctx)
-    return click.confirm(f"Are the producers of {topic} stopped, or pinned? Go on?", err=True)
 
 
 def _print_plan(growth: TopicGrowth, seen: _Seen) -> None:

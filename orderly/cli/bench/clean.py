@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.asking import confirmed
 from orderly.cli.command import Command
 from orderly.cli.settings import common_options, settings_of
 
@@ -37,7 +36,7 @@ def clean(ctx: click.Context, *, yes: bool) -> int:
         if not (topics or groups):
             click.echo("measurements have left nothing", err=True)
             return 0
-        if not (yes or _confirmed(ctx)):
+        if not (yes or confirmed(ctx, "Delete all of these, with their messages?")):
             click.echo("nothing was deleted", err=True)
             return NOT_MEASURED
         left: list[str] = []
@@ -45,9 +44,3 @@ def clean(ctx: click.Context, *, yes: bool) -> int:
     for line in left:
         click.echo(f"left behind: {line}", err=True)
     return NOT_MEASURED if left else 0
-
-
-def _confirmed(ctx: click.Context) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody to ask here: give --yes", ctx)
-    return click.confirm("Delete all of these, with their messages?", err=True)

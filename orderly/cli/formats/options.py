@@ -13,7 +13,7 @@ from orderly.cli.formats import data, tables
 from orderly.cli.formats.answer import Answer, Style
 from orderly.cli.gathering import gathered
 from orderly.cli.settings import Settings
-from orderly.cli.stdout import discard
+from orderly.cli.streams import discard
 
 F = TypeVar("F", bound=Callable[..., Any])
 WRITERS: dict[str, Callable[[Answer, Style], str]] = {
