@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyte
@@ -46,18 +46,25 @@ class _Screen(pyte.Screen):
 
 
 def record(command: Sequence[str], columns: int, env: Mapping[str, str]) -> list[Look]:
-    """Run `command` to its end in a terminal of that width.
-
-    Returns:
-        A look every quarter of a second in which something changed, and one at the end.
+    """Run `command` to its end in a terminal of that width; what `watch` saw.
 
     Raises:
         CalledProcessError: it failed.
     """
+    return watch(_output(command, columns, env), columns)
+
+
+def watch(output: Iterable[tuple[float, bytes]], columns: int) -> list[Look]:
+    """What a screen of that width shows of an output: seconds since the start, what came then.
+
+    Returns:
+        A look every quarter of a second in which something changed, and one at the end.
+    """
     screen = _Screen(columns, TALL)
     stream = pyte.ByteStream(screen)
     looks: list[Look] = []
-    for at, data in _output(command, columns, env):
+    at = 0.0
+    for at, data in output:
         if looks and at - looks[-1].at >= EVERY:
             looks.append(Look(at, _rows(screen)))
         stream.feed(data)
