@@ -269,6 +269,22 @@ def test_bodies_that_were_asked_for_before_a_reset_do_not_undo_it():
     assert queue.unsaved(NOW) == 2
 
 
+def test_bodies_are_asked_for_once_until_they_came():
+    queue = owned(by_key=True)
+    queue.pulled([message(n) for n in range(75)], 75, None, ["a"] * 75)
+    assert not queue.refilling
+    assert queue.refill_gate() is None, "nothing is missed yet"
+    assert not queue.refilling
+    while (batch := queue.take(9, NOW)) is not None:
+        queue.finish(batch, Disposition.COMMIT, NOW)
+    asked = queue.refill_gate()
+    assert (asked, queue.refilling) == (queue.offset, True)
+    assert queue.refill_gate() is None
+    assert not queue.wants_bodies
+    queue.refilled(asked, [], asked)
+    assert queue.refill_gate() == asked, "it failed"
+
+
 def test_a_batch_that_was_finished_is_not_in_work_though_its_key_has_another():
     queue = owned(by_key=True, max_runs=2)
     queue.pulled([message(n) for n in range(3)], 3, None, "aaa")
