@@ -29,7 +29,7 @@ def as_markdown(report, command):
         command: what made it.
     """
     blocks = [
-        ["```", command, "```"],
+        ["<!-- block: parsed -->", "```sh", command, "```"],
         _about(report["about"]),
         [f"![Each ratio beside its goal]({PLOT})"],
         _figures(report),
@@ -39,7 +39,7 @@ def as_markdown(report, command):
         blocks += [[f"**{title}**; rounds: {part['rounds']}"], _sides(part)]
     blocks += [
         ["What ran (NAME: a fresh topic or group; SIZE: 128 or 1024):"],
-        ["```", *report["commands"], "```"],
+        ["```text", *report["commands"], "```"],
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
 

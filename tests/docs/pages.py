@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CHINESE = "README.zh-CN.md"  # its blocks must equal README.md's: they run once
-SINGLE = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docker/README.md")
-MANY = ("docs/**/*.md", "examples/**/README.md")
+SINGLE = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "DESIGN.md", "CHANGELOG.md")
+MANY = ("docs/**/*.md", "docker/*.md", "benchmarks/*.md", "examples/**/README.md")
 WORDS = {"skip", "ctrl-c", "exit", "raises", "numbers", "background", "parsed", "spark"}
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")

@@ -60,6 +60,8 @@ def objection(words, folder=ROOT):
     program = Path(words[0]).name
     if "/" in words[0] and not words[0].startswith(("env/", ".venv/", "/", "~")):
         return _missing_files(words[:1], folder)
+    if words[1:2] == ["-m"]:
+        return _module(words[2], [word for word in words[3:] if word.startswith("--")])
     if program in _RUN_OTHERWISE:
         return ""
     if program not in CHECKS:
@@ -94,6 +96,19 @@ def _pip(words, folder):
         if found and (unknown := set(found[1].split(",")) - _extras()):
             return f"no such extra: {', '.join(sorted(unknown))}"
     return _missing_files([w for flag, w in _pairs(words) if flag == "-r"], folder)
+
+
+def _module(name, options):
+    """`python -m`: the module is there, and its source names the options."""
+    path = ROOT / name.replace(".", "/")
+    file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+    if not (ROOT / name.partition(".")[0]).is_dir():
+        return ""  # not ours
+    if not file.exists():
+        return f"no such module: {name}"
+    text = file.read_text("utf-8")
+    unknown = [option for option in options if f'"{option}"' not in text]
+    return f"{name} has no {', '.join(unknown)}" if unknown else ""
 
 
 def _make(words, folder):

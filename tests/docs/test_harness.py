@@ -29,6 +29,8 @@ WRONG = [
     (page("console", "$ orderly topic list", "$ echo $?", "1"), f"{PAGE}:5: shows"),
     (page("console", "$ pip install 'rocketmq-orderly[moon]'"), "no such extra: moon"),
     (page("console", "$ make coffee"), "no such target: coffee"),
+    (page("sh", "python -m benchmarks.moon", mark="parsed"), "no such module: benchmarks.moon"),
+    (page("sh", "python -m benchmarks.soak --moon", mark="parsed"), "soak has no --moon"),
     (page("console", "$ moonwalk --fast"), "moonwalk is not known"),
     (page("sh", "orderly topic list --moon", mark="parsed"), f"{PAGE}:4: No such option '--moon'"),
     (page("console", "$ orderly broker begin"), "No such command 'begin'"),
