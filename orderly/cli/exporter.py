@@ -158,7 +158,7 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
             " members, and keys of messages (--redact-keys hash); there is no password",
             err=True,
         )
-    end = told_to_end()
+    wait = told_to_end()
     with ExitStack() as running:
         if otlp:
             from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
@@ -167,4 +167,4 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
         server = running.enter_context(Server(host, port, Views(exported).answer, "exporter"))
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
-        end.get()
+        wait()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import signal
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from orderly.monitoring.collecting.monitor import Monitor
     from orderly.monitoring.collecting.selection import Selection
     from orderly.monitoring.recording.recorder import Recorder
+
+_LOOK = 0.2  # seconds
 
 
 def monitor_of(
@@ -55,9 +57,19 @@ def recorder_of(directory: Path, interval: float, keep: float | None) -> Recorde
     return Recorder(directory, interval=interval, keep=keep)
 
 
-def told_to_end() -> queue.SimpleQueue[int]:
-    """Where SIGTERM and ^C leave a note, and do no more: they may interrupt a lock's holder."""
-    notes: queue.SimpleQueue[int] = queue.SimpleQueue()
+def told_to_end() -> Callable[[], None]:
+    """Have SIGTERM and ^C leave a note; returns what waits for one, in the main thread.
+
+    They do no more, for they may interrupt a lock's holder. The wait looks again and again: Python
+    runs a signal's handler between two steps of the main thread, so one that comes right before a
+    wait without end would not end it.
+    """
+    notes: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: notes.put(received))
-    return notes
+        signal.signal(number, lambda received, _frame: notes.append(received))
+
+    def wait() -> None:
+        while not notes:
+            time.sleep(_LOOK)
+
+    return wait

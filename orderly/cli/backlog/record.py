@@ -44,12 +44,12 @@ def record(
     """
     settings = settings_of(ctx)
     selection = names.selection(settings)
-    end = told_to_end()
+    wait = told_to_end()
     with (
         recorder_of(directory, interval, keep) as recorder,
         settings.client() as client,
         monitor_of(client, selection, interval, recorder.take),
     ):
         click.echo(f"recording into {directory} every {duration(interval)}", err=True)
-        end.get()
+        wait()
     return 0

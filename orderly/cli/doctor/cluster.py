@@ -10,6 +10,7 @@ from orderly.cli.doctor.finding import Finding, State
 from orderly.cli.doctor.name_servers import look_at_name_servers
 from orderly.cli.doctor.wanted import Wanted
 from orderly.cli.settings import Settings
+from orderly.config import ClientConfig
 from orderly.errors import ConfigError
 
 AREA = "settings"
@@ -29,7 +30,7 @@ def look_at_cluster(settings: Settings, wanted: Wanted, patience: float) -> Iter
     except ConfigError as error:
         yield _not_usable(settings, wanted, str(error))
         return
-    yield from _settings(settings, config.namesrv)
+    yield from _settings(settings, config)
     with client as asking:
         found, brokers = look_at_name_servers(asking)
         yield from found
@@ -55,11 +56,20 @@ def _not_usable(settings: Settings, wanted: Wanted, text: str) -> Finding:
     return Finding(AREA, "name servers", state, "none is named: no cluster was looked at", text)
 
 
-def _settings(settings: Settings, namesrv: str) -> Iterator[Finding]:
+def _settings(settings: Settings, config: ClientConfig) -> Iterator[Finding]:
     found = settings.found()
     origin = found.get("namesrv", ("", "the local broker"))[1]
-    yield Finding(AREA, "name servers", State.OK, f"{namesrv} ({origin})")
+    yield Finding(AREA, "name servers", State.OK, f"{config.namesrv} ({origin})")
     if name := settings.context_name():
         yield Finding(AREA, "context", State.OK, f"{name}, of {settings.file().path}")
     if namespace := settings.namespace_name():
         yield Finding(AREA, "namespace", State.OK, f"{namespace} ({found['namespace'][1]})")
+    if config.tls:
+        yield _tls(config.tls_verify)
+
+
+def _tls(verify: str) -> Finding:
+    if verify == "none":
+        advice = "set tls_verify=host, or chain: as it is, anybody on the way may read and change"
+        return Finding(AREA, "tls", State.WARNING, "on, tls_verify=none", advice)
+    return Finding(AREA, "tls", State.OK, f"on, tls_verify={verify}")

@@ -84,6 +84,23 @@ def test_settings_that_cannot_be_used_are_critical(doctor, monkeypatch):
     assert "tls_ca_file" in advice
 
 
+@pytest.mark.parametrize(("verify", "state"), [("none", "WARNING"), ("chain", "OK")])
+def test_tls_that_trusts_anybody_is_a_warning(doctor, monkeypatch, verify, state):
+    monkeypatch.setenv("ORDERLY_NAMESRV", "127.0.0.1:1")
+    monkeypatch.setenv("ORDERLY_TLS", "yes")
+    monkeypatch.setenv("ORDERLY_TLS_VERIFY", verify)
+    assert doctor().of("tls")[0][:2] == (state, f"on, tls_verify={verify}")
+
+
+def test_context_and_namespace_are_told(doctor, monkeypatch, tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text('[contexts.prod]\nnamesrv = "127.0.0.1:1"\nnamespace = "shop"\n')
+    monkeypatch.setenv("ORDERLY_CONFIG", str(path))
+    found = doctor("--context", "prod")
+    assert found.of("context") == [("OK", f"prod, of {path}", "")]
+    assert found.of("namespace") == [("OK", "shop (context prod)", "")]
+
+
 def test_for_a_reader_it_is_a_table_and_what_to_do(capsys):
     assert run(["doctor"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
