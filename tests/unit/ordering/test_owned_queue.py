@@ -1,5 +1,7 @@
 """The rules that keep the order of one held queue, one by one."""
 
+import pytest
+
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import PULL_IDLE, OwnedQueue
@@ -283,6 +285,60 @@ def test_bodies_are_asked_for_once_until_they_came():
     assert not queue.wants_bodies
     queue.refilled(asked, [], asked)
     assert queue.refill_gate() == asked, "it failed"
+
+
+def test_what_is_done_of_a_stretch_counts_while_the_rest_is_in_work():
+    queue = loaded(4)
+    batch = queue.take(4, NOW)
+    batch.done = 1
+    queue.catch_up(batch)
+    assert (queue.offset, queue.messages.count, queue.messages.size) == (1, 3, 300)
+    queue.catch_up(batch)
+    assert queue.offset == 1
+    batch.done = 2
+    queue.narrow(batch, 1)
+    assert offsets(batch) == [2]
+    assert (queue.offset, queue.messages.in_hand, queue.messages.pending) == (2, 1, 1)
+    queue.finish(batch, Disposition.COMMIT, NOW)
+    again = queue.take(4, NOW)
+    assert [(m.queue_offset, m.reconsume_times) for m in again.messages] == [(3, 0)]
+
+
+def test_of_a_stretch_that_ended_elsewhere_nothing_counts():
+    queue = loaded(4)
+    batch = queue.take(4, NOW)
+    batch.done = 2
+    assert queue.restart_at(0, Drop.MOVED)
+    queue.catch_up(batch)
+    queue.narrow(batch, 1)
+    assert (queue.offset, offsets(batch)) == (0, [2])
+
+
+def test_a_stretch_goes_on_while_its_queue_is_held_and_not_paused():
+    queue = loaded(2)
+    queue.take(2, NOW)
+    assert queue.hands_out(NOW)
+    assert not queue.hands_out(TRUST)
+    queue.paused = True
+    assert not queue.hands_out(NOW)
+    queue.paused = False
+    queue.drop(Drop.REVOKED)
+    assert not queue.hands_out(NOW)
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_an_errand_has_the_turn_of_its_keys_lane(by_key):
+    """By queue there is one lane, so nothing else is handed out meanwhile."""
+    queue = owned(by_key=by_key, max_runs=2)
+    queue.pulled([message(0)], 1, None, ["b"] if by_key else None)
+    queue.send_errand("a", "replay")
+    taken = [queue.take(1, NOW), queue.take(1, NOW)]
+    assert (taken[1] is not None) is by_key
+    (errand,) = (batch for batch in taken if batch and batch.errand)
+    assert (errand.errand, errand.key) == ("replay", "a" if by_key else None)
+    queue.give_back(errand)
+    (other,) = (b for b in (*taken, queue.take(1, NOW)) if b and not b.errand)
+    assert offsets(other) == [0]
 
 
 def test_a_batch_that_was_finished_is_not_in_work_though_its_key_has_another():

@@ -14,7 +14,7 @@ from orderly.ordering.calls import (
     converse,
 )
 from orderly.ordering.handover import find_start
-from orderly.ordering.start import Start, start_of
+from orderly.ordering.start import Start, for_later_queue, start_of
 from tests.support.messages import QUEUE
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -33,6 +33,15 @@ MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 )
 def test_table(consume_from, topic, start):
     assert start_of(consume_from, topic) is start
+
+
+@pytest.mark.parametrize(
+    ("consume_from", "later"), [("first", "first"), ("last", "first"), (MOMENT, MOMENT)]
+)
+def test_a_queue_that_appears_later_begins_with_its_first_message_or_at_the_time(
+    consume_from, later
+):
+    assert for_later_queue(consume_from) == later
 
 
 class Broker:
