@@ -37,7 +37,6 @@ from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
 from orderly.ordering.explain_keys import KeyExplanation
 from orderly.ordering.parking.keys import ParkedKey
-from orderly.processes.handler import ProcessHandler
 
 
 class OrderlyConsumer:
@@ -112,6 +111,8 @@ class OrderlyConsumer:
         owned = [] if offsets is None else [offsets.close]
         kill = kill_call = None
         if self.config.executor == "process":
+            from orderly.processes.handler import ProcessHandler  # noqa: PLC0415  seldom needed
+
             processes = ProcessHandler(getattr(handler, "work", handler), self._session.group)
             handler = handler.through(processes) if hasattr(handler, "through") else processes
             owned.append(processes.close)

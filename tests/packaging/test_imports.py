@@ -76,3 +76,8 @@ def test_the_producer_does_not_load_the_consumer_nor_the_other_way_round():
     assert "orderly.consumer" not in loaded("from orderly import OrderlyProducer")
     assert "orderly.monitoring" not in loaded("from orderly import OrderlyConsumer")
     assert "orderly.testing" not in loaded("from orderly import OrderlyConsumer")
+
+
+@pytest.mark.parametrize("rare", ["multiprocessing", "importlib.metadata", "http.server"])
+def test_what_few_programs_need_is_not_loaded_for_all(rare):
+    assert rare not in loaded("from orderly import *")

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Hashable
 from dataclasses import replace
-from importlib.metadata import version
 
 from orderly.consumer.company import Company
 from orderly.consumer.handling.running_calls import RunningCall, RunningCalls
@@ -176,6 +175,8 @@ class Insight:
         return [(queue, without_key(news)) for queue, news in found] if session.redacts else found
 
     def _properties(self) -> dict[str, str]:
+        from importlib.metadata import version  # noqa: PLC0415  it brings `email` and `zipfile`
+
         config = self._session.config
         known = {
             RunningProperty.NAME_SERVERS: self._session.client.config.namesrv,
