@@ -10,7 +10,7 @@ JOBS ?= 2
 SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock docs docs-serve dist sbom interpreters jars clean
+.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ docs: $(READY)  ## Build the documentation as a site: build/site (links are chec
 
 docs-serve: $(READY)  ## Look at it while writing, on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
+
+pictures: $(READY)  ## Take the pictures of README.md anew, from real runs (needs Chromium)
+	@$(BIN)/python -m docs.pictures.make $(ARGS)
 
 dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials
 	@$(BIN)/python .ci/dist.py $(ARGS)
