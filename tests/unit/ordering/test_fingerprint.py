@@ -129,6 +129,26 @@ def test_a_status_tells_a_bad_request_from_a_dead_server():
     assert of(respond, 123_456_789) == of(respond, 987_654_321)
 
 
+def test_a_response_tells_it_where_the_error_does_not():
+    def respond(code):
+        error = Refused("no")
+        error.response = types.SimpleNamespace(status_code=code)
+        raise error
+
+    assert "Refused[503]" in of(respond, 503).text
+    assert of(respond, 503) != of(respond, 400)
+    assert "[" not in of(respond, None).text
+
+
+def test_the_main_program_has_one_name_also_in_a_worker_process():
+    def at(module):
+        scope = {"__name__": module}
+        exec("def fail(): raise LookupError", scope)
+        return of(scope["fail"]).text
+
+    assert "__main__:fail" in at("__mp_main__") == at("__main__") != at("other")
+
+
 @pytest.mark.parametrize("name", ["sqlstate", "pgcode"])  # of psycopg 3 and 2
 def test_a_databases_state_is_part_of_it_and_no_other_text_is(name):
     def refuse_with(state):

@@ -285,6 +285,8 @@ def test_bodies_are_asked_for_once_until_they_came():
     assert not queue.wants_bodies
     queue.refilled(asked, [], asked)
     assert queue.refill_gate() == asked, "it failed"
+    assert queue.refilled(asked, [message(asked + 1)], asked + 2) == [asked], "it is gone"
+    assert queue.offset == asked + 1
 
 
 def test_what_is_done_of_a_stretch_counts_while_the_rest_is_in_work():
