@@ -4,14 +4,14 @@
 
 The signal's handler only leaves a note; the main thread reads it and closes the consumer. Python
 runs a signal's handler in the main thread, between any two steps of what that thread is doing: it
-may be holding the very lock that close() waits for, and then nothing goes on, ever. SimpleQueue is
-made for such notes: its put() may interrupt its own get(). threading.Event is not.
+may be holding the very lock that close() waits for, and then nothing goes on, ever. To
+append to a list needs no lock; to set a threading.Event does. And the main thread looks again and
+again: a signal that comes right before a wait without end would not end that wait.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import signal
 import sys
 import time
@@ -32,9 +32,9 @@ def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> Ack
 
 def main(group: str, topic: str) -> None:
     """Consume until a signal comes."""
-    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.put(received))
+        signal.signal(number, lambda received, _frame: signals.append(received))
 
     # Give the orchestrator a longer grace period (Kubernetes: terminationGracePeriodSeconds, 30)
     # than the consumer: after it comes SIGKILL, and then the queues stay locked for a minute.
@@ -42,8 +42,9 @@ def main(group: str, topic: str) -> None:
     consumer = OrderlyConsumer(group, handle, config=config)
     with consumer.subscribe(topic):
         log.info("%s", consumer.state)
-        received = signals.get()
-        log.info("closing on %s", signal.Signals(received).name)
+        while not signals:
+            time.sleep(0.2)
+        log.info("closing on %s", signal.Signals(signals[0]).name)
     # Closed: handlers have ended, offsets are saved, the queues are free for the next member.
     log.info("%s", consumer.state)
 

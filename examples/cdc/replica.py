@@ -13,10 +13,10 @@ other rows go on.
 
 from __future__ import annotations
 
-import queue
 import signal
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from typing import Any, TypedDict
 
@@ -99,14 +99,15 @@ class Replica:
 
 def main(path: str, table: str) -> None:
     """Copy until told to end (SIGTERM, ^C)."""
-    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # see examples/sigterm.py
+    signals: list[int] = []  # see examples/sigterm.py
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.put(received))
+        signal.signal(number, lambda received, _frame: signals.append(received))
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     handler = Replica(path, table).listener()
     with OrderlyConsumer(f"replica-of-{table}", handler, config=config).subscribe(table):
         print(f"copying {table}", flush=True)
-        signals.get()
+        while not signals:
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":
