@@ -56,8 +56,9 @@ def test_there_and_back(bench, client):
     assert (sent["messages"], sent["bytes"], sent["failed_messages"]) == (2000, 512_000, {})
     assert sent["latency_ms"]["p50"] <= sent["latency_ms"]["p99"] <= sent["latency_ms"]["max"]
     assert sent["messages_per_request"] > 1
-    assert (consumed["messages"], consumed["keys"]) == (2000, 20)
-    assert (consumed["inversions"], consumed["lost"], consumed["repeats"]) == (0, 0, 0)
+    # A machine that stands still for seconds has batches sent again: repeats, never anything else.
+    assert (consumed["messages"] - consumed["repeats"], consumed["keys"]) == (2000, 20)
+    assert (consumed["inversions"], consumed["lost"]) == (0, 0)
     assert consumed["commits"] > 0
     for name in "send", "consume":
         assert sum(found[name]["where_time_goes"].values()) == pytest.approx(1)
