@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -19,6 +21,7 @@ from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription
 
 _AFTER_KILL = 5.0  # seconds to save and unlock once the handlers are dead
+_LOOK = 0.5  # seconds: a signal that comes right before a wait is heard when that wait ends
 
 
 class State(StrEnum):
@@ -182,7 +185,11 @@ class Life:
 
     def wait(self, timeout: float | None) -> bool:
         """Block until it is closed, at most `timeout` seconds; returns whether it is."""
-        return self._closed.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        end = time.monotonic() + (math.inf if timeout is None else timeout)
+        while not self._closed.wait(max(0.0, min(_LOOK, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
