@@ -14,6 +14,7 @@ import types
 from tests.docs.pages import ROOT, BadPage
 
 LIMIT = 120  # seconds for a block: a hang-guard
+AGAIN = 10  # seconds until Ctrl-C is pressed again: one right before a lock's wait goes unheard
 FIXTURES = ("orderly_fake", "orderly_namesrv", "orderly_topic", "tmp_path", "monkeypatch", "capsys")
 
 
@@ -148,10 +149,13 @@ class _Watcher(threading.Thread):
     def run(self):
         while not self._ended.wait(0.02):
             if self._is_time():
-                with self._pressing:
-                    if not self._ended.is_set():
-                        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-                return
+                self._press()
+                self._ended.wait(AGAIN)
+
+    def _press(self):
+        with self._pressing:
+            if not self._ended.is_set():
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     def end(self):
         with self._pressing:

@@ -23,6 +23,7 @@ _PORT = 9876
 DOCUMENTED = f"localhost:{_PORT}"  # in a page; it stands for the broker of the room
 SOON = 20
 
+_KEPT = ("ORDERLY_REQUIRE_BROKER", "ORDERLY_MAVEN_URL")  # of the machine's own environment
 _SPECIAL = ("TOPICS", "BROKER", "REPLACE", "before", "after", "done", "check")
 
 
@@ -194,7 +195,7 @@ class Room:
     def _environment(self):
         patch = self.fixture("monkeypatch")
         for name in [name for name in os.environ if name.startswith("ORDERLY_")]:
-            if name not in ("ORDERLY_REQUIRE_BROKER", "ORDERLY_LIBROCKETMQ"):
+            if name not in _KEPT:
                 patch.delenv(name)
         patch.setenv("ORDERLY_NAMESRV", self.namesrv)
         patch.setenv("ORDERLY_CACHE", str(_cache(self.folder)))
