@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def release(output: Path, *, dirty: bool) -> None:
-    """Fill the folder, which is emptied first.
+    """Fill the folder; files of former builds go.
 
     Args:
         output: the folder.
@@ -65,10 +65,13 @@ def release(output: Path, *, dirty: bool) -> None:
         first, second = (build(work / "source", work / name, n) for n, name in enumerate("ab"))
         if different := sorted(name for name in first if first[name] != second.get(name)):
             raise NotAsItShouldBe(f"two builds differ in {', '.join(different)}")
-        shutil.rmtree(output, ignore_errors=True)
-        shutil.copytree(work / "a" / "dist", output)
-    _run(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted(output.iterdir())))
+        for former in output.glob("rocketmq_orderly-*"):
+            former.unlink()
+        shutil.copytree(work / "a" / "dist", output, dirs_exist_ok=True)
+    built = [str(output / name) for name in first]
+    _run(sys.executable, "-m", "twine", "check", "--strict", *built)
     _run(sys.executable, str(HERE / ".ci" / "sbom.py"), "--output", str(output / "sbom.cdx.json"))
+    (output / "SHA256SUMS").unlink(missing_ok=True)
     sums = "".join(f"{digest}  {name}\n" for name, digest in sums_of(output).items())
     (output / "SHA256SUMS").write_text(sums)
     print(sums, end="")
