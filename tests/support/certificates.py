@@ -13,6 +13,7 @@ import pytest
 from orderly.config import ClientConfig
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_USE = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13's default wants it
 HERE = ("IP:127.0.0.1", "DNS:localhost")
 
 
@@ -26,7 +27,8 @@ class Authority:
         self._folder = folder
         self.ca = folder / f"{name}.pem"
         self._key = folder / f"{name}.key"
-        self._run("req", "-x509", *_KEY, "-keyout", self._key, "-out", self.ca, *_subject(name))
+        own = ("-keyout", self._key, "-out", self.ca, *_subject(name))
+        self._run("req", "-x509", *_KEY, *own, *_USE)
 
     def issue(self, name: str, *, hosts: tuple[str, ...] = HERE, days: int = 2) -> tuple[str, str]:
         """Return the files of a certificate for `hosts` and of its key; of days < 0 it expired."""

@@ -51,3 +51,4 @@ def test_once_takes_it_in_place_of_a_context(redact):
         with engine.begin() as db:
             verdict = once.apply(db, given, owner)
         assert verdict is (Verdict.APPLY if isinstance(owner, Attempt) else Verdict.REPEAT)
+    engine.dispose()
