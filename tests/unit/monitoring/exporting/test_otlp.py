@@ -72,10 +72,10 @@ def test_it_follows_the_snapshots_and_forgets_what_is_gone(reader, provider):
     assert all(name.startswith("orderly_scan_") for name in names)
 
 
-def test_without_its_packages_it_says_which(monkeypatch):
+def test_without_its_extra_it_says_which(monkeypatch):
     monkeypatch.setitem(sys.modules, EXPORTER, None)
     with (
-        pytest.raises(ConfigError, match=r"pip install .*otlp-proto-http"),
+        pytest.raises(ConfigError, match=r"rocketmq-orderly\[cli,otlp\]"),
         pushing(Exporting().exported),
     ):
         pass
