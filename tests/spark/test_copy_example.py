@@ -3,9 +3,10 @@
 import runpy
 from pathlib import Path
 
-from orderly import Message, OrderlyProducer
+from orderly import Client, Message, OrderlyProducer
 from orderly.spark.discovering import pin
 from orderly.spark.source import read
+from tests.support.visible import await_visible
 
 COLUMNS = ("sharding_key", "queue_offset", "body")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_copy.py"
@@ -17,7 +18,10 @@ def test_chosen_keys_are_copied_in_their_order(spark, orderly_namesrv, orderly_t
         for n in range(60):
             producer.submit(Message(source, b"%d" % n, sharding_key=f"key-{n % 5}"))
     copy = runpy.run_path(str(EXAMPLE))["main"]
-    assert copy(orderly_namesrv, source, target, "key-1", "key-3") == 24
+    with Client(namesrv=orderly_namesrv) as client:
+        await_visible(client)
+        assert copy(orderly_namesrv, source, target, "key-1", "key-3") == 24
+        await_visible(client)
     copied = {"namesrv": orderly_namesrv, "topic": target}
     rows = read(spark, pin(copied), columns=COLUMNS, **copied)
     found = {}
