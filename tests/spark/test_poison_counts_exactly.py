@@ -14,6 +14,7 @@ from orderly.spark.jobs.output import Output
 from orderly.spark.jobs.poison.run import PoisonSettings, run
 from tests.support.consuming import unique
 from tests.support.pulling import pulled
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS, EACH = 12, 5
@@ -56,6 +57,7 @@ def failed(orderly_namesrv, orderly_topic, client):
         parked.drop("k1")
     eventually(lambda: done(client, group, topic))
     write_nonsense(orderly_namesrv, park_topic(group, topic))
+    await_visible(client)
     return topic, group
 
 

@@ -10,6 +10,7 @@ from orderly.errors import DataLost
 from orderly.producer import OrderlyProducer
 from orderly.spark.offsets.ranges import QueueRange
 from orderly.spark.reading import Scan, read_range
+from tests.support.visible import await_visible
 
 COUNT = 6_000
 SCAN = Scan(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_property="n")
@@ -35,6 +36,7 @@ def queue(client, orderly_topic):
             )
             producer.submit(message)
         assert producer.flush(60)
+    await_visible(client)
     (queue,) = client.routes.get(topic).read_queues()
     return queue
 

@@ -20,6 +20,7 @@ from orderly.spark.stamps import ID
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.support.consuming import unique
 from tests.support.pulling import pulled
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 KEYS = 9
@@ -95,11 +96,13 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
         patched.setattr(job, "write_ordered", half_of(job.write_ordered))
         with pytest.raises(Died):
             run(spark, settings)
+    await_visible(client)
     assert 0 < len(pulled(client, target)) < 200
     with pytest.raises(ConfigError, match="begun with another selection"):
         run(spark, replace(settings, selection=Selection(keys=("key-1",))))
 
     rest = run(spark, settings)
+    await_visible(client)
     copies = pulled(client, target)
     check_order(copies, range(200))
     assert (rest.sent, rest.missing, rest.repeated) == (200 - rest.before, 0, 0)

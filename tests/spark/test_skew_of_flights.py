@@ -17,6 +17,7 @@ from orderly.selectors import SingleQueue, parse_layout
 from orderly.spark.jobs.hiding import hidden as hidden_key
 from orderly.spark.jobs.output import Output
 from orderly.spark.jobs.skew.run import SkewSettings, run
+from tests.support.visible import await_visible_at
 
 EVENTS, WHALE, KEYLESS = 3000, 1600, 250
 STRAY = 7  # messages of the whale in another queue
@@ -38,6 +39,7 @@ def sent(orderly_namesrv, orderly_topic):
         stray = Message(topic, b"x", sharding_key="whale")
         futures += [("whale", producer.submit(stray, selector=other)) for _ in range(STRAY)]
         counts = Counter((key, future.result().queue.queue_id) for key, future in futures)
+    await_visible_at(orderly_namesrv)
     return topic, counts
 
 
@@ -120,6 +122,7 @@ def test_a_topic_without_keys_is_not_judged_and_several_are_refused(
     topic = orderly_topic(queues=2)
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         producer.send(Message(topic, b"x"))
+    await_visible_at(orderly_namesrv)
     command = ["spark", "skew", "--namesrv", orderly_namesrv, "-q", "-o", "json"]
     assert command_line([*command, "-t", topic, "--what-if", "8"]) == 3
     assert json.loads(capsys.readouterr().out)["figures"]["keyless"] == 1

@@ -14,6 +14,7 @@ from orderly.spark.discovering import pin
 from orderly.spark.offsets.text import dumps
 from orderly.spark.source import RocketMQDataSource, read
 from tests.support.consuming import unique
+from tests.support.visible import await_visible_at
 from tests.support.waiting import eventually
 
 MESSAGES = 400
@@ -36,6 +37,7 @@ def sent(orderly_namesrv, orderly_topic):
     ]
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
         results = [each.result() for each in [producer.submit(message) for message in messages]]
+    await_visible_at(orderly_namesrv)
     return list(zip(messages, results, strict=True))
 
 
@@ -91,6 +93,7 @@ def send(namesrv, topic, count, key="k"):
             for n in range(count)
         ]:
             each.result()
+    await_visible_at(namesrv)
 
 
 def test_pinned_topics_are_read_in_parts_and_stay_what_they_were(

@@ -7,6 +7,7 @@ are: where a marker shows, all that was stored before it does.
 
 import time
 
+from orderly import Client
 from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage, to_ext
 from tests.support.waiting import eventually
@@ -32,3 +33,9 @@ def _marker(queue):
         properties="",
     )
     return request(header.code, to_ext(header), b"marker")
+
+
+def await_visible_at(namesrv):
+    """The same, for who has no client."""
+    with Client(namesrv=namesrv) as client:
+        await_visible(client)
