@@ -57,7 +57,8 @@ def _behind(group: GroupStatus) -> str:
     if not sums.backlog:
         return "nothing waits"
     verb = "waits" if sums.backlog == 1 else "wait"
-    text = f"{_messages(sums.backlog)} {verb} in {queues_text(sums.queues)}"
+    behind = sum(bool(row.backlog) for row in group.rows())
+    text = f"{_messages(sums.backlog)} {verb} in {queues_text(behind)}"
     if sums.head_age:
         text += f", the oldest for {duration(sums.head_age)}"
     if sums.drain_eta is not None:

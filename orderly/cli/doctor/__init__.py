@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.doctor.finding import Finding, to_do, verdict_of
+from orderly.cli.doctor.finding import Finding, to_do, to_have, verdict_of
 from orderly.cli.doctor.installation import look_at_installation
 from orderly.cli.doctor.wanted import Wanted
 from orderly.cli.durations import Duration
@@ -135,6 +135,11 @@ def _document(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _advice(findings: Sequence[Finding]) -> list[str]:
-    """What to do, one line each, the worst first."""
-    lines = [f"{it.state.value:<8}  {it.part}: {it.advice}" for it in to_do(findings)]
-    return ["", "What to do:", *map(printable, lines)] if lines else []
+    """What to do, one line each, the worst first; then what is absent, for who needs it."""
+    due = [f"{it.state.value:<8}  {it.part}: {it.advice}" for it in to_do(findings)]
+    absent = [f"{it.part}: {it.advice}" for it in to_have(findings)]
+    return [*_section("What to do:", due), *_section("Absent, if you need it:", absent)]
+
+
+def _section(heading: str, lines: Sequence[str]) -> list[str]:
+    return ["", heading, *map(printable, lines)] if lines else []

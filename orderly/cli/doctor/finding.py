@@ -49,6 +49,11 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
 
 
 def to_do(findings: Iterable[Finding]) -> list[Finding]:
-    """Those with advice, the worst first, else in their order."""
-    told = [found for found in findings if found.advice]
-    return sorted(told, key=lambda it: (-severity(it.state.verdict), it.state is State.ABSENT))
+    """Those with advice, the worst first, else in their order; without what is only absent."""
+    told = [found for found in findings if found.advice and found.state is not State.ABSENT]
+    return sorted(told, key=lambda it: -severity(it.state.verdict))
+
+
+def to_have(findings: Iterable[Finding]) -> list[Finding]:
+    """What is absent, with how to have it."""
+    return [found for found in findings if found.advice and found.state is State.ABSENT]

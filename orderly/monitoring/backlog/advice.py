@@ -23,8 +23,9 @@ _ADVICE = {
     " another process still renews it: end the one that hangs.",
     QueueState.BLOCKED: "See where the handler is: the stack of member {owner} tells (jstack;"
     " py-spy dump). With handler_timeout a member of ours ends such calls by itself.",
-    QueueState.SUSPENDED: "Mend what the handler needs, or the handler; no later message of the"
-    " queue is handled before. To set such keys aside: order='key' and on_poison='park_key'.",
+    QueueState.SUSPENDED: "Mend what the handler needs, or the handler. Until then no later message"
+    " of the queue is handled, by key none of this key; a listener with on_poison='park_key' sets"
+    " the key aside by itself once it is sure.",
     QueueState.PARKED: "When the cause is mended: orderly parked list {group}; orderly parked"
     " release {group} KEY --dry-run",
     QueueState.REWIND: "Nothing, if somebody reset the offset on purpose: messages come again. If"

@@ -45,6 +45,12 @@ def test_a_suspended_queue_is_told_with_key_attempts_and_failure():
     assert "Next: Mend what the handler needs" in text
 
 
+def test_queues_where_nothing_waits_are_not_counted_as_behind():
+    found = [row(QueueState.OFFLINE, backlog=4), row(queue_id=1, backlog=0)]
+    (text,) = explanation(snapshot(*found))
+    assert "4 messages wait in 1 queue," in text
+
+
 def test_what_the_cause_says_is_not_said_again():
     found = row(QueueState.OFFLINE, cause="7 messages wait, and no member is connected")
     (text,) = explanation(snapshot(found))
