@@ -105,7 +105,7 @@ def _told(error: BaseException, *, debug: bool) -> str:
         return "interrupted"
     if isinstance(error, OrderlyError):
         return str(error)
-    if isinstance(error, OSError):  # of files: a full disk, a folder that is gone
+    if isinstance(error, OSError) and error.errno is not None:  # a full disk, a folder that is gone
         what = in_our_voice(error.strerror or str(error))
         return f"{error.filename}: {what}" if error.filename else what
     hint = "" if debug else "; --debug shows where"

@@ -73,6 +73,7 @@ def test_what_cannot_be_meant(capsys, monkeypatch, args, said):
         (BrokerError("code 1: system error\x1b[2J", code=1), "system error"),
         (ProtocolError("not such an answer"), "not such"),
         (ZeroDivisionError("oops"), "this is a bug"),
+        (TimeoutError(), "this is a bug"),  # an OSError, but no file's
     ],
 )
 @pytest.mark.parametrize("command", [CHECK, ["backlog"], ["backlog", "explain"]])
