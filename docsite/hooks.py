@@ -11,7 +11,7 @@ from mkdocs.structure.pages import Page
 
 from docsite.example_code import shown
 from docsite.links import Links
-from docsite.outside import pages_outside
+from docsite.outside import files_outside
 from docsite.reference import expanded
 from orderly import __version__
 
@@ -27,8 +27,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages that lie outside of docs/."""
-    for place, path in pages_outside(ROOT).items():
+    """Add the files that lie outside of docs/."""
+    for place, path in files_outside(ROOT).items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
     return files
 

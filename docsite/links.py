@@ -11,7 +11,7 @@ import posixpath
 import re
 from pathlib import Path
 
-from docsite.outside import pages_outside
+from docsite.outside import files_outside
 
 _log = logging.getLogger("mkdocs.docsite")  # with --strict a warning of MkDocs' ends the build
 _FENCE = r"^ *(?P<fence>```+|~~~+)[^`]*?\n.*?^ *(?P=fence) *$"
@@ -33,7 +33,7 @@ class Links:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._outside = pages_outside(root)
+        self._outside = files_outside(root)
         self._pages = _HOME | {path: place for place, path in self._outside.items()}
 
     def rewritten(self, markdown: str, place: str) -> str:

@@ -1,10 +1,10 @@
-"""Pages of the site that lie outside of docs/: shown where they are, never copied."""
+"""Files of the site that lie outside of docs/: taken from where they are, never copied there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_PAGES = {
+_FILES = {
     "examples/index.md": "examples/README.md",
     "project/changelog.md": "CHANGELOG.md",
     "project/design.md": "DESIGN.md",
@@ -13,12 +13,13 @@ _PAGES = {
     "project/containers.md": "docker/README.md",
     "project/readme.zh-CN.md": "README.zh-CN.md",
     "proof/benchmarks.md": "benchmarks/README.md",
+    "proof/peers.svg": "benchmarks/peers.svg",  # the picture of the page above
     "proof/reliability.md": "benchmarks/RELIABILITY.md",
 }
 
 
-def pages_outside(root: Path) -> dict[str, str]:
+def files_outside(root: Path) -> dict[str, str]:
     """By place on the site the file of the repository; each example's page is among them."""
     examples = sorted(path.parent.name for path in root.glob("examples/*/README.md"))
-    pages = _PAGES | {f"examples/{name}.md": f"examples/{name}/README.md" for name in examples}
-    return {place: path for place, path in pages.items() if (root / path).exists()}
+    files = _FILES | {f"examples/{name}.md": f"examples/{name}/README.md" for name in examples}
+    return {place: path for place, path in files.items() if (root / path).exists()}

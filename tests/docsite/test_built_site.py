@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.docsite.pages import dead_links, read
+from tests.docsite.pages import dead, dead_links, read
 from tests.support.browser import browser, is_wanted
 
 FROM_ELSEWHERE = re.compile(r"(?:https?:)?//")
@@ -30,6 +30,18 @@ def pages(site):
 def test_every_link_leads_to_a_page_and_a_place_on_it(pages):
     assert len(pages) > 60
     assert dead_links(pages) == []
+
+
+def test_every_picture_is_there(pages):
+    shown = [
+        (page, what)
+        for page in pages.values()
+        for what in page.fetched
+        if what.endswith((".svg", ".png")) and page.path.name != "404.html"
+    ]
+    names = {what.rpartition("/")[2] for _, what in shown}
+    assert names >= {"peers.svg", "report.png"}  # of benchmarks/, and of docs/
+    assert [(page.path.name, what) for page, what in shown if dead(what, page, pages)] == []
 
 
 MARKUP = re.compile(

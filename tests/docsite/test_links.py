@@ -9,7 +9,14 @@ from docsite.links import Links
 
 @pytest.fixture
 def links(tmp_path):
-    for path in ("README.md", "DESIGN.md", "CHANGELOG.md", "docs/how-to/once.md", "orderly/x.py"):
+    for path in (
+        "README.md",
+        "DESIGN.md",
+        "CHANGELOG.md",
+        "docs/how-to/once.md",
+        "orderly/x.py",
+        "benchmarks/peers.svg",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     return Links(tmp_path)
@@ -30,6 +37,7 @@ def links(tmp_path):
         ("project/design.md", "[o](docs/how-to/once.md#a)", "[o](../how-to/once.md#a)"),
         ("project/design.md", "[c](CHANGELOG.md)", "[c](changelog.md)"),
         ("project/design.md", "![p](docs/pictures/p.svg)", "![p](../pictures/p.svg)"),
+        ("proof/benchmarks.md", "![p](peers.svg)", "![p](peers.svg)"),
         ("project/design.md", "[a\nb](CHANGELOG.md)", "[a\nb](changelog.md)"),
         ("project/design.md", "`[c](CHANGELOG.md)`", "`[c](CHANGELOG.md)`"),
         ("project/design.md", "```\n[c](CHANGELOG.md)\n```", "```\n[c](CHANGELOG.md)\n```"),
