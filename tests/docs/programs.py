@@ -34,7 +34,7 @@ RUN = {
 _RUN_OTHERWISE = RUN - {"orderly"}
 _SEPARATORS = {"|", "||", "&&", ";", "&"}
 _ASSIGNMENT = re.compile(r"\w+=")
-_OWN = re.compile(r"(?:rocketmq-orderly|\.)\[([\w,-]+)\]")
+_OWN = re.compile(r"(?:rocketmq-orderly|\.|/path/to/checkout)\[([\w,-]+)\]")
 
 
 def commands(line):
