@@ -98,6 +98,6 @@ if is_wanted():
         window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
         window.evaluate("document.querySelector('.md-content pre > code').dataset.mdCopying = ''")
         copied = window.evaluate("document.querySelector('.md-content pre > code').innerText")
-        assert copied.startswith("pip install")
+        assert copied.startswith("source .venv")
         assert "\norderly broker start" in copied
         assert "$" not in copied
