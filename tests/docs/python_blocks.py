@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import types
 
 from tests.docs.pages import ROOT, BadPage
@@ -95,16 +96,19 @@ def _as_announced(block):
     wanted = block.marks.get("raises")
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if "ctrl-c" not in block.marks:
             raise BadPage(
                 f"{block.where}: did not end in {LIMIT} s; if it waits, mark it `ctrl-c`"
             ) from None
+        if not _is_of(error, block):
+            why = "Ctrl-C met none of its lines: `done` was true before, or it does not wait"
+            raise BadPage(f"{block.where}: {why}") from error
     except BadPage:
         raise
     except BaseException as error:
         if wanted is None or wanted not in [kind.__name__ for kind in type(error).__mro__]:
-            where = f"{block.page}:{_line(error, block)}"
+            where = f"{block.page}:{_line(error, block) or block.line}"
             raise BadPage(f"{where}: {type(error).__name__}: {error}") from error
     else:
         if wanted is not None:
@@ -112,13 +116,17 @@ def _as_announced(block):
 
 
 def _line(error, block):
-    """The line of the page at which an error left it."""
-    found, frame = block.line, error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == str(ROOT / block.page):
-            found = frame.tb_lineno
-        frame = frame.tb_next
-    return found
+    """The line of the page at which an error left it; None: it came from elsewhere."""
+    steps = traceback.walk_tb(error.__traceback__)
+    page = str(ROOT / block.page)
+    lines = [line for frame, line in steps if frame.f_code.co_filename == page]
+    return lines[-1] if lines else None
+
+
+def _is_of(interrupt, block):
+    """Whether Ctrl-C met the block's own lines; asyncio puts it in the place of what they saw."""
+    seen = filter(None, (interrupt, interrupt.__context__))
+    return any(_line(error, block) for error in seen)
 
 
 @contextlib.contextmanager
@@ -126,11 +134,14 @@ def _ctrl_c(block, done):
     """Press Ctrl-C once `done()` is true, or when the block takes too long."""
     watcher = _Watcher(block, done)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    watcher.start()
     try:
-        yield
+        try:
+            watcher.start()
+            yield
+        finally:
+            watcher.end()
     finally:
-        watcher.end()
+        watcher.end()  # Ctrl-C may have kept the line above from its work; a second one is far
         signal.signal(signal.SIGINT, before)
         if watcher.failure:
             raise BadPage(f"{block.where}: {watcher.failure}")
@@ -143,7 +154,7 @@ class _Watcher(threading.Thread):
         super().__init__(name="ctrl-c", daemon=True)
         self._done = done
         self._deadline = time.monotonic() + LIMIT
-        self._ended, self._pressing = threading.Event(), threading.Lock()
+        self._ended = threading.Event()
         self.failure = ""
 
     def run(self):
@@ -153,14 +164,15 @@ class _Watcher(threading.Thread):
                 self._ended.wait(AGAIN)
 
     def _press(self):
-        with self._pressing:
-            if not self._ended.is_set():
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        if not self._ended.is_set():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     def end(self):
-        with self._pressing:
-            self._ended.set()
-        self.join()
+        """Returns once it presses no more, whatever it presses meanwhile."""
+        while not self._ended.is_set() or self.is_alive():
+            with contextlib.suppress(KeyboardInterrupt):
+                self._ended.set()
+                self.join()
 
     def _is_time(self):
         late = time.monotonic() > self._deadline

@@ -1,8 +1,10 @@
 """The harness finds what is wrong, and says on which page and line."""
 
+import threading
+
 import pytest
 
-from tests.docs import room
+from tests.docs import python_blocks, room
 from tests.docs.output import missing
 from tests.docs.pages import BadPage, parse
 from tests.docs.programs import commands, objection
@@ -57,15 +59,20 @@ def test_what_is_wrong_is_told(text, told, tmp_path, request):
 
 
 FORGOTTEN = [
-    "import threading, time",
-    "threading.Thread(target=time.sleep, args=(2,), name='orderly-forgotten').start()",
+    "import threading",
+    "from tests.docs import room",
+    "threading.Thread(target=room.told.wait, args=(60,), name='orderly-forgotten').start()",
 ]
 
 
 def test_what_is_left_running_is_told(tmp_path, request, monkeypatch):
     monkeypatch.setattr(room, "SOON", 0.2)
-    with pytest.raises(BadPage, match="goes on after its end: orderly-forgotten"):
-        run_blocks(PAGE, parse(PAGE, page("python", *FORGOTTEN)), tmp_path, request)
+    monkeypatch.setattr(room, "told", threading.Event(), raising=False)
+    try:
+        with pytest.raises(BadPage, match="goes on after its end: orderly-forgotten"):
+            run_blocks(PAGE, parse(PAGE, page("python", *FORGOTTEN)), tmp_path, request)
+    finally:
+        room.told.set()
 
 
 RIGHT = [
@@ -76,7 +83,8 @@ RIGHT = [
         "orderly.ClientConfig(request_timeout=0)",
         mark="raises ConfigError",
     ),
-    page("python", "import threading", "threading.Event().wait()", mark="ctrl-c"),
+    page("python", "import threading", "begun = 1", "threading.Event().wait()", mark="ctrl-c"),
+    page("python", "import asyncio", "begun = 1", "await asyncio.sleep(60)", mark="ctrl-c"),
     page("console", "$ orderly topic create orders --queues \\", "    4  # so many", "… orders …"),
     page("console", "$ orderly topic show orders", "$ echo $?", "3"),
     page("console", "$ orderly topic show orders", mark="exit 3"),
@@ -88,8 +96,15 @@ RIGHT = [
 
 @pytest.mark.parametrize("text", RIGHT, ids=range(len(RIGHT)))
 def test_what_is_right_passes(text, tmp_path, request, monkeypatch):
-    monkeypatch.setattr(room.Room, "is_done", lambda _room: True)
+    monkeypatch.setattr(room.Room, "is_done", lambda its: "begun" in its.names)
     run_blocks(PAGE, parse(PAGE, text), tmp_path, request)
+
+
+def test_a_block_that_ctrl_c_kept_from_running_has_not_passed(tmp_path, request, monkeypatch):
+    monkeypatch.setattr(room.Room, "is_done", lambda _room: True)
+    monkeypatch.setattr(python_blocks, "_execute", lambda *_: threading.Event().wait(60))
+    with pytest.raises(BadPage, match="met none of its lines"):
+        run_blocks(PAGE, parse(PAGE, page("python", "x = 1", mark="ctrl-c")), tmp_path, request)
 
 
 BAD_PAGES = [
