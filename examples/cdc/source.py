@@ -20,10 +20,14 @@ CREATE TABLE IF NOT EXISTS changes (
     source TEXT NOT NULL, key TEXT NOT NULL, content TEXT)
 """
 _NOTE = "INSERT INTO changes (source, key, content)"
+_TRIGGER = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
 
 
 def install(db: sqlite3.Connection, table: str) -> None:
-    """Make the triggers, anew if there are some; at first all rows count as changed.
+    """Make the triggers, anew if there are some.
+
+    Rows count as changed if they have something in a column that the triggers did not know: at
+    first all rows, later those that changed between an ALTER TABLE and this.
 
     Raises:
         ValueError: no such table, a primary key that is not one column, or a column of bytes.
@@ -32,10 +36,12 @@ def install(db: sqlite3.Connection, table: str) -> None:
     with db:
         db.execute("BEGIN IMMEDIATE")
         db.execute(_CHANGES)
-        is_new = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{table}_inserted",))
-        if is_new.fetchone() is None:
-            content = _content(columns, "")
-            db.execute(f"{_NOTE} SELECT '{table}', {quoted(key)}, {content} FROM {quoted(table)}")  # noqa: S608
+        known = db.execute(_TRIGGER, (f"{table}_inserted",)).fetchone() or ("",)
+        new = [name for name in columns if _field(name, "NEW.") not in known[0]]
+        if new:
+            filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in new)
+            rows = f"SELECT '{table}', {quoted(key)}, {_content(columns, '')} FROM {quoted(table)}"  # noqa: S608
+            db.execute(f"{_NOTE} {rows} WHERE {filled}")
         for name, statement in _triggers(table, columns, key).items():
             db.execute(f"DROP TRIGGER IF EXISTS {quoted(name)}")
             db.execute(f"CREATE TRIGGER {quoted(name)} {statement}")
@@ -78,8 +84,16 @@ def _triggers(table: str, columns: list[str], key: str) -> dict[str, str]:
 
 def _content(columns: list[str], row: str) -> str:
     """The row as JSON."""
-    fields = [f"'{name.replace(chr(39), chr(39) * 2)}', {row}{quoted(name)}" for name in columns]
-    return f"json_object({', '.join(fields)})"
+    return f"json_object({', '.join(_field(name, row) for name in columns)})"
+
+
+def _field(name: str, row: str) -> str:
+    """A column's name and value. JSON functions write 15 digits of a float: 18 keep what it is."""
+    value = f"{row}{quoted(name)}"
+    exact = (
+        f"CASE typeof({value}) WHEN 'real' THEN json(printf('%!.18g', {value})) ELSE {value} END"
+    )
+    return f"'{name.replace(chr(39), chr(39) * 2)}', {exact}"
 
 
 if __name__ == "__main__":

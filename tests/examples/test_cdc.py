@@ -5,6 +5,7 @@ import json
 import random
 import sqlite3
 import sys
+from concurrent.futures import Future
 from contextlib import closing as closed
 from importlib import import_module
 
@@ -24,10 +25,11 @@ STRICTER = COLUMNS.replace("TEXT NOT NULL", "TEXT NOT NULL CHECK (name <> 'refus
 
 @pytest.fixture
 def cdc(monkeypatch):
-    """The example's modules: source, replica."""
+    """The example's modules: source, replica, capture."""
     monkeypatch.syspath_prepend(CDC)
-    yield import_module("source"), import_module("replica")
-    for name in ("source", "replica"):
+    names = ("source", "replica", "capture")
+    yield tuple(map(import_module, names))
+    for name in names:
         del sys.modules[name]
 
 
@@ -176,6 +178,64 @@ def test_a_column_that_the_copy_lacks_parks_and_notes_nothing(copy):
     assert outcome == Park("the copy of customers has no column city")
     assert listener.run(message(1, {"id": 1, "name": "Ada"})) == Ack()
     assert names() == [("Ada",)]
+
+
+class Straight:
+    """A producer whose messages are handled at once."""
+
+    def __init__(self, listener):
+        self._run = listener.run
+
+    def submit(self, message):
+        handled = Future()
+        assert self._run(message) == Ack()
+        handled.set_result(None)
+        return handled
+
+
+@pytest.fixture
+def both(tmp_path, cdc):
+    """A captured source and its copy; and a function that carries over what is written down."""
+    source, replica, capture = cdc
+    path = tmp_path / "copy.db"
+    with (
+        closed(sqlite3.connect(":memory:", isolation_level=None)) as db,
+        closed(sqlite3.connect(path, isolation_level=None)) as copy,
+    ):
+        for each in (db, copy):
+            each.execute(f"CREATE TABLE customers {COLUMNS}")
+        source.install(db, "customers")
+        to_copy = Straight(replica.Replica(str(path), "customers").listener())
+        yield db, copy, lambda: capture.capture(db, "customers", to_copy)
+
+
+def rows(db):
+    return db.execute("SELECT * FROM customers ORDER BY id").fetchall()
+
+
+@pytest.mark.parametrize("column", ["city TEXT", "city TEXT DEFAULT 'Rome'", "it's TEXT"])
+def test_what_changed_between_a_new_column_and_its_triggers_is_not_lost(column, both, cdc):
+    db, copy, carry = both
+    name, kind = column.split(" ", 1)
+    column = f'"{name}" {kind}'
+    db.execute("INSERT INTO customers (id, name) VALUES (1, 'Ada'), (2, 'Bea')")
+    assert carry() == 2
+    for each in (db, copy):
+        each.execute(f"ALTER TABLE customers ADD COLUMN {column}")
+    db.execute(f"""UPDATE customers SET "{name}" = 'Oslo' WHERE id = 2""")
+    cdc[0].install(db, "customers")
+    carry()
+    assert rows(copy) == rows(db)
+    cdc[0].install(db, "customers")
+    assert carry() == 0, "nothing is new now"
+
+
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, 2**62, 1.5])
+def test_numbers_arrive_as_they_are(value, both):
+    db, copy, carry = both
+    db.execute("INSERT INTO customers VALUES (1, 'Ada', ?)", (value,))
+    carry()
+    assert rows(copy) == rows(db) == [(1, "Ada", value)]
 
 
 @pytest.mark.parametrize(
