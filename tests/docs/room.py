@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import threading
+import traceback
 import types
 from pathlib import Path
 
@@ -149,11 +150,15 @@ class Room:
         return function(self, *args) if function else None
 
     def is_done(self):
-        """Whether to press Ctrl-C: as the surroundings say, else once a consumer has queues."""
+        """Whether to press Ctrl-C: as the surroundings say, else once it waits for a consumer.
+
+        One that has queues. Not before: between its start and the block's first line in `with`,
+        Ctrl-C would leave it running, as in any program.
+        """
         if self.special["done"]:
             return self.call("done")
         found = [value for value in self.names.values() if isinstance(value, OrderlyConsumer)]
-        return any(consumer.assignment for consumer in found)
+        return any(consumer.assignment for consumer in found) and _main_thread_waits()
 
     def at_the_end(self, function):
         """Call it after the page's last block; unlike a cleanup it may find the page wrong."""
@@ -205,6 +210,11 @@ class Room:
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.syspath_prepend(str(self.folder))
+
+
+def _main_thread_waits():
+    stack = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident])
+    return any(frame.f_code is OrderlyConsumer.wait.__code__ for frame, _ in stack)
 
 
 def _cache(folder):
