@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(12)]
 QUEUES = 4
-EACH = 40
+EACH = 200  # of a key: work for seconds, so that a slow test comes before its end
 SOON = 30
 
 
