@@ -17,7 +17,9 @@ def before(page, block):
     elif "orderly locks" in block.text:
         start_member(page)
         start_member(page)
-        eventually(lambda: len(owners(page)) == 2, 60)
+        eventually(lambda: len(owners()) == 2, 60)
+    elif "orderly parked list" in block.text:
+        eventually(lambda: parked() == {"order-9": 2}, 60)
     elif "orderly send" in block.text:
         end_all(1)
     elif "orderly parked release" in block.text:
@@ -32,7 +34,7 @@ def before(page, block):
 def after(page, block):
     if "orderly parked release" in block.text:
         said = page.folder.joinpath(f"said-{len(RUNNING) - 1}.txt")
-        eventually(lambda: "order-9 paid 12" in said.read_text())
+        eventually(lambda: "order-9 paid 12" in said.read_text(), 60)
         assert said.read_text().index("order-9 created 12") < said.read_text().index("order-9 paid")
 
 
@@ -47,14 +49,24 @@ def end_all(but=0):
     running = [process for process in RUNNING if process.poll() is None]
     for process in running[but:]:
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
-def owners(page):
+def owners():
     """Who has queues of the topic; nobody while one of them changes hands."""
-    command = ["orderly", "locks", "-g", "shipping", "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return set()
-    locks = json.loads(done.stdout)["queues"]
+    locks = told("locks", "-g", "shipping").get("queues", [])
     return {lock["owner"] for lock in locks if lock["topic"] == "orders"}
+
+
+def parked():
+    """How many messages of which keys are parked."""
+    return {
+        each["key"]: each["messages"] for each in told("parked", "list", "shipping").get("keys", [])
+    }
+
+
+def told(*command):
+    """What a command prints; nothing while it cannot say."""
+    words = ["orderly", *command, "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
