@@ -8,7 +8,7 @@ from tests.support.program import EXAMPLES
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (["test"], "Ran 7 tests"),
+        (["test"], "Ran 8 tests"),
         (["makemigrations", "--check", "--dry-run"], "No changes detected"),
         (["check", "--fail-level", "INFO"], "no issues"),
     ],

@@ -6,27 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypedDict
 
-from django.db import close_old_connections, transaction
+from django.db import DataError, close_old_connections, transaction
 
 import orderly
-from accounts.models import Account
+from accounts.models import Account, Booked
 from accounts.once import apply_once
-from orderly import Ack, Attempt, Outcome
+from orderly import Ack, Attempt, Outcome, Park
 
 
 class Entry(TypedDict):
-    """What a body says."""
+    """What a body says; the id is the sender's, and the same if it sends the entry again."""
 
+    id: str
     cents: int
 
 
-@orderly.listener(
-    decode="json", fatal=(Account.DoesNotExist, KeyError, TypeError), on_poison="park_key"
-)
+# DataError: the column does not hold it, too long or too large.
+_BAD = (Account.DoesNotExist, DataError, KeyError, TypeError)
+
+
+@orderly.listener(decode="json", fatal=_BAD, on_poison="park_key")
 def enter(entry: Entry, attempt: Attempt) -> Outcome:
     """Book an entry. One of an account that is not there parks that account's entries."""
+    if type(entry["id"]) is not str or type(entry["cents"]) is not int:  # 2.7, "5", true
+        return Park("an entry's id is a text, its cents are a whole number")
     with _connection(), transaction.atomic():
-        if apply_once(attempt):
+        if apply_once(attempt) and Booked.objects.get_or_create(entry=entry["id"])[1]:
             account = Account.objects.select_for_update().get(number=attempt.key)
             account.balance += entry["cents"]
             account.save(update_fields=["balance"])

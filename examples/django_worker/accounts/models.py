@@ -1,4 +1,4 @@
-"""Accounts, and which entry of each was the last one to be applied."""
+"""Accounts, which entries were booked, and which message of each was the last one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ class Account(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}: {self.balance}"
+
+
+class Booked(models.Model):
+    """An entry that was booked, by the id that its sender gave it."""
+
+    entry = models.CharField(max_length=64, primary_key=True)
+
+    def __str__(self) -> str:
+        return self.entry
 
 
 class Applied(models.Model):

@@ -14,6 +14,11 @@ from orderly import Ack, ConsumeContext, MessageQueue, Park, ReceivedMessage, Su
 QUEUE = MessageQueue("entries", "broker-a", 0)
 
 
+def cents(amount: object, name: str) -> dict[str, object]:
+    """Write an entry."""
+    return {"id": name, "cents": amount}
+
+
 class Tenure:
     """What a member has while a queue is its own; the token rises with each owner."""
 
@@ -68,42 +73,49 @@ class EntriesOnce(TestCase):
 
     def test_entries_are_booked(self) -> None:
         """Each is."""
-        for offset, cents in enumerate((5, -3)):
-            assert book(entry(offset, {"cents": cents})) == Ack()
+        for offset, amount in enumerate((5, -3)):
+            assert book(entry(offset, cents(amount, f"e{offset}"))) == Ack()
         self.assert_balance(2)
 
     def test_a_repeat_is_passed_over(self) -> None:
         """It was delivered before a crash already."""
         for offset in (0, 1, 0, 1):
-            assert book(entry(offset, {"cents": 5})) == Ack()
+            assert book(entry(offset, cents(5, f"e{offset}"))) == Ack()
         self.assert_balance(10)
 
     def test_a_producers_retry_is_passed_over(self) -> None:
         """It is stored twice, under the id that the producer gave it."""
         for offset in (0, 1):
-            assert book(entry(offset, {"cents": 5}, sent_as="same")) == Ack()
+            assert book(entry(offset, cents(5, f"e{offset}"), sent_as="same")) == Ack()
+        self.assert_balance(5)
+
+    def test_what_the_sender_sends_again_is_passed_over(self) -> None:
+        """To the broker it is another message: only the entry's own id tells."""
+        for offset in (0, 1):
+            assert book(entry(offset, cents(5, "e0"))) == Ack()
         self.assert_balance(5)
 
     def test_a_stale_owner_books_nothing(self) -> None:
         """Another member owns the queue and was at work on the account."""
-        book(entry(0, {"cents": 5}), token=7)
-        assert isinstance(book(entry(1, {"cents": 5}), token=6), Suspend)
+        book(entry(0, cents(5, "e0")), token=7)
+        assert isinstance(book(entry(1, cents(5, "e1")), token=6), Suspend)
         self.assert_balance(5)
 
     def test_a_queue_made_anew_is_told_and_not_guessed_at(self) -> None:
         """A message stored later has a lower offset: the topic was deleted in between."""
-        book(entry(9, {"cents": 5}))
-        assert isinstance(book(entry(0, {"cents": 5}, stored=99.0)), Suspend)
+        book(entry(9, cents(5, "e9")))
+        assert isinstance(book(entry(0, cents(5, "e0"), stored=99.0)), Suspend)
         self.assert_balance(5)
 
     def test_a_bad_entry_parks_and_notes_nothing(self) -> None:
         """The mended one, released, counts."""
-        for body in ({}, [], {"cents": "5"}):
-            assert isinstance(book(entry(0, body)), Park)
-        assert book(entry(0, {"cents": 5})) == Ack()
+        amounts = [cents(amount, "e0") for amount in (2.7, True, "5", None)]
+        for body in ({}, [], {"cents": 5}, {"id": 1, "cents": 5}, *amounts):
+            assert isinstance(book(entry(0, body)), Park), body
+        assert book(entry(0, cents(5, "e0"))) == Ack()
         self.assert_balance(5)
 
     def test_an_entry_of_an_unknown_account_parks(self) -> None:
         """Until somebody opens it."""
         Account.objects.all().delete()
-        assert isinstance(book(entry(0, {"cents": 5})), Park)
+        assert isinstance(book(entry(0, cents(5, "e0"))), Park)

@@ -21,6 +21,12 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="Booked",
+            fields=[
+                ("entry", models.CharField(max_length=64, primary_key=True, serialize=False)),
+            ],
+        ),
+        migrations.CreateModel(
             name="Applied",
             fields=[
                 (
