@@ -45,7 +45,7 @@ def send_amounts(namesrv, topic):
     with OrderlyProducer(namesrv=namesrv) as producer:
         for n in range(EACH):
             for key in KEYS:
-                body = json.dumps({"cents": 2**n}).encode()
+                body = json.dumps({"id": f"{key}-{n}", "cents": 2**n}).encode()
                 producer.submit(Message(topic, body, sharding_key=key))
 
 
@@ -61,7 +61,7 @@ def test_an_order_service(database, start, settings, new_topic, closing):
 
     first = serve()
     address(first)  # it has made the tables
-    second = closing(httpx.Client(base_url=address(serve())))
+    second = closing(httpx.Client(base_url=address(serve()), timeout=60))
     for key in KEYS:
         assert second.put(f"/orders/{key}", json={"amount": WHOLE}).is_success
     send_amounts(namesrv, payments)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Path, Request, Response
-from pydantic import BaseModel, PositiveInt
+from pydantic import BaseModel
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -23,7 +23,7 @@ from orderly import (
     ProducerConfig,
 )
 from orders import changes
-from orders.payments import payments
+from orders.payments import Cents, payments
 from orders.relay import Relay
 from orders.tables import metadata, outbox
 
@@ -63,7 +63,7 @@ OrderId = Annotated[str, Path(pattern="^[A-Za-z0-9-]{1,64}$")]
 class NewOrder(BaseModel):
     """What an order is placed with."""
 
-    amount: PositiveInt
+    amount: Cents
 
 
 @app.put("/orders/{order_id}")
@@ -122,12 +122,15 @@ async def ready(request: Request) -> Any:
 
 @app.get("/health")
 async def health(request: Request) -> Any:
-    """Everything, for people: the consumer's queues, and what waits to be sent."""
+    """Everything, for people: the consumer's queues, the relay, and what waits to be sent."""
     async with _engine(request).connect() as db:
         query = select(func.count(), func.min(outbox.c.written_at)).select_from(outbox)
         waiting, since = (await db.execute(query)).one()
-    told = {"waiting": waiting, "since": since}
-    return {"consumer": asdict(request.app.state.consumer.health()), "outbox": told}
+    return {
+        "consumer": asdict(request.app.state.consumer.health()),
+        "relay": {"alive": request.app.state.relay.alive},
+        "outbox": {"waiting": waiting, "since": since},
+    }
 
 
 def _engine(request: Request) -> AsyncEngine:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 
 from sqlalchemy import ColumnElement, RowMapping, case, insert, select, true, update
+from sqlalchemy.dialects.postgresql import insert as insert_new  # SQLite has the same words
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orders.tables import orders, outbox
+from orders.tables import booked, orders, outbox
 
 
 class UnknownOrder(LookupError):
@@ -42,12 +43,17 @@ async def cancel(db: AsyncConnection, order_id: str) -> bool:
     return await _change(db, order_id, orders.c.status == "placed", status="cancelled")
 
 
-async def pay(db: AsyncConnection, order_id: str, cents: int) -> None:
-    """Book a payment; one for a cancelled order as well, for the money is there.
+async def pay(db: AsyncConnection, order_id: str, payment_id: str, cents: int) -> None:
+    """Book a payment, however often it was sent, once.
+
+    One for a cancelled order is booked as well, for the money is there.
 
     Raises:
         UnknownOrder: there is no such order.
     """
+    note = insert_new(booked).values(payment_id=payment_id).on_conflict_do_nothing()
+    if await db.scalar(note.returning(booked.c.payment_id)) is None:
+        return
     paid = orders.c.paid + cents
     enough = (orders.c.status == "placed") & (paid >= orders.c.amount)
     status = case((enough, "paid"), else_=orders.c.status)

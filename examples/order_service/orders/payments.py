@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, PositiveInt
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import orderly
@@ -10,11 +12,15 @@ from orderly import Ack, AsyncListener, Attempt, Outcome
 from orders.changes import UnknownOrder, pay
 from orders.tables import once
 
+# Strict: neither "5" nor true. The limit leaves room for sums in a column of 64 bits.
+Cents = Annotated[int, Field(strict=True, gt=0, le=10**15)]
+
 
 class Payment(BaseModel):
-    """What a body says."""
+    """What a body says; the id is the sender's, and the same if it sends the payment again."""
 
-    cents: PositiveInt
+    id: Annotated[str, Field(pattern="^[A-Za-z0-9-]{1,64}$")]
+    cents: Cents
 
 
 def payments(engine: AsyncEngine) -> AsyncListener:
@@ -28,7 +34,7 @@ def payments(engine: AsyncEngine) -> AsyncListener:
     async def book(payment: Payment, attempt: Attempt) -> Outcome:
         async with engine.begin() as db:
             if await once.apply_async(db, attempt.message, attempt):
-                await pay(db, str(attempt.key), payment.cents)
+                await pay(db, str(attempt.key), payment.id, payment.cents)
         return Ack()  # behind the commit, never in front of it
 
     return book

@@ -1,7 +1,8 @@
 """Sends what the outbox holds: events of one order in their order, each at least once.
 
 One relay at a time sends, however many processes there are. A row is deleted after it was sent, so
-one that is killed in between leaves it to be sent again: receivers look at the event's version.
+one that is killed in between leaves it to be sent again: receivers look at the event's version. A
+row that cannot be sent keeps back its order, longer each time, and no other one.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import RowMapping, delete, func, select
+from sqlalchemy import RowMapping, Select, delete, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -22,7 +24,8 @@ from orders.tables import outbox
 
 BATCH = 200  # rows of one turn
 POLL = 0.2  # seconds between two looks into an empty outbox
-RETRY = 1.0  # seconds after which what was not sent is tried again
+RETRY = 1.0  # seconds until a database that did not answer is asked again
+LONGEST = 60  # seconds; at most so long after a failure an event is tried again
 _TURN = 1_862_004  # any number that no other advisory lock of this database has
 
 log = logging.getLogger(__name__)
@@ -59,44 +62,53 @@ class Relay:
             await self._task
 
     async def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                found, sent = await self.turn()
-            except (SQLAlchemyError, OSError) as error:
-                log.warning("the database does not answer, the outbox waits: %s", error)
-                found, sent = 1, 0
-            if sent < found:
-                await self._pause(RETRY)
-            elif found == 0:
+        try:
+            while not self._stop.is_set():
+                await self._step()
+        except Exception:  # a defect; /live and /health tell of it, too
+            log.exception("the relay ends")
+            raise
+
+    async def _step(self) -> None:
+        try:
+            found = await self.turn()
+        except (SQLAlchemyError, OSError) as error:
+            log.warning("the database does not answer, the outbox waits: %s", error)
+            await self._pause(RETRY)
+        else:
+            if not found:
                 await self._pause(POLL)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
 
-    async def turn(self) -> tuple[int, int]:
-        """Send the oldest rows; returns how many there were, and how many of them were sent."""
+    async def turn(self) -> int:
+        """Send the oldest rows that need not wait; returns how many there were."""
         async with self._engine.begin() as db:
             if not await _is_mine(db):
-                return 0, 0
-            found = await db.execute(select(outbox).order_by(outbox.c.id).limit(BATCH))
-            rows = found.mappings().all()
-            sent = await self._send(rows)
+                return 0
+            rows = (await db.execute(_due(time.time()))).mappings().all()
+            sent, failed = await self._send(rows)
             if sent:
                 await db.execute(delete(outbox).where(outbox.c.id.in_(sent)))
-        return len(rows), len(sent)
+            for row in failed:
+                await _put_off(db, row)
+        return len(rows)
 
-    async def _send(self, rows: Sequence[RowMapping]) -> list[int]:
+    async def _send(self, rows: Sequence[RowMapping]) -> tuple[list[int], list[RowMapping]]:
+        """Send orders side by side; returns ids that were sent, and rows that were refused."""
         by_order: dict[str, list[RowMapping]] = defaultdict(list)
         for row in rows:
             by_order[row["order_id"]].append(row)
-        sent = await asyncio.gather(*map(self._send_in_turn, by_order.values()))
-        return [row_id for ids in sent for row_id in ids]
+        counts = await asyncio.gather(*map(self._send_in_turn, by_order.values()))
+        orders = list(zip(by_order.values(), counts, strict=True))
+        sent = [row["id"] for events, count in orders for row in events[:count]]
+        return sent, [events[count] for events, count in orders if count < len(events)]
 
-    async def _send_in_turn(self, rows: Sequence[RowMapping]) -> list[int]:
-        """Send the events of one order up to the first that fails; the rest stays for later."""
-        sent = []
-        for row in rows:
+    async def _send_in_turn(self, events: Sequence[RowMapping]) -> int:
+        """Send the events of one order up to the first that fails; returns how many were sent."""
+        for sent, row in enumerate(events):
             message = Message(self._topic, row["body"].encode(), sharding_key=row["order_id"])
             try:
                 await self._producer.asend(message)
@@ -105,9 +117,21 @@ class Relay:
                     "an event of order %s was not sent, it waits: %s", row["order_id"], error
                 )
                 self._producer.resume(row["order_id"])  # this very event is the next one of the key
-                break
-            sent.append(row["id"])
-        return sent
+                return sent
+        return len(events)
+
+
+def _due(now: float) -> Select[Any]:
+    """The oldest rows of orders of which none waits."""
+    waiting = select(outbox.c.order_id).where(outbox.c.not_before > now)
+    free = select(outbox).where(outbox.c.order_id.not_in(waiting))
+    return free.order_by(outbox.c.id).limit(BATCH)
+
+
+async def _put_off(db: AsyncConnection, row: RowMapping) -> None:
+    tries = row["tries"]
+    later = {"tries": tries + 1, "not_before": time.time() + min(2**tries, LONGEST)}
+    await db.execute(update(outbox).where(outbox.c.id == row["id"]).values(later))
 
 
 async def _is_mine(db: AsyncConnection) -> bool:

@@ -1,8 +1,19 @@
-"""The tables: the orders, what is to be told of them, and which payments were booked."""
+"""The tables: the orders, which payments were booked, and what is to be told."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, String, Table, Text, func
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Float,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    func,
+)
 
 from orderly.once import Once
 
@@ -18,6 +29,8 @@ orders = Table(
     Column("version", Integer, nullable=False),  # 1, and one more with each change
 )
 
+booked = Table("booked", metadata, Column("payment_id", String(64), primary_key=True))
+
 outbox = Table(
     "outbox",
     metadata,
@@ -25,6 +38,8 @@ outbox = Table(
     Column("order_id", String(64), nullable=False),
     Column("body", Text, nullable=False),
     Column("written_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("tries", Integer, nullable=False, server_default="0"),  # that failed
+    Column("not_before", Float, nullable=False, server_default="0"),  # seconds since 1970
 )
 
 once = Once(metadata=metadata)
