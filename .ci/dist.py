@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -92,10 +93,11 @@ def build(source: Path, folder: Path, number: int) -> dict[str, str]:
 
 def export(folder: Path) -> None:
     """Copy the files of this checkout that git does not ignore, as they are now."""
-    for name in _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
         target = folder / name
-        if (HERE / name).exists():  # or it is removed, and that not committed yet
-            target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # it is removed, and that not committed yet
             shutil.copyfile(HERE / name, target)
 
 

@@ -45,8 +45,9 @@ class Program:
         """Wait until it has printed a line with that text; returns the line."""
 
         def found():
+            ended = self.process.poll() is not None  # before, for it may print and end
             lines = [line for line in self.lines if text in line]
-            assert lines or self.process.poll() is None, self.errors
+            assert lines or not ended, self.errors
             return lines
 
         return eventually(found, within, every=0.05)[0]

@@ -1,5 +1,6 @@
 """Completion: what a shell needs, without importing a command to complete its name."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ def complete(line):
         "_ORDERLY_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
+        "ORDERLY_CONFIG": os.devnull,  # not the settings of whoever runs this
     }
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
@@ -75,10 +77,16 @@ def cluster(orderly_fake, monkeypatch):
             set_group(client, group)
 
 
+@pytest.fixture
+def patient(cluster, monkeypatch):
+    """The cluster, which may take its time: a second is little on a busy machine."""
+    monkeypatch.setattr("orderly.cli.selection._PATIENCE", 60.0)
+
+
 TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping"]
 
 
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
