@@ -42,7 +42,12 @@ def leased():
 
 @pytest.fixture
 def settings(leased):
-    """The environment of a program that consumes there."""
+    """The environment of a program that consumes there.
+
+    Their listeners' retries go on for 20 s, and a lock must be trusted for as long: longer than
+    that broker's lease. So a stale owner may go on a while, which is what these examples stand: the
+    fence of `once`, the numbers of changes.
+    """
     return {
         "ORDERLY_NAMESRV": leased,
         "ORDERLY_LOCK_INTERVAL": "1",  # often enough for that broker

@@ -41,10 +41,13 @@ def database(server, closing, request):
 
 
 def send_amounts(namesrv, topic):
-    """Send every key its amounts, keys in turn."""
+    """Send every key its amounts, keys in turn.
+
+    Each is sent twice, as by a sender that does not know whether it did.
+    """
     with OrderlyProducer(namesrv=namesrv) as producer:
         for n in range(EACH):
-            for key in KEYS:
+            for key in KEYS * 2:
                 body = json.dumps({"id": f"{key}-{n}", "cents": 2**n}).encode()
                 producer.submit(Message(topic, body, sharding_key=key))
 

@@ -18,7 +18,10 @@ class Account(models.Model):
 
 
 class Booked(models.Model):
-    """An entry that was booked, by the id that its sender gave it."""
+    """An entry that was booked, by the id that its sender gave it.
+
+    Rows may be deleted when no sender will send them again.
+    """
 
     entry = models.CharField(max_length=64, primary_key=True)
 

@@ -29,6 +29,7 @@ orders = Table(
     Column("version", Integer, nullable=False),  # 1, and one more with each change
 )
 
+# Rows may be deleted when no sender will send them again.
 booked = Table("booked", metadata, Column("payment_id", String(64), primary_key=True))
 
 outbox = Table(
