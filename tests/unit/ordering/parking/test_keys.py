@@ -80,6 +80,14 @@ def test_a_released_key_is_gone_and_can_be_put_back():
     assert (parking.messages, parking.size) == (7, 61)
 
 
+def test_of_keys_still_parked_the_newest_position_stays_when_another_is_released():
+    parking = table()
+    for key, position in (("a", 3), ("b", 4), ("a", 9)):
+        parking.note(key, offset=position, position=position, size=1)
+    parking.release("b")
+    assert parking.last_position("a") == 9
+
+
 def test_messages_that_were_all_appended_again_are_found_at_a_new_place():
     parking = table(ParkedKey("a", 7, 3, 5, 50))
     parking.moved("a", at=40)

@@ -180,8 +180,11 @@ def test_the_causes_are_kept_in_a_chain():
 def test_a_held_key_refuses_new_messages_until_it_is_resumed():
     box = outbox(retries=0, hold_failed_key=60.0)
     fill(box, "a1")
-    box.refused(take(box), Verdict.NOT_STORED, BUSY, now=0.0)
-    assert failures(box.submit(entry("a2"), 59.9)) == {"a2": PrecedingSendFailed}
+    ((_, first),) = box.refused(take(box), Verdict.NOT_STORED, BUSY, now=0.0)
+    assert "failed at attempt 1" in str(first)
+    ((_, held),) = box.submit(entry("a2"), 59.9)
+    assert isinstance(held, PrecedingSendFailed)
+    assert held.__cause__ is first
     box.resume("a")
     assert box.submit(entry("a3"), 59.9) == []
 
