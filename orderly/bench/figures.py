@@ -33,6 +33,7 @@ class Where(StrEnum):
 
 BOOKED = (Where.ENCODE, Where.HAND_OVER, Where.ANSWERS, Where.DECODE, Where.TAKE_IN, Where.COMMIT)
 IDLE = (Where.HANDLER_WAIT, Where.BROKER, Where.PACING, Where.MESSAGES)
+_ALWAYS_TOLD = (Where.OTHER, Where.BROKER)  # that nothing of it is the broker's is an answer, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,7 @@ def shares_of(
         idle: what was waited for, each time one looked.
 
     Returns:
-        Shares that make 1; without those that are nothing.
+        Shares that make 1; of those that are nothing only the rest and the broker's.
     """
     whole = max(seconds, cpu, sum(booked.values())) or 1.0
     parts = dict(booked)
@@ -238,4 +239,5 @@ def shares_of(
     for kind in IDLE:
         if idle:
             parts[kind] = rest * idle.count(kind) / len(idle)
-    return {kind: parts[kind] / whole for kind in Where if parts.get(kind, 0.0) > 0}
+    shares = {kind: parts.get(kind, 0.0) / whole for kind in Where}
+    return {kind: share for kind, share in shares.items() if share > 0 or kind in _ALWAYS_TOLD}

@@ -38,6 +38,14 @@ def test_shares_make_1(seconds, cpu, booked, idle):
     assert min(found.values()) >= 0
 
 
+def test_that_nothing_was_waited_for_is_told():
+    assert shares_of(1.0, 1.0, {Where.ENCODE: 1.0}, [Where.BROKER, Where.PACING]) == {
+        Where.ENCODE: 1.0,
+        Where.OTHER: 0.0,
+        Where.BROKER: 0.0,
+    }
+
+
 def test_what_is_not_computed_is_waited_for():
     found = shares_of(10, 4, {Where.ENCODE: 3.0}, [Where.BROKER, Where.BROKER, Where.PACING])
     assert found == {
