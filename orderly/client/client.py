@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import threading
-from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -24,6 +23,7 @@ from orderly.client.name_servers import NameServers
 from orderly.client.peer_requests import PeerRequests
 from orderly.client.routes import Routes
 from orderly.config import ClientConfig
+from orderly.config.client import at_name_server
 from orderly.errors import LifecycleError
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
@@ -57,7 +57,7 @@ class Client:
     """
 
     def __init__(self, config: ClientConfig | None = None, *, namesrv: str = "") -> None:
-        self.config = _settings(config, namesrv)
+        self.config = at_name_server(config, namesrv)
         self.client_id = _new_client_id(self.config.addresses[0])
         self.schedule = Schedule()
         self.connections = Connections(
@@ -136,12 +136,6 @@ class Client:
 
     def _on_loss(self, connection: Connection) -> None:
         self.heartbeat.disconnected(connection)
-
-
-def _settings(config: ClientConfig | None, namesrv: str) -> ClientConfig:
-    if config is None:
-        return ClientConfig(namesrv=namesrv)
-    return replace(config, namesrv=namesrv) if namesrv else config
 
 
 def _new_client_id(name_server: str) -> str:

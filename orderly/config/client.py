@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
-from orderly.config.fields import MIB, FromEnv, check_types, require
+from orderly.config.fields import MIB, FromEnv, check_types, given, require
 from orderly.config.names import parse_addresses
 
 _VERIFICATIONS = ("host", "chain", "none")
@@ -63,8 +63,7 @@ class ClientConfig(FromEnv):
     redact_keys: str = ""
 
     def __post_init__(self) -> None:
-        given = self.namesrv != ""
-        namesrv = self.namesrv if given else os.environ.get("ORDERLY_NAMESRV", "")
+        namesrv = self.namesrv if self.namesrv != "" else os.environ.get("ORDERLY_NAMESRV", "")
         object.__setattr__(self, "namesrv", ";".join(parse_addresses(namesrv)))
         check_types(self)
         require(
@@ -142,3 +141,13 @@ class ClientConfig(FromEnv):
     def addresses(self) -> tuple[str, ...]:
         """The name servers as ("host:port", …)."""
         return tuple(self.namesrv.split(";"))
+
+
+def at_name_server(config: ClientConfig | None, namesrv: str) -> ClientConfig:
+    """The settings of who passed both, or either: `namesrv` wins over the config's.
+
+    Raises:
+        ConfigError: no name server is set, or a bad one; `config` is something else.
+    """
+    found = given(ClientConfig, config, namesrv=namesrv)
+    return replace(found, namesrv=namesrv) if namesrv else found

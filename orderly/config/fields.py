@@ -5,18 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from orderly.config.numbers import is_int, is_number
 from orderly.errors import ConfigError
 
 MIB = 1024 * 1024
 
+ConfigT = TypeVar("ConfigT")
+
 
 def require(condition: bool, message: str) -> None:
     """Raise ConfigError with `message` unless `condition` holds."""
     if not condition:
         raise ConfigError(message)
+
+
+def given(kind: type[ConfigT], config: object, **defaults: Any) -> ConfigT:
+    """What was passed as `config`, or one with `defaults` if that is None.
+
+    Raises:
+        ConfigError: it is something else, say a dict.
+    """
+    if config is None:
+        return kind(**defaults)
+    if not isinstance(config, kind):  # it is not shown: there may be secrets in it
+        raise ConfigError(f"config must be a {kind.__name__}, not {type(config).__name__}")
+    return config
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Self
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
+from orderly.config.fields import given
 from orderly.consumer.aside import aside
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.life import Life, State
@@ -99,7 +100,7 @@ class OrderlyConsumer:
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
-        self.config = config or ConsumerConfig()
+        self.config = given(ConsumerConfig, config)
         check_key(self.config, key)
         check_handler(self.config, handler)
         dry_run = getattr(handler, "dry_run", False) is True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import replace
 
 from orderly.config import ClientConfig
+from orderly.config.client import at_name_server
 from orderly.errors import UnsupportedByDriver
 from orderly.native.library import Library
 
@@ -17,13 +17,10 @@ def check_driver(config: ClientConfig | None, namesrv: str) -> ClientConfig:
     """Return the settings.
 
     Raises:
-        ConfigError: no name server is set, or a bad one.
+        ConfigError: no config; no name server is set, or a bad one.
         UnsupportedByDriver: TLS; librocketmq does not verify as `tls_verify` says.
     """
-    if config is None:
-        settings = ClientConfig(namesrv=namesrv)
-    else:
-        settings = replace(config, namesrv=namesrv) if namesrv else config
+    settings = at_name_server(config, namesrv)
     if settings.tls or settings.security_token:
         raise UnsupportedByDriver(
             "tls and security_token are not for the native driver: librocketmq cannot check a"

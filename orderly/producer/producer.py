@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from orderly.client import Client
 from orderly.config import ProducerConfig, check_group
+from orderly.config.fields import given
 from orderly.errors import ConfigError, LifecycleError
 from orderly.log import get_logger
 from orderly.model import Message, MessageQueue, SendResult
@@ -62,7 +63,7 @@ class OrderlyProducer:
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = check_group(group)
-        self.config = config or ProducerConfig()
+        self.config = given(ProducerConfig, config)
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
         redacts = self._client.config.redacts
