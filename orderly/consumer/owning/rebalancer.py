@@ -7,7 +7,8 @@ raising strategy keeps the assignment as it is. Java: RebalanceImpl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from orderly.consumer.company import Company
 from orderly.consumer.owning.releasing import Releaser
@@ -19,6 +20,8 @@ from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.drop import Drop
 from orderly.ordering.rebalance import Plan, my_share, plan
+
+Answer = TypeVar("Answer")
 
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
@@ -57,35 +60,53 @@ class Rebalancer:
     def round(self) -> None:
         """Do one round; asks for another one soon if something is left to do."""
         session = self._session
-        settled = True
         self._releaser.drop_outdated()
         self._releaser.drop_stalled()
         self._forget_topics()
         self._releaser.release_idle()  # first: what became ours again can then be taken at once
-        for topic in tuple(session.subscriptions):
-            if session.closing:
-                return
+        found = self._each(session.subscriptions, self._look)
+        outlooks = {topic: outlook for topic, outlook in found.items() if outlook is not None}
+        self._tell_changes(outlooks)
+        done = self._each(outlooks, lambda topic: self._rebalance(topic, outlooks[topic]))
+        if session.closing:
+            return
+        settled = self._releaser.release_idle()
+        if not settled or len(outlooks) < len(found) or not all(done.values()):
+            self._again(RETRY_SOON)
+
+    def _each(self, topics: Iterable[str], step: Callable[[str], Answer]) -> dict[str, Answer]:
+        """What `step` answers for each topic, without those for which it failed."""
+        answers = {}
+        for topic in tuple(topics):
+            if self._session.closing:
+                break
             try:
-                settled &= self._rebalance(topic)
+                answers[topic] = step(topic)
             except OrderlyError as error:
                 self._report(topic, error)
-        settled &= self._releaser.release_idle()
-        if not settled:
-            self._again(RETRY_SOON)
+        return answers
 
     def _forget_topics(self) -> None:
         session = self._session
         self._taker.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
 
-    def _rebalance(self, topic: str) -> bool:
+    def _tell_changes(self, outlooks: Mapping[str, Outlook]) -> None:
+        """Heartbeat at once if our share of a topic is another one.
+
+        Before anything is handled: a broker (5.5.0) that reads a heartbeat after its connection
+        has ended lists that member for 130 s, and a message may end the process that gets it.
+        """
+        known = self._session.outlook
+        if any(t not in known or o.share != known[t].share for t, o in outlooks.items()):
+            self._session.client.heartbeat.heartbeat_now()
+
+    def _rebalance(self, topic: str, outlook: Outlook) -> bool:
+        """Carry out a topic's changes; returns whether there is nothing left to do."""
         session = self._session
         subscription = session.subscriptions.get(topic)
         if subscription is None:  # unsubscribed while this round ran
             return True
-        outlook = self._look(topic)
-        if outlook is None:
-            return False
         self._taker.know(topic, outlook.queues)
         session.outlook = {**session.outlook, topic: outlook}
         self._report_idle(topic, outlook)
@@ -98,8 +119,6 @@ class Rebalancer:
         taken = self._taker.take(gained, subscription)
         if changes.revoked:
             self._taker.split_limits(topic)
-        if changes.revoked or taken:
-            session.client.heartbeat.heartbeat_now()
         return len(taken) == len(changes.gained)
 
     def _look(self, topic: str) -> Outlook | None:

@@ -36,7 +36,6 @@ class Cluster:
         self.fail = {}
         self.during = {}
         self.calls = []
-        self.heartbeats = 0
 
     def _note(self, name, *args):
         self.calls.append((name, *args))
@@ -84,7 +83,7 @@ class Cluster:
         return TopicRoute(topic, (queues,), (broker,))
 
     def heartbeat_now(self):
-        self.heartbeats += 1
+        self._note("heartbeat")
 
 
 @pytest.fixture

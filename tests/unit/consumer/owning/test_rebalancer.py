@@ -35,7 +35,28 @@ def test_alone_it_takes_all_queues_with_one_lock_request(rebalancer, session, cl
     rebalancer.round()
     assert held_ids(session) == pulling == [0, 1, 2, 3]
     assert cluster.calls.count(("lock", "broker-a")) == 1
-    assert cluster.heartbeats == 1
+
+
+def test_brokers_are_told_of_changes_before_anything_is_handled(rebalancer, session, cluster):
+    session.subscriptions = {"orders": Subscription("orders"), "bills": Subscription("bills")}
+    rebalancer.round()
+    told = [call[0] for call in cluster.calls if call[0] in ("heartbeat", "lock")]
+    assert told == ["heartbeat", "lock", "lock"]
+    cluster.members = [ME_FIRST, OTHER]
+    cluster.calls.clear()
+    rebalancer.round()
+    assert cluster.calls.count(("heartbeat",)) == 1
+
+
+def test_a_share_that_stays_is_no_change(rebalancer, session, cluster):
+    refused, *_ = cluster.route("orders").read_queues()
+    cluster.locks[refused] = OTHER
+    rebalancer.round()
+    del cluster.locks[refused]
+    cluster.calls.clear()
+    rebalancer.round()
+    assert held_ids(session) == [0, 1, 2, 3]
+    assert ("heartbeat",) not in cluster.calls
 
 
 def test_a_settled_round_asks_for_no_other(rebalancer, again):
