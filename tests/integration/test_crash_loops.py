@@ -58,11 +58,11 @@ class Group:
         self.members.append(member)
         return member
 
-    def live(self, *, free=True, **patience):
+    def live(self, *, free=True):
         """One more life; returns whether the member survived all there was to handle."""
         member = self.join()
         # A broker may list a dead member on for 130 s, with queues that nobody takes then.
-        eventually(lambda: not member.alive or self.handled(), **({"within": 150} | patience))
+        eventually(lambda: not member.alive or self.handled(), within=150)
         if member.alive:
             return True
         if free:  # or wait for the end of its lease
@@ -78,9 +78,9 @@ class Group:
         for queue in self.queues:
             unlock_for(self.client, member.client_id, self.group, queue)
 
-    def deaths(self, **settings):
+    def deaths(self, *, free=True):
         """Start one member after the other until one survives; returns how many did not."""
-        return next(died for died in range(20) if self.live(**settings))
+        return next(died for died in range(20) if self.live(free=free))
 
     def events(self):
         return [event for member in self.members for event in member.events]

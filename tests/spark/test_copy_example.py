@@ -3,10 +3,10 @@
 import runpy
 from pathlib import Path
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message, OrderlyProducer
 from orderly.spark.discovering import pin
 from orderly.spark.source import read
-from tests.support.visible import await_visible
+from tests.support.visible import await_visible_at
 
 COLUMNS = ("sharding_key", "queue_offset", "body")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_copy.py"
@@ -18,10 +18,9 @@ def test_chosen_keys_are_copied_in_their_order(spark, orderly_namesrv, orderly_t
         for n in range(60):
             producer.submit(Message(source, b"%d" % n, sharding_key=f"key-{n % 5}"))
     copy = runpy.run_path(str(EXAMPLE))["main"]
-    with Client(namesrv=orderly_namesrv) as client:
-        await_visible(client)
-        assert copy(orderly_namesrv, source, target, "key-1", "key-3") == 24
-        await_visible(client)
+    await_visible_at(orderly_namesrv)
+    assert copy(orderly_namesrv, source, target, "key-1", "key-3") == 24
+    await_visible_at(orderly_namesrv)
     copied = {"namesrv": orderly_namesrv, "topic": target}
     rows = read(spark, pin(copied), columns=COLUMNS, **copied)
     found = {}
