@@ -34,6 +34,9 @@ class Tenure(Protocol):
     def token(self) -> int | None:
         """Rises with each taking of the queue."""
 
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:
+        """The generation of the topic that a message of `key` is of."""
+
     @property
     def deadline(self) -> float:
         """Until when nobody else can own the queue."""
@@ -151,6 +154,15 @@ class ConsumeContext:
         not even a process that was paused and did not notice its loss can overwrite newer work.
         """
         return None if self.tenure is None else self.tenure.token
+
+    @property
+    def generation(self) -> int:
+        """How often the topic was deleted and made anew since the group's state topic was made.
+
+        Offsets of two generations cannot be compared. Always 0 with order by queue, which keeps no
+        record of it.
+        """
+        return 0 if self.tenure is None else self.tenure.generation_of(self.key, self.replayed)
 
     @property
     def deadline(self) -> float:

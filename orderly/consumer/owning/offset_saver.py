@@ -16,7 +16,15 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
 from orderly.ordering.drop import Drop
-from orderly.ordering.state.committing import Progress, commit, hand_on
+from orderly.ordering.state.committing import (
+    NotOnRecord,
+    Progress,
+    Recreated,
+    begin_anew,
+    commit,
+    hand_on,
+)
+from orderly.ordering.state.fence import Fence
 
 REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
 _TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
@@ -102,10 +110,37 @@ class OffsetSaver:
 
     def _commit(self, held: Held, progress: Progress) -> None:
         stale = self._stale(held)
-        dialogue = commit(held.queue, progress, held.owned.fence, held.memory, refresh=stale)
-        self._session.converse(dialogue, self._in_time(held))
+        dialogue = commit(
+            held.queue, progress, held.owned.fence, held.memory, now=now(), refresh=stale
+        )
+        try:
+            self._session.converse(dialogue, self._in_time(held))
+        except NotOnRecord:
+            self._session.attention()  # the next round makes the state topic
+            raise
         if stale:
             held.refreshed_at = now()
+
+    def find_out(self, held: Held) -> None:
+        """Find out whether the queue's topic was made anew; then the queue is given up.
+
+        Raises:
+            LockLost: it was, or it is no longer ours.
+            OffsetReset: an operator has reset the offset.
+            OrderlyError: it cannot be known now.
+        """
+
+        def before_write() -> None:
+            with self._session.locking:
+                renew(self._session, (held,))
+            self._in_time(held)()
+
+        try:
+            with held.saving:
+                self._session.converse(begin_anew(held.queue, held.owned.fence), before_write)
+        except LockLost as error:
+            self._fenced(held, error)
+            raise
 
     def _in_time(self, held: Held) -> Callable[[], None]:
         """The check before each write: the process may have slept since the lock was renewed."""
@@ -141,7 +176,7 @@ class OffsetSaver:
                 self._session.log.warning("offset.not_saved", error=str(error))
                 return
             for held, offset in unsaved.items():
-                held.owned.fence.note(offset)
+                held.owned.fence.note(offset, now())
 
     def hand_on(self, held: Held) -> None:
         """Save the offset of an idle, dropped queue, then give its lock back.
@@ -159,7 +194,8 @@ class OffsetSaver:
             with held.lock:
                 ours = held.owned.keeps_lock(now())
             if ours:
-                dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
+                fence, memory = held.owned.fence, held.memory
+                dialogue = hand_on(held.queue, progress, fence, memory, now=now())
                 refusal = self._session.converse(dialogue, self._in_time(held))
                 if refusal is not None:
                     held.log.error("offset.save_refused", error=str(refusal))
@@ -182,8 +218,9 @@ class OffsetSaver:
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
             kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
+            landmark = owned.landmark
         finished = () if ahead is None else ahead.finished
-        progress = Progress(offset, finished, moved, kept, crashes)
+        progress = Progress(offset, finished, moved, kept, crashes, landmark)
         if unsaved:
             return progress
         if held.memory is None:
@@ -192,6 +229,14 @@ class OffsetSaver:
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:
+        former = held.owned.fence.written
         with held.lock:
-            held.owned.drop(Drop.FENCED)
+            if isinstance(error, Recreated):
+                dropped = held.owned.drop(Drop.RECREATED)
+                held.owned.fence = Fence(error.start, now=now())
+            else:
+                dropped = held.owned.drop(Drop.FENCED)
+        # By key the next owner finds it on record, and tells.
+        if isinstance(error, Recreated) and dropped and held.memory is None:
+            held.log.warning("topic.recreated", former=former, start=error.start)
         announce_loss(self._session, held, str(error))
