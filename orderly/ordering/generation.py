@@ -5,19 +5,19 @@ offsets with it, but members know their positions, and those would pass over new
 in the protocol numbers the generations, and each sign of a new one has other causes, too: an offset
 that vanished (a broker was killed before it wrote it down), a lower maximum (a log was cut, a slave
 took over), an unknown topic, a lost connection. A sign is a suspicion, and leads to one question:
-was the lowest message stored *after* one that we have finished, and that lies above it? In one
-generation that cannot be. Without that proof the position stays what it was: to begin at the
-minimum for a suspicion would repeat days.
+was the lowest message stored *after* another one that the queue had above it? In one generation
+that cannot be. Without that proof the position stays what it was: to begin at the minimum for a
+suspicion would repeat days.
 
-The message that is finished is a *landmark*. It must be of the old generation for certain, so it is
-what was finished when the broker last showed a committed offset of ours (`Fence.landmark`).
+The other message is the *landmark*. It must be of the former generation for certain, so it is one
+that the queue had when its owner took it: the message below the start, or the first one pulled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.calls import Dialogue, MinOffset, Peek, Peeked
 
 
@@ -34,6 +34,11 @@ class Landmark:
     stored_at: int
 
 
+def landmark_of(message: ReceivedMessage) -> Landmark:
+    """A message as a landmark."""
+    return Landmark(message.queue_offset, round(message.store_time * 1000))
+
+
 def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int | None]:
     """Return the lowest offset of a queue whose topic was made anew; None: that is not proven.
 
@@ -42,7 +47,7 @@ def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int 
 
     Args:
         queue: which one.
-        landmark: a message that was finished, surely of the former generation; None: none is known.
+        landmark: a message of the generation in question; None: none is known, nothing is proven.
 
     Raises:
         OrderlyError: a call failed, the topic does not exist, or the offset was reset meanwhile.

@@ -34,7 +34,7 @@ class Known:
 
     Attributes:
         offset: everything below was finished.
-        landmark: a finished message; None: nothing could prove a new generation.
+        landmark: a message that the queue had; None: nothing could prove a new generation.
         window: offsets that the former owner sent shortly before (`Fence.window`).
     """
 
@@ -99,26 +99,17 @@ def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[
     below, end = yield from _below(queue, stored or 0)
     if stored is not None and end is not None and end < stored:
         stored = None  # beyond the log: a former generation's, or the log was cut
-    if stored is None or _is_suspicious(stored, below, known):
-        minimum = yield from new_minimum(queue, known.landmark)
-        if minimum is not None:  # an offset that we never sent was set in the new generation
-            start = minimum if stored is None or known.sent(stored) else stored
-            kept = yield from _save(queue, start)
-            below, _ = yield from _below(queue, kept)
-            return Begin(kept, below, former=known.offset)
-    if stored is not None:
-        return Begin(stored, below or known.landmark)
-    kept = yield from _save(queue, known.offset)
+    start, former = stored, None
+    minimum = yield from new_minimum(queue, known.landmark)
+    if minimum is not None:
+        former = known.offset
+        if stored is None or known.sent(stored):  # any other was set in the new generation
+            start = minimum
+    if start is not None and start == stored:
+        return Begin(start, below, former)
+    kept = yield from _save(queue, known.offset if start is None else start)
     below, _ = yield from _below(queue, kept)
-    return Begin(kept, below or known.landmark, forgotten=True)
-
-
-def _is_suspicious(stored: int, below: Landmark | None, known: Known) -> bool:
-    """Whether an offset within the log may be of a new generation: of other messages."""
-    mark = known.landmark
-    if mark is None or stored > mark.offset + 1:
-        return False
-    return not known.sent(stored) or (below is not None and below.stored_at > mark.stored_at)
+    return Begin(kept, below, former, forgotten=former is None)
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:

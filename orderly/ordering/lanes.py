@@ -34,7 +34,6 @@ class Lanes:
         pending: those of them that are not in hand.
         asleep: those of the pending ones that belong to suspended lanes.
         deferred: messages of which only the offset is kept.
-        newest_done: the highest message that was finished here, or None.
     """
 
     def __init__(self, *, bounded: bool, batch_size: int = 1) -> None:
@@ -43,7 +42,6 @@ class Lanes:
         self.pending = 0
         self.asleep = 0
         self.deferred = 0
-        self.newest_done: ReceivedMessage | None = None
         self._max_count = self._max_size = inf
         self._bounded = bounded
         self._awake_bodies = max(LANE_BODIES, batch_size)
@@ -324,7 +322,7 @@ class Lanes:
             return
         messages = batch.lane.messages
         count, size = messages.count, messages.size
-        self._note_done(messages.commit(keep=len(batch.messages) - batch.done))
+        messages.commit(keep=len(batch.messages) - batch.done)
         if messages.count != count:
             self.count += messages.count - count
             self.size += messages.size - size
@@ -360,7 +358,7 @@ class Lanes:
         messages = lane.messages
         count, size = messages.count, messages.size
         if disposition is Disposition.COMMIT:
-            self._note_done(messages.commit())
+            messages.commit()
         elif disposition is not Disposition.KEEP:
             self.pending -= messages.pending
             if disposition is Disposition.PUT_BACK:
@@ -373,11 +371,6 @@ class Lanes:
         if wake_at is not None:
             self._suspend(lane, wake_at, len(batch.messages))
         self.give_back(batch)
-
-    def _note_done(self, last: ReceivedMessage | None) -> None:
-        newest = self.newest_done
-        if last is not None and (newest is None or last.queue_offset > newest.queue_offset):
-            self.newest_done = last
 
     def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""

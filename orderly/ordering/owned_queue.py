@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Sequence
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import NOT_OURS, Drop
-from orderly.ordering.generation import Landmark
+from orderly.ordering.generation import landmark_of
 from orderly.ordering.lane import Batch
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
@@ -233,6 +233,8 @@ class OwnedQueue:
         self._end = end
         if self.dropped is not None:
             return False
+        if messages and self.fence.landmark is None:
+            self.fence.landmark = landmark_of(messages[0])
         if self._finished:
             new = [not contains(self._finished, m.queue_offset) for m in messages]
             messages = [m for m, is_new in zip(messages, new, strict=True) if is_new]
@@ -464,14 +466,6 @@ class OwnedQueue:
         if not self.may_save(now) or self.offset == self.fence.written:
             return None
         return self.offset
-
-    @property
-    def landmark(self) -> Landmark | None:
-        """The highest message that was finished here, or None."""
-        newest = self.messages.newest_done
-        if newest is None:
-            return None
-        return Landmark(newest.queue_offset, round(newest.store_time * 1000))
 
     @property
     def ahead(self) -> Ahead | None:

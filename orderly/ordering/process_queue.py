@@ -75,17 +75,13 @@ class ProcessQueue:
         self._in_hand.extend(batch)
         return batch
 
-    def commit(self, keep: int = 0) -> ReceivedMessage | None:
-        """Forget all in-hand messages but the last `keep`: they are done; returns the last one."""
+    def commit(self, keep: int = 0) -> None:
+        """Forget all in-hand messages but the last `keep`: they are done."""
         done = len(self._in_hand) - keep
-        if done <= 0:
-            return None
-        last = self._in_hand[done - 1]
         for message in self._in_hand[:done]:
             self.size -= message.stored_size
         self.count -= done
         del self._in_hand[:done]
-        return last
 
     def rollback(self) -> None:
         """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""

@@ -86,8 +86,8 @@ class Entry:
         trying: the suspect that was being handled when this was written; see `Trying`.
         window: committed offsets that a killed broker may come back with, newest last: what was
             sent within 15 s before the last acknowledged commit.
-        landmark: (offset, store time in milliseconds) of the highest message that was finished
-            while the source topic was surely the present one; None: not known.
+        landmark: (offset, store time in milliseconds) of a message that the source queue had when
+            the owner took it; None: it had none.
         generation: of the source topic, counted from 0 each time it was made anew.
         born: when the state topic began (milliseconds since the epoch); 0: not known.
 

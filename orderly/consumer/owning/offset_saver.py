@@ -137,7 +137,10 @@ class OffsetSaver:
 
         try:
             with held.saving:
-                self._session.converse(begin_anew(held.queue, held.owned.fence), before_write)
+                with held.lock:
+                    kept = held.owned.parking.kept
+                dialogue = begin_anew(held.queue, held.owned.fence, held.memory, kept)
+                self._session.converse(dialogue, before_write)
         except LockLost as error:
             self._fenced(held, error)
             raise
@@ -218,14 +221,14 @@ class OffsetSaver:
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
             kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
-            landmark = owned.landmark
         finished = () if ahead is None else ahead.finished
-        progress = Progress(offset, finished, moved, kept, crashes, landmark)
+        progress = Progress(offset, finished, moved, kept, crashes)
         if unsaved:
             return progress
         if held.memory is None:
             return None
-        due = held.memory.due(offset, owned.fence.written, finished, kept, crashes)
+        fence = owned.fence
+        due = held.memory.due(offset, fence.written, finished, kept, crashes, fence=fence)
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:
@@ -236,7 +239,6 @@ class OffsetSaver:
                 held.owned.fence = Fence(error.start, now=now())
             else:
                 dropped = held.owned.drop(Drop.FENCED)
-        # By key the next owner finds it on record, and tells.
-        if isinstance(error, Recreated) and dropped and held.memory is None:
+        if isinstance(error, Recreated) and dropped:
             held.log.warning("topic.recreated", former=former, start=error.start)
         announce_loss(self._session, held, str(error))

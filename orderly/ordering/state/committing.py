@@ -13,7 +13,7 @@ from orderly.errors import BrokerError, LockLost, OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.calls import Dialogue, QueryOffset, SaveOffset, UnlockQueues
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
-from orderly.ordering.generation import Landmark, new_minimum
+from orderly.ordering.generation import new_minimum
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.memory import Memory
@@ -30,7 +30,6 @@ class Progress:
         moved: the offset was set, by the broker or by hand: it may be stored already.
         kept: the parked keys.
         crashes: owners that ended without closing, and what they were handling.
-        landmark: the highest message that is finished; None: none was, here.
     """
 
     offset: int
@@ -38,7 +37,6 @@ class Progress:
     moved: bool = False
     kept: Kept = NOTHING_KEPT
     crashes: Crashes = NO_CRASHES
-    landmark: Landmark | None = None
 
 
 class Recreated(LockLost):
@@ -66,11 +64,19 @@ class NotOnRecord(OrderlyError):
         )
 
 
-def begin_anew(queue: MessageQueue, fence: Fence) -> Dialogue[None]:
+def begin_anew(
+    queue: MessageQueue, fence: Fence, memory: Memory | None, kept: Kept = NOTHING_KEPT
+) -> Dialogue[None]:
     """Find out whether a queue is of a new generation; call only while its lock is held.
 
     Its minimum is committed then, so that whoever takes the queue next goes on there; unless
-    somebody has set an offset in the new generation before.
+    somebody has set an offset in the new generation before. By key it is on record, too.
+
+    Args:
+        queue: which one.
+        fence: of its owner.
+        memory: writes the state records; None: by queue.
+        kept: the parked keys.
 
     Raises:
         Recreated: it is.
@@ -81,6 +87,8 @@ def begin_anew(queue: MessageQueue, fence: Fence) -> Dialogue[None]:
         stored = yield QueryOffset(queue)
         if fence.explains(stored):
             yield SaveOffset(queue, minimum)
+        if memory is not None:
+            yield from memory.begin_generation(minimum, kept)
         raise Recreated(queue, minimum)
 
 
@@ -117,15 +125,13 @@ def commit(
     """
     stored = yield QueryOffset(queue)
     if stored is None:
-        yield from begin_anew(queue, fence)
+        yield from begin_anew(queue, fence, memory, progress.kept)
     set_already = progress.moved and stored == progress.offset
     if not set_already and not fence.explains(stored):
         raise LockLost(
             f"the committed offset of {queue} is {stored}, which this member never wrote (its last"
             f" was {fence.written}): another member, or an operator, has changed it"
         )
-    if stored is not None:
-        fence.landmark = progress.landmark or fence.landmark
     missing: TopicNotFound | None = None
     if memory is not None:
         # The answer to our newest save may have been lost. Any other offset that is not the one

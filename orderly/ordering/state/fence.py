@@ -27,13 +27,13 @@ class Fence:
     Args:
         start: the offset that was stored when the queue was taken.
         window: what former owners sent shortly before.
-        landmark: a message that the queue surely has, or had.
+        landmark: the message below `start`, if the queue has one.
         now: when the queue was taken.
 
     Attributes:
         written: the newest offset that the broker acknowledged.
-        landmark: the highest message that was finished when the broker last showed one of our
-            offsets: the topic was the present one then (`generation`).
+        landmark: a message that the queue surely had when it was taken (`generation`): the one
+            below the start, else the first that was pulled; None: there was none yet.
     """
 
     __slots__ = ("_sent", "landmark", "written")

@@ -118,6 +118,7 @@ def take_over(
         epoch=(found.entry.epoch if found else 0) + takeovers + 1,
         found=_remembered(found),
         generation=(found.entry.generation if found else 0) + recreated,
+        landmark=found is not None and found.entry.landmark is not None,
         born=(found.entry.born if found else 0) or (yield from _born(state_queue, history)),
         stale=damaged,
     )
