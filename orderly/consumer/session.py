@@ -73,6 +73,7 @@ class Held:
     Attributes:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
+        compared_at: when the broker's offset was last seen to be ours (seconds).
         tenure: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
@@ -94,6 +95,7 @@ class Held:
     saving: threading.Lock = field(default_factory=new_lock)
     memory: Memory | None = None
     refreshed_at: float = field(default_factory=now)
+    compared_at: float = field(default_factory=now)
     tenure: Tenure | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_told: bool = False

@@ -27,6 +27,7 @@ from orderly.ordering.state.committing import (
 from orderly.ordering.state.fence import Fence
 
 REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+LOOK_AGAIN = 60.0  # seconds after which the broker's offset is compared though nothing is new
 _TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
 
 
@@ -39,6 +40,8 @@ class OffsetSaver:
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
 
+        Of a queue with nothing new the broker's offset is compared once a minute: it vanishes when
+        the topic is deleted, or a killed broker forgets it, and an idle queue would never notice.
         A broker that does not answer is asked once a round, so that it does not hold up the others.
 
         Args:
@@ -49,7 +52,7 @@ class OffsetSaver:
             return
         unsaved: dict[str, list[Held]] = {}
         for held in self._session.held():
-            if self._has_news(held):
+            if self._has_news(held) or self._overdue(held):
                 unsaved.setdefault(held.queue.broker_name, []).append(held)
         for holds in unsaved.values():
             self._save_of_broker(holds, deadline)
@@ -98,7 +101,7 @@ class OffsetSaver:
         """Save one queue's offset; returns whether its broker answers."""
         try:
             with held.saving:
-                progress = self._progress(held)
+                progress = self._progress(held, anyway=self._overdue(held))
                 if progress is not None:
                     self._commit(held, progress)
         except LockLost as error:
@@ -118,6 +121,7 @@ class OffsetSaver:
         except NotOnRecord:
             self._session.attention()  # the next round makes the state topic
             raise
+        held.compared_at = now()
         if stale:
             held.refreshed_at = now()
 
@@ -158,6 +162,9 @@ class OffsetSaver:
                 raise OrderlyError("the broker's answers came too late to go by them")
 
         return check
+
+    def _overdue(self, held: Held) -> bool:
+        return held.owned.dropped is None and now() - held.compared_at >= LOOK_AGAIN
 
     def _stale(self, held: Held) -> bool:
         return held.memory is not None and now() - held.refreshed_at >= REFRESH
@@ -212,8 +219,10 @@ class OffsetSaver:
             moved = held.owned.unsaved(now()) is not None
         return moved or self._progress(held) is not None
 
-    def _progress(self, held: Held, *, closing: bool = False) -> Progress | None:
-        """What is to be saved, or None: nothing new, or not ours to save."""
+    def _progress(
+        self, held: Held, *, closing: bool = False, anyway: bool = False
+    ) -> Progress | None:
+        """What is to be saved; None: nothing new, unless wanted `anyway`, or not ours to save."""
         with held.lock:
             owned = held.owned
             if not owned.may_save(now()):
@@ -223,7 +232,7 @@ class OffsetSaver:
             kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
         finished = () if ahead is None else ahead.finished
         progress = Progress(offset, finished, moved, kept, crashes)
-        if unsaved:
+        if unsaved or anyway:
             return progress
         if held.memory is None:
             return None
