@@ -6,7 +6,7 @@ longer than the position, and the next pull just succeeds.
 
 import pytest
 
-from orderly import ConsumeResult
+from orderly import ConsumeResult, Park
 from orderly.consumer.owning import offset_saver
 from tests.support.consuming import send_numbers
 from tests.support.operator import delete_topic
@@ -83,4 +83,43 @@ def test_what_is_in_hand_meanwhile_moves_no_offset_of_the_new_topic(
     send_numbers(producer, topic, KEYS, 2 * OLD, first=100)
     new = list(range(100, 100 + 2 * OLD))
     eventually(lambda: all(set(new) <= set(seen.numbers(key)) for key in KEYS), within=ANEW)
+    eventually(lambda: committed(client, group, topic), within=20)
+
+
+class Account:
+    """Parks one key until it is repaired; notes what it applied of it, and of which generation."""
+
+    def __init__(self):
+        self.applied, self.repaired = [], False
+
+    def __call__(self, messages, context):
+        if context.key != "bad":
+            return ConsumeResult.SUCCESS
+        if not self.repaired:
+            return Park("no such account")
+        self.applied += [(context.generation, int(message.body)) for message in messages]
+        return ConsumeResult.SUCCESS
+
+
+def test_what_was_parked_of_the_old_topic_comes_before_what_the_key_got_in_the_new_one(
+    producer, topic, client, group, start_group, parks, caplog
+):
+    """Offsets of both count from 0: they are kept apart, and a key's new messages wait."""
+    account = Account()
+    members = start_group(account, order="key", commit_interval=0.2, max_suspend=1.0)
+    send_numbers(producer, topic, KEYS, OLD)
+    queue = send_numbers(producer, topic, ["bad"], 5)[0].queue
+    eventually(lambda: len(parks.parked(queue, "bad")) == 5, within=20)
+    eventually(lambda: committed(client, group, topic), within=20)
+    make_anew(client, topic)
+    send_numbers(producer, topic, ["bad", *KEYS], 8, first=100)
+    new, seen = list(range(100, 108)), members.seen
+    eventually(lambda: all(set(new) <= set(seen.numbers(key)) for key in KEYS), within=ANEW)
+    waits = "older than the topic"
+    eventually(lambda: any(waits in r.message for r in caplog.records), within=20)
+    assert account.applied == []
+    account.repaired = True
+    assert parks.carried_out(queue, "release", "bad").reason is None
+    eventually(lambda: len(account.applied) == 5 + 8, within=20)
+    assert account.applied == [*((0, n) for n in range(5)), *((1, n) for n in new)]
     eventually(lambda: committed(client, group, topic), within=20)
