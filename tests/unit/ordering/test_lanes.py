@@ -20,6 +20,7 @@ from tests.support.messages import message
 
 NOW = 1.0
 COMMIT, PUT_BACK = Disposition.COMMIT, Disposition.PUT_BACK
+KEYS = 4  # in random histories
 
 
 def lanes_of(keys, *, bounded=True):
@@ -346,12 +347,12 @@ class LanesMachine(RuleBasedStateMachine):
     key to its batch, `asleep` each key to when it wakes.
     """
 
-    keys = st.sampled_from(["a", "b", None, 3])
+    keys = st.sampled_from(["a", "b", None, 3])  # `KEYS` of them
     calls = st.sampled_from([0, 0, 1, 2, 3])
     ends = st.sampled_from([*Disposition, Disposition.KEEP, Disposition.KEEP])
     waits = st.sampled_from([None, None, None, 0, 3])
     turns = st.lists(
-        st.tuples(st.integers(1, 4), calls, st.booleans(), ends, waits),
+        st.tuples(st.integers(1, 2), st.integers(1, 3), calls, st.booleans(), ends, waits),
         min_size=8,
         max_size=16,
     )
@@ -395,9 +396,9 @@ class LanesMachine(RuleBasedStateMachine):
         again = sorted(self.stored)[-3:]
         self.lanes.put([message(o) for o in again], ["a"] * len(again) if self.bounded else None)
 
-    @rule(limit=st.integers(1, 4))
-    def take(self, limit):
-        self._take(limit)
+    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4))
+    def take(self, size, at_once):
+        self._take(size, at_once)
 
     @precondition(lambda self: self.work)
     @rule(data=st.data(), disposition=st.sampled_from(Disposition), wait=waits)
@@ -410,8 +411,8 @@ class LanesMachine(RuleBasedStateMachine):
     def run(self, data, keys, turns):
         """Some turns of a run: take, have calls that go well, end with what the last came to."""
         self.put(keys)
-        for limit, calls, looked_at, disposition, wait in turns:
-            batch = self._take(limit)
+        for size, at_once, calls, looked_at, disposition, wait in turns:
+            batch = self._take(size, at_once)
             if batch is None:
                 return
             batch.done = min(calls, len(batch.messages))
@@ -421,8 +422,9 @@ class LanesMachine(RuleBasedStateMachine):
                 self._narrow(batch, data)
             self._finish(batch, data, disposition, wait)
 
-    def _take(self, limit):
-        batch = self.lanes.take(limit, self.now)
+    def _take(self, size, at_once):
+        """`at_once`: for how many calls."""
+        batch = self.lanes.take(size, self.now, at_once)
         if batch is None:
             return None
         assert batch.key not in self.work, "one batch of a key at a time"
@@ -433,7 +435,8 @@ class LanesMachine(RuleBasedStateMachine):
             return batch
         taken = offsets(batch)
         assert taken
-        assert len(taken) <= limit
+        most = size if self.hand.get(batch.key) else size * at_once
+        assert len(taken) <= most, "while something is kept, what one call gets"
         assert taken == self.waiting(batch.key)[: len(taken)], "in order, and none left out"
         for got in batch.messages:
             if batch.key not in self.rolled_back:
@@ -584,8 +587,7 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.suspended == len(self.asleep)
         assert lanes.wake_at == min(self.asleep.values(), default=None)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
-        lowest = lanes._lowest
-        assert len(lowest._heap) <= 2 * len(lowest._present) + lowest_module._LEFT_IN
+        assert len(lanes._lowest._heap) <= 2 * KEYS + lowest_module._LEFT_IN
 
     @invariant()
     def a_key_that_can_go_on_will(self):

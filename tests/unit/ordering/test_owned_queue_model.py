@@ -63,7 +63,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
     waits = st.sampled_from([None, None, None, 5.0])
     passing = st.sampled_from([True, True, True, False])
     turns = st.lists(
-        st.tuples(st.integers(1, 4), calls, ends, waits),
+        st.tuples(st.integers(1, 2), st.integers(1, 3), calls, ends, waits),
         min_size=8,
         max_size=16,
     )
@@ -148,10 +148,10 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         assert self.runs <= (RUNS if self.by_key else 1)
 
     @precondition(lambda self: self.runs > len(self.work))
-    @rule(limit=st.integers(1, 4))
+    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4))
     @locked
-    def take(self, limit):
-        self._take(limit)
+    def take(self, size, at_once):
+        self._take(size, at_once)
 
     @precondition(lambda self: self.work)
     @rule(data=st.data(), disposition=st.sampled_from(Disposition), wait=waits)
@@ -165,17 +165,17 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.pull(kinds)
         self.a_run_is_asked_for()
         self.queue.begin_run()
-        for limit, calls, disposition, wait in turns:
+        for size, at_once, calls, disposition, wait in turns:
             if self.runs == len(self.work):
                 return
-            batch = self.taken_now(limit)
+            batch = self.taken_now(size, at_once)
             if batch is not None:
                 batch.done = min(calls, len(batch.messages))
                 self.finished_now(batch, data, disposition, wait)
 
     @locked
-    def taken_now(self, limit):
-        return self._take(limit)
+    def taken_now(self, size, at_once):
+        return self._take(size, at_once)
 
     @locked
     def finished_now(self, batch, data, disposition, wait):
@@ -183,8 +183,9 @@ class OwnedQueueMachine(RuleBasedStateMachine):
             self._narrow(batch, data)
         self._finish(batch, data, disposition, wait)
 
-    def _take(self, limit):
-        batch = self.queue.take(limit, self.now)
+    def _take(self, size, at_once):
+        """`at_once`: for how many calls."""
+        batch = self.queue.take(size, self.now, at_once)
         if batch is None:
             self.runs -= 1
             return None
@@ -194,7 +195,8 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         assert lane not in {other.key for other in self.work}
         taken = offsets(batch)
         assert not set(taken) & self.done, "what is finished is not handed out, nor what was"
-        assert len(taken) <= limit
+        most = size if self.in_hand.get(lane) else size * at_once
+        assert len(taken) <= most, "while something is kept, what one call gets"
         expected = [
             o
             for o in sorted(self.stored - self.done)
