@@ -262,8 +262,8 @@ def call_untried(run):
         def prepare(context):
             context.auto_commit = auto_commit
             context.not_tried(BATCH[NAMED])
-            for message in done:
-                context.done(message)
+            for each in done:
+                context.done(each)
 
         return run(Returned(answer), prepare=prepare)
 
