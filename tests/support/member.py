@@ -80,7 +80,7 @@ def _tell_saved(session, topic, asked, done):
         if lows and held.queue in queues and held.queue.topic == topic and held.memory:
             tell(
                 saved=held.queue.queue_id,
-                token=held.memory.token,
+                token=held.memory.fencing_token,
                 asked=asked,
                 low=max(lows),
                 runs=[run for entry in entries for run in entry.runs],

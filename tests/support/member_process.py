@@ -53,6 +53,7 @@ class MemberProcess:
     """
 
     program = "tests.support.member"
+    root = ROOT
 
     def __init__(
         self, namesrv, group, topic, *, lease=BROKER_LEASE, seconds=0.0, clock=0.0, more=()
@@ -60,7 +61,7 @@ class MemberProcess:
         options = [f"--lease={lease}", f"--seconds={seconds}", f"--clock={clock}", *more]
         command = [sys.executable, "-m", self.program, namesrv, group, topic, *options]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT)
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=self.root)
         self.events, self.held, self.lost = [], set(), []
         self.tokens, self.saves = [], []
         self.client_id = None

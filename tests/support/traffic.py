@@ -136,11 +136,9 @@ class Traffic:
         self.consumers.append(consumer.subscribe(self.topic).start())
         return consumer
 
-    def join_process(self, **settings):
+    def join_process(self, kind=MemberProcess, **settings):
         """Start another member in a process of its own; see `MemberProcess`."""
-        process = MemberProcess(
-            self._namesrv, self.group, self.topic, lease=self._lease, **settings
-        )
+        process = kind(self._namesrv, self.group, self.topic, lease=self._lease, **settings)
         self.processes.append(process)
         return process
 
