@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from orderly import Message
 from orderly.client.pulling import PullQuery
 from orderly.consumer.owning.perform import performer
+from orderly.consumer.session import now
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, LockQueues, converse
 from orderly.ordering.parking.keys import Kept, ParkedKeys
 from orderly.ordering.state.committing import Progress, commit, hand_on
-from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import take_over
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.heartbeat import Subscription
@@ -50,10 +50,15 @@ class HandOwner:
         """Lock the queue and take it over."""
         assert self.queue in self.perform(LockQueues(self.queue.broker_name, (self.queue,)))
         dialogue = take_over(
-            self.queue, self.state_queue, self.park_queue, self.client.client_id, "first"
+            self.queue,
+            self.state_queue,
+            self.park_queue,
+            self.client.client_id,
+            "first",
+            now=now(),
         )
         self.inherited = converse(dialogue, self.perform)
-        self.fence = Fence(self.inherited.stored)
+        self.fence = self.inherited.fence
         self.table = ParkedKeys(self.inherited.kept)
         self.low = self.inherited.start
         return self
@@ -64,7 +69,7 @@ class HandOwner:
             message = self.send(key, body)
             told = failure if number == 0 else {"reason": "an earlier one is parked"}
             details = ParkDetails(
-                key=key, parked_at=time.time(), token=self.inherited.token, **told
+                key=key, parked_at=time.time(), token=self.inherited.memory.token, **told
             )
             at = self.append(park_message(message, details))
             self.table.note(key, message.queue_offset, at, message.stored_size)
@@ -86,7 +91,8 @@ class HandOwner:
 
     def record(self):
         """Put on record what is parked, for everybody to see."""
-        dialogue = commit(self.queue, self._progress(), self.fence, self.inherited.memory)
+        memory = self.inherited.memory
+        dialogue = commit(self.queue, self._progress(), self.fence, memory, now=now())
         converse(dialogue, self.perform)
         await_visible(self.client)
 
@@ -97,7 +103,8 @@ class HandOwner:
 
     def hand_on(self):
         """Put it on record and give the queue back."""
-        dialogue = hand_on(self.queue, self._progress(), self.fence, self.inherited.memory)
+        memory = self.inherited.memory
+        dialogue = hand_on(self.queue, self._progress(), self.fence, memory, now=now())
         assert converse(dialogue, self.perform) is None
         await_visible(self.client)
 

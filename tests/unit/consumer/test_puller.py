@@ -1,5 +1,7 @@
 """One held queue's pulls against a broker that answers when and what the test says."""
 
+import threading
+
 import pytest
 
 from orderly.client.pulling import PullResult, PullStatus, read_pull_reply
@@ -75,13 +77,32 @@ def arrived():
     return []
 
 
+class Asked:
+    """What the broker knows of the topic when it is asked; it may not answer until it is let."""
+
+    def __init__(self):
+        self.times, self.error, self.let = 0, None, threading.Event()
+        self.let.set()
+
+    def __call__(self, held):
+        self.times += 1
+        assert self.let.wait(30)
+        if self.error is not None:
+            raise self.error
+
+
 @pytest.fixture
-def puller(session, broker, schedule, arrived):
+def find_out():
+    return Asked()
+
+
+@pytest.fixture
+def puller(session, broker, schedule, arrived, find_out):
     def ready(held):
         if held.owned.request_run():
             arrived.append(held)
 
-    puller = Puller(session, ready)
+    puller = Puller(session, ready, find_out)
     yield puller
     puller.close()
 
@@ -165,6 +186,7 @@ def test_a_broker_that_lost_its_newest_messages_has_no_older_one_skipped(
     broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=8))
     broker.asked(2)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=end, end=end))
+    eventually(lambda: held.owned.dropped)
     assert held.owned.dropped is Drop.OFFSET_ILLEGAL
     assert held.owned.offset == goes_on_at
 
@@ -219,7 +241,7 @@ def test_a_defect_while_a_reply_is_taken_in_does_not_end_the_pulling(
     def broken(held):
         raise RuntimeError("a defect")
 
-    puller = Puller(session, broken)
+    puller = Puller(session, broken, lambda _: None)
     puller.start(hold())
     broker.asked(1)
     broker.answer(reply(PullStatus.FOUND, 5, next_offset=6))

@@ -179,7 +179,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
             return
         assert self.queue.lease.valid(self.now)
         self.committed = self.queue.offset
-        self.queue.fence.note(self.queue.offset)
+        self.queue.fence.note(self.queue.offset, self.now)
 
     @rule(reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]), really=st.integers(0, 3))
     def drop(self, reason, really):

@@ -27,7 +27,9 @@ class Memory:
     def due(self, low, previous_low, runs, kept, crashes):
         return (low, runs, kept) not in self.noted[-1:]
 
-    def remember(self, low, previous_low, runs, kept, crashes, *, closed=False, refresh=False):
+    def remember(
+        self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
+    ):
         if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
             return
         if self.lost:

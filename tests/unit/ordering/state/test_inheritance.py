@@ -8,6 +8,7 @@ from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout
 from orderly.ordering.calls import (
     AppendRecord,
     LockQueues,
+    Peek,
     QueryOffset,
     ReadParked,
     ReadRecords,
@@ -69,9 +70,9 @@ def entry_of(broker, client=FIRST, **fields):
 def test_the_first_owner_begins_at_the_committed_offset(broker, inherit):
     broker.offset = 7
     found = inherit()
-    assert (found.start, found.stored, found.finished) == (7, 7, ())
+    assert (found.start, found.fence.written, found.finished) == (7, 7, ())
     assert (found.reset, found.unclean, found.damaged) == (False, False, False)
-    assert (found.token, found.memory.token, found.memory.epoch) == (0, 0, 1)
+    assert (found.memory.token, found.memory.epoch, found.memory.generation) == (0, 1, 0)
 
 
 def test_without_a_committed_offset_the_start_is_committed_first(broker, inherit):
@@ -90,7 +91,7 @@ def test_an_owner_that_died_before_its_commit_hands_on_what_it_remembered(owner,
     owner(3, (5, 7))
     owner(4, (5, 8), committed=False)
     found = inherit()
-    assert (found.start, found.stored, found.finished) == (4, 3, ((5, 8),))
+    assert (found.start, found.fence.written, found.finished) == (4, 3, ((5, 8),))
     assert not found.reset
 
 
@@ -117,7 +118,7 @@ def test_progress_without_anything_ahead_needs_no_record(owner, broker, inherit)
 
 def test_tokens_rise_and_take_overs_are_counted(broker, inherit):
     found = [inherit(client) for client in (FIRST, SECOND, THIRD)]
-    tokens = [each.token for each in found]
+    tokens = [each.memory.token for each in found]
     assert tokens == sorted(set(tokens))
     assert [each.memory.epoch for each in found] == [1, 2, 3]
 
@@ -132,16 +133,19 @@ def test_an_heir_that_wrote_nothing_loses_nothing(owner, inherit):
 
 
 @pytest.mark.parametrize("commits", [0, 1, 40])
-def test_a_take_over_is_two_appends_a_lock_an_offset_and_a_read(owner, broker, inherit, commits):
+def test_a_take_over_is_two_appends_a_lock_a_read_an_offset_and_a_look_below_it(
+    owner, broker, inherit, commits
+):
     runs = tuple((i, i + 1) for i in range(5, 200, 2))
     for count in range(commits):
         owner(3, *runs, (300, 301 + count))
     close(owner, broker)
     broker.calls.clear()
     inherit()
-    assert len(broker.calls) == 5
-    asked = [broker.asked(kind) for kind in (AppendRecord, LockQueues, QueryOffset, ReadRecords)]
-    assert asked == [2, 1, 1, 1]
+    kinds = (AppendRecord, LockQueues, ReadRecords, QueryOffset, Peek)
+    below = 1 if broker.offset else 0
+    assert [broker.asked(kind) for kind in kinds] == [2, 1, 1, 1, below]
+    assert len(broker.calls) == 5 + below
 
 
 def test_a_state_behind_many_failed_take_overs_is_found(owner, broker, inherit):
@@ -190,11 +194,13 @@ def test_what_a_reset_discarded_does_not_come_back(owner, broker, inherit):
     assert inherit(THIRD).finished == ()
 
 
-def test_a_deleted_offset_is_a_reset(owner, broker, inherit):
+def test_an_offset_that_vanished_is_no_reset(owner, broker, inherit):
+    """A broker that was killed forgets it: what is on record is committed again."""
     owner(3, (5, 7))
     broker.offset = None
     found = inherit()
-    assert (found.start, found.finished, found.reset) == (0, (), True)
+    assert (found.start, found.finished, found.reset) == (3, ((5, 7),), False)
+    assert (broker.offset, found.begin.forgotten, found.begin.former) == (3, True, None)
 
 
 # --- others ------------------------------------------------------------------------------------
@@ -300,7 +306,7 @@ def test_what_builds_on_a_damaged_record_is_damaged(owner, broker, inherit):
 
 def test_what_builds_on_an_expired_record_is_gone(owner, broker, inherit):
     owner(3, (5, 7))
-    broker.floor = 2
+    broker.floor = 3  # of what the take-over wrote nothing is left
     found = inherit()
     assert (found.start, found.finished, found.damaged) == (3, (), False)
 
@@ -374,9 +380,11 @@ def test_an_older_record_is_not_trusted_to_tell_of_parked_keys(owner, broker, in
     assert found.finished == ((5, 7),)
 
 
-def test_an_empty_park_queue_puts_nothing_on_record(broker, inherit):
+def test_that_the_park_queue_is_empty_is_on_record_at_once(broker, inherit):
     assert inherit().rebuilt
-    assert len(broker.log) == 2
+    assert [decode_record(body).parked for body in broker.log[2:]] == [()]
+    assert not inherit(THIRD).rebuilt
+    assert broker.asked(ReadParked) == 1
 
 
 def test_a_park_queue_that_cannot_be_read_ends_the_take_over(broker):
@@ -417,7 +425,7 @@ def test_a_zombie_of_a_lost_past_does_not_count(broker, inherit):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"previous": 0}, {"previous": 7}, {"previous": 2}, {"token": 1}, {"owner": THIRD}],
+    [{"previous": 0}, {"previous": 7}, {"previous": 3}, {"token": 1}, {"owner": THIRD}],
 )
 def test_an_entry_that_follows_nothing_of_its_own_does_not_count(owner, broker, inherit, wrong):
     good = {"number": 2, "previous": 1, "low": 3, "previous_low": 3}
