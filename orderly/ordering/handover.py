@@ -55,7 +55,7 @@ class Begin:
         start: the first offset to pull; it is committed.
         landmark: the message below it, or what was known before; None: neither.
         former: where the former owner stood, if the topic was made anew since.
-        forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
+        forgotten: the broker had no offset; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
             of a former owner and the consumer does not begin with the first one.
     """
@@ -97,12 +97,11 @@ def find_start(
 def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[Begin]:
     """Compare what the broker has with what is known: they may be of two generations."""
     below, end = yield from _below(queue, stored or 0)
-    if stored is not None and end is not None and end < stored:
-        stored = None  # beyond the log: a former generation's, or the log was cut
-    if stored is None or _is_suspicious(stored, below, known):
+    beyond = stored is not None and end is not None and end < stored  # or the log was cut
+    if stored is None or beyond or _is_suspicious(stored, below, known):
         minimum = yield from new_minimum(queue, known.landmark)
         if minimum is not None:  # an offset that we never sent was set in the new generation
-            start = minimum if stored is None or known.sent(stored) else stored
+            start = minimum if stored is None or beyond or known.sent(stored) else stored
             kept = yield from _save(queue, start)
             below, _ = yield from _below(queue, kept)
             return Begin(kept, below, former=known.offset)
@@ -118,7 +117,7 @@ def _is_suspicious(stored: int, below: Landmark | None, known: Known) -> bool:
     mark = known.landmark
     if mark is None or stored > mark.offset + 1:
         return False
-    return not known.sent(stored) or (below is not None and below.stored_at > mark.stored_at)
+    return not known.sent(stored) or below is None or below.stored_at > mark.stored_at
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
