@@ -22,6 +22,7 @@ from orderly.protocol.park_record import (
     park_request,
     read_park,
 )
+from tests.support.operator import delete_topic
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
@@ -100,6 +101,11 @@ class HandOwner:
         """Have the newest record be one that cannot be read."""
         self.perform(AppendRecord(self.state_queue, b"orderly-state 1 entry 00000000 {}"))
         await_visible(self.client)
+
+    def lose_records(self):
+        """Have the state topic deleted and made anew."""
+        delete_topic(self.client, self.state_queue.topic)
+        self.client.admin.create_topic(self.state_queue.topic, 1, order=False)
 
     def hand_on(self):
         """Put it on record and give the queue back."""
