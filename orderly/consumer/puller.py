@@ -96,6 +96,8 @@ class Puller:
         except OffsetReset as reset:
             held.refusal = None
             self._offset_illegal(held, reset.offset, reset=True)
+        with held.lock:
+            held.owned.forget_end()
         held.doubtful = False
         if held.refusal is not None:
             self._refused(held, held.refusal)
