@@ -83,10 +83,15 @@ class Puller:
 
     def _doubt(self, held: Held, refusal: PullResult | None = None) -> None:
         """Pull nothing more until it is known whether the topic was made anew; returns at once."""
-        held.doubtful, held.refusal = True, refusal
+        held.refusal = refusal
+        held.doubtful = True
+        self.start(held)
+
+    def _doubt_pulled(self, held: Held, refusal: PullResult | None = None) -> None:
+        """The same, with a pull that has ended in doubt."""
         with held.lock:
             held.owned.pull_failed()
-        self.start(held)
+        self._doubt(held, refusal)
 
     def _settle_doubts(self, held: Held) -> None:
         try:
@@ -96,6 +101,8 @@ class Puller:
         except OffsetReset as reset:
             held.refusal = None
             self._offset_illegal(held, reset.offset, reset=True)
+        with held.lock:
+            held.owned.forget_end()
         held.doubtful = False
         if held.refusal is not None:
             self._refused(held, held.refusal)
@@ -135,6 +142,9 @@ class Puller:
             if isinstance(reply, OrderlyError):
                 self._failed(held, reply)
                 return
+            if held.doubtful:  # it may be of another generation than what is held
+                self._doubt_pulled(held, held.refusal)
+                return
             found = reply.status is PullStatus.FOUND
             held.replica = reply.suggested_broker_id if found and now() > held.master_until else 0
             if not found and self._is_slave(held, reply.address):
@@ -144,7 +154,7 @@ class Puller:
             elif reply.max_offset < (held.owned.end or 0) and not self._is_slave(
                 held, reply.address
             ):
-                self._doubt(held)  # the log got shorter: what it brings may be of another one
+                self._doubt_pulled(held)  # the log got shorter: what comes may be of another one
             else:
                 self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
@@ -231,7 +241,7 @@ class Puller:
     # --- bodies that were not kept -------------------------------------------------------------
 
     def _refill(self, held: Held, *, may_connect: bool) -> None:
-        if self._closed:
+        if self._closed or held.doubtful:
             return
         with held.lock:
             asked = held.owned.refill_gate()
@@ -258,6 +268,11 @@ class Puller:
             self._refill_failed(held, asked, error)
 
     def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
+        if asked > reply.max_offset:
+            with held.lock:
+                held.owned.refilled(asked, (), asked)
+            self._doubt(held)
+            return
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
@@ -304,7 +319,7 @@ class Puller:
         if reply.min_offset <= asked <= reply.max_offset:  # an operator's reset
             self._refused(held, reply)
         else:
-            self._doubt(held, reply)
+            self._doubt_pulled(held, reply)
 
     def _refused(self, held: Held, reply: PullResult) -> None:
         """Go on where the broker says; of one that lost its newest messages: skip none that it has.

@@ -5,9 +5,9 @@ offsets with it, but members know their positions, and those would pass over new
 in the protocol numbers the generations, and each sign of a new one has other causes, too: an offset
 that vanished (a broker was killed before it wrote it down), a lower maximum (a log was cut, a slave
 took over), an unknown topic, a lost connection. A sign is a suspicion, and leads to one question:
-was the lowest message stored *after* another one that the queue had above it? In one generation
-that cannot be. Without that proof the position stays what it was: to begin at the minimum for a
-suspicion would repeat days.
+is another message that the queue had no longer there, and was the lowest one stored *after* it? In
+one generation that cannot be. Without that proof the position stays what it was: to begin at the
+minimum for a suspicion would repeat days.
 
 The other message is the *landmark*. It must be of the former generation for certain, so it is one
 that the queue had when its owner took it: the message below the start, or the first one pulled.
@@ -54,10 +54,13 @@ def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int 
     """
     if landmark is None:
         return None
+    there: Peeked = yield Peek(queue, landmark.offset)
+    if there.stored_at == landmark.stored_at:  # whatever became of the broker's clock since
+        return None
     lowest: int = yield MinOffset(queue)
     if lowest > landmark.offset:
         return None
-    peeked: Peeked = yield Peek(queue, lowest)
-    if peeked.stored_at is None:
-        return lowest if peeked.end <= lowest else None
-    return lowest if peeked.stored_at > landmark.stored_at else None
+    first: Peeked = yield Peek(queue, lowest)
+    if first.stored_at is None:
+        return lowest if first.end <= lowest else None
+    return lowest if first.stored_at > landmark.stored_at else None

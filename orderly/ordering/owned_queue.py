@@ -251,6 +251,10 @@ class OwnedQueue:
         """A pull ended without a reply: the gate may open again."""
         self.pulling = False
 
+    def forget_end(self) -> None:
+        """The log was cut, and is no other one: the next reply tells where it ends now."""
+        self._end = None
+
     def refill_gate(self) -> int | None:
         """Ask to pull bodies again that were not kept; marks it as under way, until `refilled`.
 

@@ -312,12 +312,12 @@ def _generations(entry: Entry) -> list[int]:
 def _with_generations(
     parked: tuple[ParkedKey, ...], generations: list[Any], present: int
 ) -> tuple[ParkedKey, ...]:
-    told = generations or [present] * len(parked)
-    if len(told) != len(parked):
-        raise ProtocolError(f"{len(told)} generations of {len(parked)} parked keys")
+    told = [as_int(each, "a number of 'parkedIn'") for each in generations]
+    if told and (len(told) != len(parked) or min(told) < 0):
+        raise ProtocolError(f"not generations of {len(parked)} parked keys: {generations!r:.80}")
     return tuple(
-        replace(each, generation=as_int(generation, "a number of 'parkedIn'"))
-        for each, generation in zip(parked, told, strict=True)
+        replace(each, generation=generation)
+        for each, generation in zip(parked, told or [present] * len(parked), strict=True)
     )
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from orderly import Message
 from orderly.client.pulling import PullQuery
 from orderly.consumer.owning.perform import performer
+from orderly.consumer.session import now
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, LockQueues, converse
 from orderly.ordering.parking.keys import Kept, ParkedKeys
 from orderly.ordering.state.committing import Progress, commit, hand_on
-from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import take_over
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.heartbeat import Subscription
@@ -22,6 +22,7 @@ from orderly.protocol.park_record import (
     park_request,
     read_park,
 )
+from tests.support.operator import delete_topic
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
@@ -50,10 +51,15 @@ class HandOwner:
         """Lock the queue and take it over."""
         assert self.queue in self.perform(LockQueues(self.queue.broker_name, (self.queue,)))
         dialogue = take_over(
-            self.queue, self.state_queue, self.park_queue, self.client.client_id, "first"
+            self.queue,
+            self.state_queue,
+            self.park_queue,
+            self.client.client_id,
+            "first",
+            now=now(),
         )
         self.inherited = converse(dialogue, self.perform)
-        self.fence = Fence(self.inherited.stored)
+        self.fence = self.inherited.fence
         self.table = ParkedKeys(self.inherited.kept)
         self.low = self.inherited.start
         return self
@@ -64,7 +70,7 @@ class HandOwner:
             message = self.send(key, body)
             told = failure if number == 0 else {"reason": "an earlier one is parked"}
             details = ParkDetails(
-                key=key, parked_at=time.time(), token=self.inherited.token, **told
+                key=key, parked_at=time.time(), token=self.inherited.memory.token, **told
             )
             at = self.append(park_message(message, details))
             self.table.note(key, message.queue_offset, at, message.stored_size)
@@ -86,7 +92,8 @@ class HandOwner:
 
     def record(self):
         """Put on record what is parked, for everybody to see."""
-        dialogue = commit(self.queue, self._progress(), self.fence, self.inherited.memory)
+        memory = self.inherited.memory
+        dialogue = commit(self.queue, self._progress(), self.fence, memory, now=now())
         converse(dialogue, self.perform)
         await_visible(self.client)
 
@@ -95,9 +102,15 @@ class HandOwner:
         self.perform(AppendRecord(self.state_queue, b"orderly-state 1 entry 00000000 {}"))
         await_visible(self.client)
 
+    def lose_records(self):
+        """Have the state topic deleted and made anew."""
+        delete_topic(self.client, self.state_queue.topic)
+        self.client.admin.create_topic(self.state_queue.topic, 1, order=False)
+
     def hand_on(self):
         """Put it on record and give the queue back."""
-        dialogue = hand_on(self.queue, self._progress(), self.fence, self.inherited.memory)
+        memory = self.inherited.memory
+        dialogue = hand_on(self.queue, self._progress(), self.fence, memory, now=now())
         assert converse(dialogue, self.perform) is None
         await_visible(self.client)
 

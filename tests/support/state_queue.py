@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.calls import (
     AppendRecord,
@@ -9,6 +10,8 @@ from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
     ParkedRead,
+    Peek,
+    Peeked,
     QueryOffset,
     ReadParked,
     ReadRecords,
@@ -16,10 +19,13 @@ from orderly.ordering.calls import (
     SaveOffset,
     UnlockQueues,
 )
+from orderly.ordering.generation import Landmark
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 STATE_QUEUE = MessageQueue("orders-state", "broker-a", 0)
 PARK_QUEUE = MessageQueue("orders-park", "broker-a", 0)
+BORN = 1_700_000_000_000  # milliseconds since the epoch: when the first of all topics was made
+APART = 10  # milliseconds between the store times of two messages
 
 
 @dataclass
@@ -27,8 +33,9 @@ class StateBroker:
     """The broker's part.
 
     With `lags` only what is `shown` of the log can be read; whoever waits at its end is shown the
-    rest. `offset` is the group's committed offset, `end` that after the queue's newest message,
-    `park` what is in the park queue, `calls` what was asked.
+    rest. `offset` is the group's committed offset, `park` what is in the park queue, `calls` what
+    was asked. The queue has the messages from `minimum` to `end`, stored from `began` on, but for
+    those in `unreadable`; its state topic was made at `born`, or is `missing`.
     """
 
     log: list[bytes] = field(default_factory=list)
@@ -39,13 +46,20 @@ class StateBroker:
     owner: str | None = None
     block: int = 32
     park: list = field(default_factory=list)
-    end: int = 0
+    minimum: int = 0
+    end: int = 1000
+    began: int = BORN
+    unreadable: frozenset = frozenset()
+    born: int = BORN
+    missing: bool = False
     calls: list = field(default_factory=list)
 
     def answer(self, call, client):
         """Carry a call of `client` out."""
         self.calls.append(call)
         match call:
+            case AppendRecord() | ReadRecords() if self.missing:
+                raise TopicNotFound("no such topic")
             case AppendRecord(_, body):
                 self.log.append(body)
                 return len(self.log) - 1
@@ -64,10 +78,37 @@ class StateBroker:
             case SaveOffset(_, offset):
                 self.offset = offset
             case MinOffset():
-                return 0
+                return self.minimum
             case MaxOffset():
                 return self.end
+            case Peek(queue, at) if queue == STATE_QUEUE:
+                found = self.floor <= at < len(self.log)
+                return Peeked(self.born + at if found else None, len(self.log))
+            case Peek(_, at):
+                found = self.minimum <= at < self.end and at not in self.unreadable
+                return Peeked(self.stored_at(at) if found else None, self.end)
         return None
+
+    def stored_at(self, offset):
+        """When a message of the queue was stored."""
+        return self.began + APART * offset
+
+    def landmark(self, offset):
+        """A message of the queue as one that was finished."""
+        return Landmark(offset, self.stored_at(offset))
+
+    def made_anew(self, end, minimum=0, *, later=3_600_000):
+        """Delete the queue's topic and make it anew; that deletes its committed offset, too."""
+        self.began = self.stored_at(self.end) + later
+        self.minimum, self.end, self.offset = minimum, end, None
+        self.unreadable = frozenset()
+
+    def state_made_anew(self, later=3_600_000):
+        """Delete the state topic and make it anew, empty."""
+        self.born += len(self.log) + later
+        self.log.clear()
+        self.floor = self.shown = 0
+        self.missing = False
 
     def performer(self, client):
         """What answers the calls of one client."""

@@ -142,7 +142,7 @@ def commit(
         except TopicNotFound as error:
             missing = error
     if progress.offset != stored:
-        fence.sends(progress.offset, now)
+        fence.sends(progress.offset)
         yield SaveOffset(queue, progress.offset)
     fence.note(progress.offset, now)
     if missing is not None:

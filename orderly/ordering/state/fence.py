@@ -8,6 +8,7 @@ was killed is neither: it comes back with an offset that it had some seconds bef
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 
 from orderly.ordering.generation import Landmark
 from orderly.protocol.state_record import MAX_WINDOW
@@ -21,8 +22,10 @@ class Fence:
 
     What was sent within FORGOTTEN seconds before the last acknowledged commit counts as ours, and
     so does the offset that was stored when that time began. The time does not go on while nothing
-    is acknowledged, however long the broker stays away. At most MAX_WINDOW offsets are kept: with
-    more than 34 commits a second the oldest of them count as somebody else's.
+    is acknowledged, however long the broker stays away; and what was sent in vain meanwhile counts
+    as sent with what is acknowledged next, for it may not have arrived before. At most MAX_WINDOW
+    offsets are kept: with more than 34 commits a second the oldest of them count as somebody
+    else's, but never the newest that was acknowledged.
 
     Args:
         start: the offset that was stored when the queue was taken.
@@ -60,15 +63,16 @@ class Fence:
         """The offsets that a killed broker may come back with, newest last."""
         return tuple(offset for offset, _ in self._sent)
 
-    def sends(self, offset: int, now: float) -> None:
+    def sends(self, offset: int) -> None:
         """`offset` is about to be sent: it is ours also if its answer is lost."""
         if offset != self.newest:
-            self._sent.append((offset, now))
+            self._sent.append((offset, inf))
 
     def note(self, offset: int, now: float) -> None:
         """The broker acknowledged `offset`, which was sent at `now`."""
-        self.sends(offset, now)
+        self.sends(offset)
         self.written = offset
+        self._sent = deque(((each, min(since, now)) for each, since in self._sent), MAX_WINDOW)
         while len(self._sent) > 1 and self._sent[1][1] <= now - FORGOTTEN:
             self._sent.popleft()
 
@@ -78,4 +82,4 @@ class Fence:
         An earlier one of ours is a broker that was killed and went back to what it had on its
         disk; None one that forgot all. Neither is anybody's progress.
         """
-        return stored is None or any(stored == offset for offset, _ in self._sent)
+        return stored is None or stored == self.written or stored in self.window

@@ -8,7 +8,7 @@ owner; what a former owner writes from then on does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from orderly.model import MessageQueue
@@ -99,13 +99,13 @@ def take_over(
     token, confirmed, history = fenced
     found, damaged = yield from history.newest(before=confirmed)
     rebuilt = found is None or damaged
-    kept = yield from _kept(None if rebuilt else found, queue, park_queue)
+    kept = yield from _kept(found, queue, park_queue, rebuilt=rebuilt)
     takeovers = history.confirms(found.offset if found else -1, confirmed)
     known = None if found is None else _known(found)
     begin = yield from find_start(queue, consume_from, known)
     resumed = resume(found, begin, takeovers)
     later = history.between(found.offset if found else -1, confirmed)
-    crashes = _crashes(found, later, client_id, resumed)
+    crashes = _crashes(found, later, client_id, begin, resumed)
     end: int = (yield MaxOffset(queue)) if crashes.looped else resumed.start
     recreated = begin.former is not None
     window = () if known is None or recreated else (*known.window, known.offset)
@@ -214,19 +214,36 @@ def _born(state_queue: MessageQueue, history: History) -> Dialogue[int]:
 
 
 def _crashes(
-    found: State | None, later: Iterable[Record | None], client_id: str, resumed: Resumed
+    found: State | None,
+    later: Iterable[Record | None],
+    client_id: str,
+    begin: Begin,
+    resumed: Resumed,
 ) -> Crashes:
-    """What follows from how the former owners ended; whoever sets the offset begins anew."""
-    if resumed.reset:
+    """What follows from how the former owners ended; after a reset, or in a new topic, nothing."""
+    if resumed.reset or begin.former is not None:
         return NO_CRASHES
     newest = None if found is None else found.entry
     ends = unclean_ends(newest, later, client_id)
     return conclude(newest, ends, resumed.start, resumed.finished)
 
 
-def _kept(found: State | None, queue: MessageQueue, park_queue: MessageQueue) -> Dialogue[Kept]:
-    """The parked keys: as they are on record, or worked out again."""
-    return found.kept if found is not None else (yield from rebuild(park_queue, queue)).kept
+def _kept(
+    found: State | None, queue: MessageQueue, park_queue: MessageQueue, *, rebuilt: bool
+) -> Dialogue[Kept]:
+    """The parked keys: as they are on record, or worked out again.
+
+    The park queue does not tell generations. Keys that no record tells of are of the newest one.
+    """
+    if found is not None and not rebuilt:
+        return found.kept
+    kept = (yield from rebuild(park_queue, queue)).kept
+    if found is None:
+        return kept
+    told = {each.key: each.generation for each in found.kept.parked}
+    newest = found.entry.generation
+    parked = (replace(each, generation=told.get(each.key, newest)) for each in kept.parked)
+    return replace(kept, parked=tuple(parked))
 
 
 def _remembered(found: State | None) -> Remembered:

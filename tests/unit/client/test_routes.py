@@ -96,6 +96,71 @@ def test_a_failed_refresh_raises_and_keeps_the_known_route(new_routes, name_serv
     assert routes.get("t") is known
 
 
+# --- a topic that is missing -------------------------------------------------------------------
+
+
+def test_of_a_topic_that_was_deleted_the_route_stays_and_it_is_told_to_be_missing(
+    new_routes, name_server
+):
+    routes = new_routes()
+    known = routes.get("t")
+    assert not routes.missing("t")
+    del name_server.routes["t"]
+    with pytest.raises(TopicNotFound):
+        routes.refresh("t")
+    assert routes.missing("t")
+    assert routes.get("t") is known
+    name_server.routes["t"] = known
+    routes.refresh("t")
+    assert not routes.missing("t")
+
+
+def test_the_background_notices_that_a_topic_is_missing(new_routes, name_server):
+    routes = new_routes(interval=0.005)
+    known = routes.get("t")
+    del name_server.routes["t"]
+    eventually(lambda: routes.missing("t"))
+    name_server.routes["t"] = known
+    eventually(lambda: not routes.missing("t"))
+
+
+def test_a_topic_that_never_was_is_missing_until_it_is_made(new_routes, name_server):
+    routes = new_routes()
+    assert not routes.missing("u"), "nobody has asked"
+    with pytest.raises(TopicNotFound):
+        routes.get("u")
+    assert routes.missing("u")
+    name_server.routes["u"] = route_of("u", b={0: "b:1"})
+    routes.get("u")
+    assert not routes.missing("u")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_name_server_that_does_not_answer_says_nothing_of_a_topic(
+    new_routes, name_server, before
+):
+    routes = new_routes()
+    routes.get("t")
+    known = name_server.routes["t"]
+    if before:
+        del name_server.routes["t"]
+        with pytest.raises(TopicNotFound):
+            routes.refresh("t")
+    name_server.routes["t"] = known
+    name_server.failure = NameServerUnavailable("down")
+    with pytest.raises(NameServerUnavailable):
+        routes.refresh("t")
+    assert routes.missing("t") == before
+
+
+def test_a_topic_that_is_forgotten_is_not_missing(new_routes, name_server):
+    routes = new_routes()
+    with pytest.raises(TopicNotFound):
+        routes.get("u")
+    routes.forget("u")
+    assert not routes.missing("u")
+
+
 def test_forget_drops_the_route(new_routes, name_server):
     routes = new_routes()
     routes.get("t")

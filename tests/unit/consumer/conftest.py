@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from orderly.client.pulling import PullResult, PullStatus
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.owning.offset_saver import OffsetSaver
@@ -19,7 +20,7 @@ from orderly.ordering.allocation import averagely
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import Subscription
-from tests.support.messages import QUEUE
+from tests.support.messages import QUEUE, message
 from tests.support.timers import Timers
 
 ME, OTHER = "me@1", "other@2"
@@ -71,6 +72,12 @@ class Cluster:
     def max_offset(self, queue):
         self._note("max", queue)
         return 10
+
+    def pull_now(self, query, *, master=False):
+        self._note("peek", query.queue)
+        found = [message(query.offset, queue=query.queue)] if query.offset < 10 else []
+        status = PullStatus.FOUND if found else PullStatus.NO_NEW
+        return PullResult(status, found, query.offset + len(found), 0, 10, 0)
 
     def consumer_ids(self, group, topic):
         self._note("members", topic)

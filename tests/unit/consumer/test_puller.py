@@ -1,5 +1,7 @@
 """One held queue's pulls against a broker that answers when and what the test says."""
 
+import threading
+
 import pytest
 
 from orderly.client.pulling import PullResult, PullStatus, read_pull_reply
@@ -7,9 +9,17 @@ from orderly.config import ClientConfig
 from orderly.consumer.control import Control
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import now
-from orderly.errors import BrokerBusy, ConnectFailed, ProtocolError, RequestTimeout
+from orderly.errors import (
+    BrokerBusy,
+    ConnectFailed,
+    LockLost,
+    ProtocolError,
+    RequestTimeout,
+    TopicNotFound,
+)
 from orderly.model import MessageQueue
 from orderly.ordering import lanes as lanes_module
+from orderly.ordering.calls import OffsetReset
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
@@ -75,13 +85,38 @@ def arrived():
     return []
 
 
+class Asked:
+    """What the broker knows of the topic when it is asked; it may not answer until it is let."""
+
+    def __init__(self):
+        self.times, self.error, self.let = 0, None, threading.Event()
+        self.answer = lambda held: None
+        self.ended = False
+        self.let.set()
+
+    def __call__(self, held):
+        self.times += 1
+        assert self.let.wait(30)
+        try:
+            if self.error is not None:
+                raise self.error
+            self.answer(held)
+        finally:
+            self.ended = True
+
+
 @pytest.fixture
-def puller(session, broker, schedule, arrived):
+def find_out():
+    return Asked()
+
+
+@pytest.fixture
+def puller(session, broker, schedule, arrived, find_out):
     def ready(held):
         if held.owned.request_run():
             arrived.append(held)
 
-    puller = Puller(session, ready)
+    puller = Puller(session, ready, find_out)
     yield puller
     puller.close()
 
@@ -165,6 +200,7 @@ def test_a_broker_that_lost_its_newest_messages_has_no_older_one_skipped(
     broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=8))
     broker.asked(2)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=end, end=end))
+    eventually(lambda: held.owned.dropped)
     assert held.owned.dropped is Drop.OFFSET_ILLEGAL
     assert held.owned.offset == goes_on_at
 
@@ -219,7 +255,7 @@ def test_a_defect_while_a_reply_is_taken_in_does_not_end_the_pulling(
     def broken(held):
         raise RuntimeError("a defect")
 
-    puller = Puller(session, broken)
+    puller = Puller(session, broken, lambda _: None)
     puller.start(hold())
     broker.asked(1)
     broker.answer(reply(PullStatus.FOUND, 5, next_offset=6))
@@ -292,6 +328,105 @@ def test_after_close_nothing_is_pulled_or_tried_again(puller, held, broker, sche
     puller.start(held)
     puller.reopen(held)
     assert (broker.asked(1), schedule.waiting) == ([5], [])
+
+
+# --- a topic that may have been made anew ------------------------------------------------------
+
+BEYOND = reply(PullStatus.OFFSET_ILLEGAL, next_offset=3, end=3)
+
+
+def test_a_reset_within_the_log_is_obeyed_without_a_question(held, broker, find_out):
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert (held.owned.dropped, find_out.times) == (Drop.OFFSET_ILLEGAL, 0)
+
+
+def test_an_offset_beyond_the_log_is_asked_about_before_anything_is_skipped(
+    held, broker, find_out
+):
+    find_out.let.clear()
+    broker.answer(BEYOND)
+    eventually(lambda: find_out.times)
+    assert (held.owned.dropped, state(held), broker.asked(1)) == (None, (5, 5, 0), [5])
+    find_out.let.set()
+    eventually(lambda: held.owned.dropped)
+    assert (held.owned.dropped, held.owned.offset) == (Drop.OFFSET_ILLEGAL, 3)
+    assert find_out.times == 1
+
+
+def test_a_queue_of_a_topic_that_was_made_anew_is_not_corrected_to_its_end(
+    held, broker, find_out, schedule, caplog
+):
+    """Whoever found it out has dropped it, and committed the new minimum."""
+
+    def recreated(held):
+        held.owned.drop(Drop.RECREATED)
+        raise LockLost("made anew")
+
+    find_out.answer = recreated
+    broker.answer(BEYOND)
+    eventually(lambda: held.owned.dropped)
+    eventually(lambda: find_out.ended)
+    assert (held.owned.dropped, state(held)) == (Drop.RECREATED, (5, 5, 0))
+    assert (broker.asked(1), schedule.waiting) == ([5], [])
+    assert "offset.illegal" not in caplog.text
+
+
+def test_while_it_cannot_be_known_nothing_is_pulled_or_skipped(held, broker, find_out, schedule):
+    find_out.error = RequestTimeout("late")
+    broker.answer(BEYOND)
+    for times in (1, 2, 3):
+        eventually(lambda: schedule.waiting)
+        assert find_out.times == times
+        assert (held.owned.dropped, broker.asked(1)) == (None, [5])
+        if times == 3:
+            find_out.error = None
+        schedule.ring()
+    eventually(lambda: held.owned.dropped)
+    assert held.owned.offset == 3
+
+
+def test_a_log_that_got_shorter_brings_nothing_before_it_is_known_to_be_the_same(
+    held, broker, find_out, arrived
+):
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6, end=99))
+    assert broker.asked(2) == [5, 6]
+    find_out.let.clear()
+    broker.answer(reply(PullStatus.FOUND, 6, next_offset=7, end=98))
+    eventually(lambda: find_out.times)
+    assert (state(held), broker.asked(2)) == ((5, 6, 1), [5, 6])
+    find_out.let.set()
+    assert broker.asked(3) == [5, 6, 6], "it was only cut: the same offset again"
+    broker.answer(reply(PullStatus.FOUND, 6, next_offset=7, end=98))
+    assert state(held) == (5, 7, 2)
+    assert find_out.times == 1
+
+
+@pytest.mark.parametrize("error", [TopicNotFound("no"), RequestTimeout("late"), ConnectFailed("no")])
+def test_after_a_broken_connection_or_an_unknown_topic_it_is_asked_first(
+    error, held, broker, find_out, schedule
+):
+    broker.answer(error)
+    find_out.let.clear()
+    schedule.ring()
+    eventually(lambda: find_out.times)
+    assert broker.asked(1) == [5]
+    find_out.let.set()
+    assert broker.asked(2) == [5, 5]
+
+
+@pytest.mark.parametrize("error", [BrokerBusy("busy", code=2), ProtocolError("nonsense")])
+def test_other_failures_are_no_suspicion(error, held, broker, find_out, schedule):
+    broker.answer(error)
+    schedule.ring()
+    assert (broker.asked(2), find_out.times) == ([5, 5], 0)
+
+
+def test_a_reset_that_the_question_was_told_of_is_obeyed(held, broker, find_out):
+    """A broker tells it only once."""
+    find_out.error = OffsetReset(QUEUE, 50)
+    broker.answer(BEYOND)
+    eventually(lambda: held.owned.dropped)
+    assert (held.owned.dropped, held.owned.offset) == (Drop.OFFSET_ILLEGAL, 50)
 
 
 # --- by key ------------------------------------------------------------------------------------

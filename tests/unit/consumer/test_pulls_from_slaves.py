@@ -72,7 +72,7 @@ def route(session):
 
 @pytest.fixture
 def puller(session, broker):
-    puller = Puller(session, lambda _: None)
+    puller = Puller(session, lambda _: None, lambda _: None)
     yield puller
     puller.close()
 

@@ -104,7 +104,7 @@ def test_a_reset_may_go_back():
     queue = loaded(count=3, start=0)
     batch = queue.take(3, 1)
     queue.finish(batch, Disposition.COMMIT, 1)
-    queue.fence.note(3)
+    queue.fence.note(3, NOW)
     assert queue.restart_at(1, Drop.OFFSET_ILLEGAL)
     assert queue.unsaved(2) == 1
 

@@ -309,7 +309,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
             return
         assert self.queue.lease.valid(self.now)
         self.committed = self.queue.offset
-        self.queue.fence.note(self.queue.offset)
+        self.queue.fence.note(self.queue.offset, self.now)
 
     @precondition(lambda self: not self.held_for)
     @rule(reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]))

@@ -64,7 +64,7 @@ class Owner:
 
     @property
     def token(self):
-        return self.inherited.token
+        return self.inherited.memory.token
 
     def progress(self):
         low = next(offset for offset in range(MESSAGES + 1) if offset not in self.finished)
@@ -82,7 +82,7 @@ class Owner:
         self.finished = set(range(self.inherited.start)) | offsets_of(self.inherited.finished)
         self.parked = {each.key for each in self.inherited.kept.parked}
         self.acknowledged = set(self.finished) if not self.inherited.damaged else set()
-        possible = {self.inherited.stored}
+        possible = {self.inherited.fence.written}
         while True:
             order = yield IDLE
             try:
@@ -272,7 +272,7 @@ class Ownership(RuleBasedStateMachine):
         allowed = before.at_fence if before else set()
         ahead = offsets_of(inherited.finished)
         assert ahead <= allowed, "nothing counts as finished that the former owner had not finished"
-        assert set(range(inherited.stored, inherited.start)) <= allowed, "nothing is skipped"
+        assert set(range(inherited.fence.written, inherited.start)) <= allowed, "nothing is skipped"
         by_anybody = set().union(*(other.finished for other in others))
         assert set(range(inherited.start)) - set(range(self.reset_below)) <= by_anybody
         if not self.disturbed and not self.lossy:

@@ -8,12 +8,15 @@ from orderly.errors import OrderlyError, RequestTimeout
 from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
+    Peek,
+    Peeked,
     QueryOffset,
     SaveOffset,
     SearchOffset,
     converse,
 )
-from orderly.ordering.handover import find_start
+from orderly.ordering.generation import Landmark
+from orderly.ordering.handover import Begin, find_start
 from orderly.ordering.start import Start, for_later_queue, start_of
 from tests.support.messages import QUEUE
 
@@ -62,6 +65,10 @@ class Broker:
         answer = self.answers.get(type(call))
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(call, Peek):
+            return Peeked(stored_at=1000 + call.offset, end=9)
+        if isinstance(call, MinOffset):
+            return answer or 0
         if isinstance(call, SaveOffset):
             self.forgets -= 1
             if self.forgets < 0:
@@ -71,28 +78,32 @@ class Broker:
 
 def test_a_committed_offset_wins_and_zero_is_one():
     broker = Broker({QueryOffset: 0})
-    assert converse(find_start(QUEUE, "last"), broker) == 0
+    assert converse(find_start(QUEUE, "last"), broker) == Begin(0)
     assert broker.asked == [QueryOffset(QUEUE)]
 
 
 @pytest.mark.parametrize(
-    ("consume_from", "call"),
+    ("consume_from", "calls", "passed_over"),
     [
-        ("first", MinOffset(QUEUE)),
-        ("last", MaxOffset(QUEUE)),
-        (MOMENT, SearchOffset(QUEUE, MOMENT)),
+        ("first", [MinOffset(QUEUE)], None),
+        ("last", [MinOffset(QUEUE), MaxOffset(QUEUE)], (0, 7)),
+        (MOMENT, [MinOffset(QUEUE), SearchOffset(QUEUE, MOMENT)], (0, 7)),
     ],
 )
-def test_without_one_the_start_is_computed_once_and_committed_first(consume_from, call):
-    broker = Broker({QueryOffset: None, type(call): 7})
-    assert converse(find_start(QUEUE, consume_from), broker) == 7
-    assert broker.asked == [QueryOffset(QUEUE), call, SaveOffset(QUEUE, 7), QueryOffset(QUEUE)]
+def test_without_one_the_start_is_computed_once_and_committed_first(
+    consume_from, calls, passed_over
+):
+    broker = Broker({QueryOffset: None, type(calls[-1]): 7})
+    found = converse(find_start(QUEUE, consume_from), broker)
+    assert found == Begin(7, Landmark(6, 1006), passed_over=passed_over)
+    committed = [SaveOffset(QUEUE, 7), QueryOffset(QUEUE)]
+    assert broker.asked == [QueryOffset(QUEUE), *calls, *committed, Peek(QUEUE, 6)]
 
 
 @pytest.mark.parametrize("forgets", [1, 2])
 def test_a_start_that_the_broker_lost_is_committed_again(forgets):
     broker = Broker({QueryOffset: None, MaxOffset: 7}, forgets)
-    assert converse(find_start(QUEUE, "last"), broker) == 7
+    assert converse(find_start(QUEUE, "last"), broker).start == 7
     assert broker.asked.count(SaveOffset(QUEUE, 7)) == forgets + 1
     assert broker.asked.count(MaxOffset(QUEUE)) == 1  # a second look would skip messages
 
@@ -102,7 +113,7 @@ def test_nothing_is_pulled_from_a_start_that_is_not_kept():
         converse(find_start(QUEUE, "last"), Broker({QueryOffset: None, MaxOffset: 7}, forgets=99))
 
 
-@pytest.mark.parametrize("failing", [QueryOffset, MaxOffset, SaveOffset])
+@pytest.mark.parametrize("failing", [QueryOffset, MinOffset, MaxOffset, SaveOffset, Peek])
 def test_any_failure_is_an_error_and_never_a_guess(failing):
     answers = {QueryOffset: None, MaxOffset: 7} | {failing: RequestTimeout("late")}
     with pytest.raises(RequestTimeout):

@@ -42,6 +42,7 @@ class Hold:
 
     def __init__(self, extend=lambda: 200.0):
         self.token = 7
+        self.generation_of = lambda key, replayed: 2
         self.deadline = 100.0
         self.lost = threading.Event()
         self.extend = extend
@@ -51,6 +52,9 @@ class Asked:
     """A tenure whose deadline depends on how often it was asked for."""
 
     token = None
+
+    def generation_of(self, key, replayed):
+        return 0
 
     def __init__(self, deadline):
         self.lost = threading.Event()

@@ -2,6 +2,8 @@
 
 import zlib
 from contextlib import suppress
+from dataclasses import replace
+from json import loads
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import (
     MAX_RECORD,
     MAX_SUSPECTS,
+    MAX_WINDOW,
     RUNS_A_RECORD,
     Acquire,
     Confirm,
@@ -26,7 +29,7 @@ from orderly.protocol.state_record import (
 OFFSET = st.integers(0, 2**63 - 1)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 KEY = st.one_of(NAME, st.integers(-(2**63) + 1, 2**63 - 1))
-PARKED = st.builds(ParkedKey, KEY, OFFSET, OFFSET, OFFSET, OFFSET)
+PARKED = st.builds(ParkedKey, KEY, OFFSET, OFFSET, OFFSET, OFFSET, st.sampled_from([0, 0, 1, 7]))
 
 
 def runs_from(offsets):
@@ -59,6 +62,10 @@ def entries(draw):
         deaths=draw(OFFSET),
         suspects=tuple(draw(st.lists(st.tuples(OFFSET, OFFSET), max_size=3))),
         trying=draw(st.none() | OFFSET),
+        window=tuple(draw(st.lists(OFFSET, max_size=6))),
+        landmark=draw(st.none() | st.tuples(OFFSET, OFFSET)),
+        generation=draw(st.sampled_from([0, 0, 1, 2**63 - 1])),
+        born=draw(OFFSET),
     )
 
 
@@ -87,6 +94,52 @@ def test_a_record_is_a_line_that_people_can_read():
         b'orderly-state 1 entry 47dbc954 {"owner":"me@1","token":7,"number":1,"previous":8,'
         b'"epoch":2,"low":10,"previousLow":9,"closed":false,"chunk":0,"chunks":0,"runs":[2,3]}'
     )
+
+
+def test_what_a_queue_has_only_now_and_then_is_written_only_then():
+    parked = (ParkedKey("a", 11, 4, 2, 300), ParkedKey("b", 3, 5, generation=1))
+    record = replace(
+        ENTRY, window=(12, 8, 9), landmark=(14, 1_700_000_000_140), generation=1, born=5,
+        parked=parked,
+    )  # fmt: skip
+    text = encode_record(record).split(b'"runs":[2,3]')[1]
+    assert text == (
+        b',"parked":[["a",11,4,2,300],["b",3,5,0,0]],"window":[-2,2,1],'
+        b'"landmark":[14,1700000000140],"generation":1,"born":5,"parkedIn":[0,1]}'
+    )
+
+
+OLDER = (
+    b'orderly-state 1 entry 5601893e {"owner":"me@1","token":7,"number":3,"previous":12,"epoch":2,'
+    b'"low":10,"previousLow":9,"closed":false,"chunk":0,"chunks":1,"runs":[2,3],'
+    b'"parked":[["a",11,4,2,300]],"commands":5,"deaths":1,"suspects":[[13,1]],"trying":13}'
+)
+"""Written before there were generations."""
+
+
+def test_what_an_older_release_wrote_is_read_with_nothing_known_of_the_new_fields():
+    entry = Entry(
+        owner="me@1", token=7, number=3, previous=12, epoch=2, low=10, previous_low=9,
+        runs=((12, 15),), chunks=1, parked=(ParkedKey("a", 11, 4, 2, 300),), commands=5, deaths=1,
+        suspects=((13, 1),), trying=13,
+    )  # fmt: skip
+    assert decode_record(OLDER) == entry
+    assert (entry.window, entry.landmark, entry.generation, entry.born) == ((), None, 0, 0)
+    assert entry.parked[0].generation == 0
+    assert encode_record(entry) == OLDER, "and nothing is added where nothing is known"
+
+
+@given(entries())
+def test_what_older_releases_know_has_the_form_they_know(entry):
+    """They read these fields and pass all others over: parked keys have five values, say."""
+    plain = replace(
+        entry, window=(), landmark=None, generation=0, born=0,
+        parked=tuple(replace(each, generation=0) for each in entry.parked),
+    )  # fmt: skip
+    old, new = (loads(encode_record(each).split(b" ", 4)[4]) for each in (plain, entry))
+    assert {name: new[name] for name in old} == old
+    added = {"window", "landmark", "generation", "born", "parkedIn"}
+    assert new.keys() - old.keys() <= added
 
 
 @pytest.mark.parametrize(
@@ -183,6 +236,36 @@ def test_parked_keys_and_suspects_that_make_no_sense_are_refused(more):
         decode_record(sealed(b"entry", MORE % more))
 
 
+NEW = (
+    b'"window":[5,0,-9],"landmark":[7,9],"generation":2,"born":8,'
+    b'"parked":[["a",1,2,3,4],["b",1,2,3,4]],"parkedIn":[0,2]'
+)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"window":[6]', b'"window":[-9223372036854775803]', b'"window":[true]', b'"window":["1"]',
+        b'"window":[[1]]', b'"window":{"1":2}', b'"window":7', b'"window":[null]',
+        b'"window":[%s1]' % (b"1," * MAX_WINDOW),
+        b'"landmark":[7]', b'"landmark":[7,9,9]', b'"landmark":[7,-1]', b'"landmark":[-1,7]',
+        b'"landmark":[7,"9"]', b'"landmark":[7,1.5]', b'"landmark":7', b'"landmark":[7,true]',
+        b'"generation":-1', b'"generation":"1"', b'"generation":9223372036854775808',
+        b'"born":-1', b'"born":1.5', b'"born":true',
+        b'"parkedIn":[1]', b'"parked":[["a",1,2,3,4]],"parkedIn":[1,1]',
+        b'"parked":[["a",1,2,3,4]],"parkedIn":[-1]', b'"parked":[["a",1,2,3,4]],"parkedIn":["1"]',
+        b'"parked":[["a",1,2,3,4]],"parkedIn":[null]', b'"parked":[["a",1,2,3,4]],"parkedIn":1',
+        b'"parked":[["a",1,2,3,4,0]],"parkedIn":[0]',
+    ],
+)  # fmt: skip
+def test_windows_landmarks_and_generations_that_make_no_sense_are_refused(more):
+    good = decode_record(sealed(b"entry", MORE % NEW))
+    assert (good.window, good.landmark, good.generation, good.born) == ((0, 5, 14), (7, 9), 2, 8)
+    assert [each.generation for each in good.parked] == [0, 2]
+    with pytest.raises(ProtocolError):
+        decode_record(sealed(b"entry", MORE % more))
+
+
 def test_as_many_runs_as_a_record_may_have_fit_however_large_they_are():
     step = (2**63 - 1) // (2 * RUNS_A_RECORD + 2)
     edges = range(step, 2**63 - 1, step)
@@ -191,6 +274,8 @@ def test_as_many_runs_as_a_record_may_have_fit_however_large_they_are():
         owner="x" * 255, token=2**62, number=2**62, previous=2**62, epoch=2**62, low=0,
         previous_low=0, runs=runs, chunk=254, chunks=256, commands=2**62, deaths=2**62,
         suspects=tuple((2**62 + n, 2**31) for n in range(MAX_SUSPECTS)),
+        window=tuple(2**63 - 1 - n for n in range(MAX_WINDOW)), landmark=(2**62, 2**62),
+        generation=2**62, born=2**62,
     )  # fmt: skip
     body = encode_record(entry)
     assert len(body) <= MAX_RECORD

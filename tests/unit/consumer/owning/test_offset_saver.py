@@ -6,13 +6,15 @@ import pytest
 
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.session import now
-from orderly.errors import BrokerBusy, LockLost, RequestTimeout
+from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
 from orderly.ordering.calls import AppendRecord
 from orderly.ordering.crashes.crashes import Crashes
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import Drop
+from orderly.ordering.generation import Landmark
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
 from orderly.ordering.results import Disposition
+from orderly.ordering.state.committing import NotOnRecord
 from tests.support.messages import QUEUE, message
 
 LOCK = ("lock", "broker-a")
@@ -23,15 +25,20 @@ class Memory:
 
     def __init__(self):
         self.noted, self.lost, self.closed, self.token = [], False, False, 1
+        self.topic = True
 
     def due(self, low, previous_low, runs, kept, crashes):
         return (low, runs, kept) not in self.noted[-1:]
 
-    def remember(self, low, previous_low, runs, kept, crashes, *, closed=False, refresh=False):
+    def remember(
+        self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
+    ):
         if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
             return
         if self.lost:
             raise LockLost("another owner was confirmed")
+        if not self.topic:
+            raise TopicNotFound("no state topic", code=17)
         yield AppendRecord(QUEUE, b"")
         self.noted.append((low, runs, kept))
         self.closed = closed
@@ -353,3 +360,92 @@ def test_what_is_known_of_crashes_goes_on_record_and_a_clean_end_forgets_it(
         held.owned.drop(Drop.REVOKED)
     saver.hand_on(held)
     assert noted[-1] == (Crashes(), True)
+
+
+# --- a topic that was made anew, a state topic that is missing ---------------------------------
+
+LONG_AGO = Landmark(7, 0)  # all that the cluster shows was stored later
+
+
+def test_a_topic_that_was_made_anew_gives_the_queue_up_at_its_minimum(
+    saver, hold, session, cluster, attention, caplog
+):
+    held = progressed(hold(), 3)
+    held.owned.fence.landmark = LONG_AGO
+    saver.save_all()
+    assert (held.owned.dropped, held.lost.is_set(), attention) == (Drop.RECREATED, True, [1])
+    assert cluster.offsets == {QUEUE: 0}
+    assert "topic.recreated" in caplog.text
+    assert "former=0 start=0" in caplog.text
+    cluster.calls.clear()
+    saver.save_all()
+    saver.hand_on(held)
+    assert kinds(cluster) == ["unlock"], "what is held of it is of the former one"
+    session.remove(held)
+    assert session.known[QUEUE].offset == 0
+    assert session.known[QUEUE].landmark is None
+
+
+def test_by_key_it_goes_on_record_with_the_next_owner(saver, by_key, cluster, caplog):
+    held, slow = by_key
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.owned.fence.landmark = LONG_AGO
+    del cluster.offsets[QUEUE]
+    saver.save_all()
+    assert (held.owned.dropped, held.memory.noted) == (Drop.RECREATED, [])
+    assert "topic.recreated" not in caplog.text, "the next owner tells, once"
+
+
+def test_find_out_renews_the_lock_before_it_writes(saver, hold, cluster):
+    held = hold()
+    held.owned.fence.landmark = LONG_AGO
+    with pytest.raises(LockLost):
+        saver.find_out(held)
+    assert kinds(cluster) == ["min", "peek", "query", "lock", "save"]
+    assert held.owned.dropped is Drop.RECREATED
+
+
+def test_find_out_writes_nothing_for_a_queue_that_is_somebody_elses(saver, hold, cluster):
+    held = hold()
+    held.owned.fence.landmark = LONG_AGO
+    cluster.locks[QUEUE] = "other@2"
+    with pytest.raises(LockLost):
+        saver.find_out(held)
+    assert cluster.offsets == {}
+
+
+def test_find_out_without_a_proof_changes_nothing(saver, hold, cluster):
+    held = hold()
+    saver.find_out(held)
+    assert (cluster.calls, held.owned.dropped) == ([], None)
+
+
+def test_without_a_state_topic_the_offset_is_saved_and_the_next_round_asked_for(
+    saver, by_key, cluster, attention
+):
+    held, slow = by_key
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.memory.topic = False
+    saver.save_all()
+    assert (cluster.offsets[QUEUE], held.owned.dropped, attention) == (3, None, [1])
+
+
+def test_without_a_state_topic_a_record_is_no_success(saver, by_key):
+    """What was parked must not be taken for recorded."""
+    held, _ = by_key
+    held.memory.topic = False
+    with pytest.raises(NotOnRecord):
+        saver.record(held)
+    assert held.owned.dropped is None
+
+
+def test_without_a_state_topic_a_queue_is_handed_on_with_its_offset(
+    saver, by_key, cluster, caplog
+):
+    held, slow = by_key
+    held.owned.finish(slow, Disposition.COMMIT, now())
+    held.owned.drop(Drop.REVOKED)
+    held.memory.topic = False
+    saver.hand_on(held)
+    assert (cluster.offsets[QUEUE], kinds(cluster)[-1]) == (3, "unlock")
+    assert "does not exist" in caplog.text

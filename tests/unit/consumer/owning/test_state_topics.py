@@ -11,7 +11,7 @@ from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault
-from tests.support.operator import set_topic
+from tests.support.operator import delete_topic, set_topic
 
 STATE = state_topic("shipping", "orders")
 PARK = park_topic("shipping", "orders")
@@ -100,6 +100,31 @@ def test_nobody_is_asked_while_nothing_changes(new, asked):
     asked.clear()
     assert topics.ready(queues(4)) == queues(4)
     assert asked == []
+
+
+@pytest.mark.parametrize("own", [STATE, PARK])
+def test_one_that_is_deleted_is_made_again_once_a_name_server_says_so(new, client, own):
+    """The route that was known stays, so that it alone shows nothing."""
+    topics = new()
+    topics.ensure("orders")
+    before = client.routes.cached(own)
+    delete_topic(client, own)
+    with pytest.raises(TopicNotFound):
+        client.routes.refresh(own)
+    assert client.routes.cached(own) is before
+    assert topics.ready(queues(4)) == queues(4)
+    assert sizes(client, own) == {"broker-a": (4, 4, 6), "broker-b": (4, 4, 6)}
+    assert not client.routes.missing(own)
+
+
+def test_one_that_is_deleted_and_not_to_be_made_is_refused(new, client):
+    new().ensure("orders")
+    topics = new(create=False)
+    topics.ensure("orders")
+    delete_topic(client, STATE)
+    with pytest.raises(TopicNotFound):
+        client.routes.refresh(STATE)
+    assert topics.ready(queues(4)) == ()
 
 
 def test_it_grows_before_the_new_queues_are_taken_and_keeps_what_it_is(new, client):

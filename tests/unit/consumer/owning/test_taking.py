@@ -1,5 +1,6 @@
 """Taking queues over: locked, then a certain start, then announced, then pulled."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from orderly.consumer.owning.taking import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, ReadParked
+from orderly.ordering.generation import Landmark
 from orderly.protocol.heartbeat import Subscription
 from tests.support.park_queue import parked_message
 from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
@@ -92,6 +94,49 @@ def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
     taker.know("orders", QUEUES[:1])
     taker.take(QUEUES[2:], ORDERS)
     assert starts(session) == {2: STORED}
+
+
+@pytest.mark.parametrize("stored", [STORED, None], ids=["kept", "forgotten"])
+def test_a_start_that_was_chosen_is_remembered_by_the_process(session, cluster, stored, caplog):
+    """The broker was killed before it wrote it down; what came meanwhile must not be skipped."""
+    session.consume_from = "last"
+    taker = Taker(session, ignore, ignore)
+    taker.know("orders", QUEUES)
+    taker.take(QUEUES[:1], ORDERS)
+    (held,) = session.held()
+    session.remove(held)
+    cluster.max_offset = lambda queue: 50
+    cluster.offsets = {} if stored is None else {QUEUES[0]: stored}
+    taker.take(QUEUES[:1], ORDERS)
+    assert starts(session) == {0: MAX if stored is None else stored}
+    assert ("offset.forgotten" in caplog.text) == (stored is None)
+
+
+def test_what_a_late_start_leaves_out_is_warned_of(session, caplog):
+    session.consume_from = "last"
+    taker = Taker(session, ignore, ignore)
+    taker.know("orders", QUEUES[:1])
+    taker.take(QUEUES[:1], ORDERS)
+    assert "queue.begins_behind" in caplog.text
+    assert f"minimum={MIN} start={MAX}" in caplog.text
+    caplog.clear()
+    taker.take(QUEUES[1:2], ORDERS)
+    assert "queue.begins_behind" not in caplog.text
+
+
+def test_a_topic_that_was_made_anew_begins_with_its_minimum_and_a_warning(
+    session, cluster, caplog
+):
+    taker = Taker(session, ignore, ignore)
+    cluster.offsets[QUEUES[0]] = STORED
+    taker.take(QUEUES[:1], ORDERS)
+    (held,) = session.held()
+    session.remove(held)
+    session.known[QUEUES[0]] = replace(session.known[QUEUES[0]], landmark=Landmark(8, 0))
+    taker.take(QUEUES[:1], ORDERS)
+    assert starts(session) == {0: MIN}
+    assert cluster.offsets[QUEUES[0]] == MIN
+    assert f"former={STORED} start={MIN}" in caplog.text
 
 
 def test_a_topic_subscribed_again_is_seen_for_the_first_time(session):

@@ -5,6 +5,8 @@ import pytest
 from orderly.consumer.owning.taking import Taker
 from orderly.model import MessageQueue
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
+from orderly.ordering.handover import Begin
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance
 from orderly.protocol.heartbeat import Subscription
 
@@ -16,7 +18,7 @@ def take(session, monkeypatch):
     """Take the queue with these crashes on record; returns it."""
 
     def take(crashes, start=5, end=30):
-        found = Inheritance(start, start, crashes=crashes, end=end)
+        found = Inheritance(start, Fence(start), Begin(start), crashes=crashes, end=end)
         monkeypatch.setattr(Taker, "_inherit", lambda self, queue, asked_at: (found, asked_at))
         Taker(session, lambda held: None, lambda: None).take((QUEUE,), Subscription("orders"))
         (held,) = session.held()

@@ -4,18 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout
+from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout, TopicNotFound
 from orderly.ordering.calls import (
     AppendRecord,
     LockQueues,
+    Peek,
     QueryOffset,
     ReadParked,
     ReadRecords,
     RecordsRead,
     converse,
 )
+from orderly.ordering.generation import Landmark
+from orderly.ordering.handover import Begin
 from orderly.ordering.parking.keys import Kept, ParkedKey
-from orderly.ordering.state.inheritance import take_over
+from orderly.ordering.state.fence import Fence
+from orderly.ordering.state.history import State
+from orderly.ordering.state.inheritance import Resumed, resume, take_over
 from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record, encode_record
 from tests.support.park_queue import parked_message
 from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
@@ -69,9 +74,9 @@ def entry_of(broker, client=FIRST, **fields):
 def test_the_first_owner_begins_at_the_committed_offset(broker, inherit):
     broker.offset = 7
     found = inherit()
-    assert (found.start, found.stored, found.finished) == (7, 7, ())
+    assert (found.start, found.fence.written, found.finished) == (7, 7, ())
     assert (found.reset, found.unclean, found.damaged) == (False, False, False)
-    assert (found.token, found.memory.token, found.memory.epoch) == (0, 0, 1)
+    assert (found.memory.token, found.memory.epoch, found.memory.generation) == (0, 1, 0)
 
 
 def test_without_a_committed_offset_the_start_is_committed_first(broker, inherit):
@@ -90,7 +95,7 @@ def test_an_owner_that_died_before_its_commit_hands_on_what_it_remembered(owner,
     owner(3, (5, 7))
     owner(4, (5, 8), committed=False)
     found = inherit()
-    assert (found.start, found.stored, found.finished) == (4, 3, ((5, 8),))
+    assert (found.start, found.fence.written, found.finished) == (4, 3, ((5, 8),))
     assert not found.reset
 
 
@@ -117,7 +122,7 @@ def test_progress_without_anything_ahead_needs_no_record(owner, broker, inherit)
 
 def test_tokens_rise_and_take_overs_are_counted(broker, inherit):
     found = [inherit(client) for client in (FIRST, SECOND, THIRD)]
-    tokens = [each.token for each in found]
+    tokens = [each.memory.token for each in found]
     assert tokens == sorted(set(tokens))
     assert [each.memory.epoch for each in found] == [1, 2, 3]
 
@@ -132,16 +137,19 @@ def test_an_heir_that_wrote_nothing_loses_nothing(owner, inherit):
 
 
 @pytest.mark.parametrize("commits", [0, 1, 40])
-def test_a_take_over_is_two_appends_a_lock_an_offset_and_a_read(owner, broker, inherit, commits):
+def test_a_take_over_is_two_appends_a_lock_a_read_an_offset_and_a_look_below_it(
+    owner, broker, inherit, commits
+):
     runs = tuple((i, i + 1) for i in range(5, 200, 2))
     for count in range(commits):
         owner(3, *runs, (300, 301 + count))
     close(owner, broker)
     broker.calls.clear()
     inherit()
-    assert len(broker.calls) == 5
-    asked = [broker.asked(kind) for kind in (AppendRecord, LockQueues, QueryOffset, ReadRecords)]
-    assert asked == [2, 1, 1, 1]
+    kinds = (AppendRecord, LockQueues, ReadRecords, QueryOffset, Peek)
+    below = 1 if broker.offset else 0
+    assert [broker.asked(kind) for kind in kinds] == [2, 1, 1, 1, below]
+    assert len(broker.calls) == 5 + below
 
 
 def test_a_state_behind_many_failed_take_overs_is_found(owner, broker, inherit):
@@ -190,11 +198,13 @@ def test_what_a_reset_discarded_does_not_come_back(owner, broker, inherit):
     assert inherit(THIRD).finished == ()
 
 
-def test_a_deleted_offset_is_a_reset(owner, broker, inherit):
+def test_an_offset_that_vanished_is_no_reset(owner, broker, inherit):
+    """A broker that was killed forgets it: what is on record is committed again."""
     owner(3, (5, 7))
     broker.offset = None
     found = inherit()
-    assert (found.start, found.finished, found.reset) == (0, (), True)
+    assert (found.start, found.finished, found.reset) == (3, ((5, 7),), False)
+    assert (broker.offset, found.begin.forgotten, found.begin.former) == (3, True, None)
 
 
 # --- others ------------------------------------------------------------------------------------
@@ -300,7 +310,7 @@ def test_what_builds_on_a_damaged_record_is_damaged(owner, broker, inherit):
 
 def test_what_builds_on_an_expired_record_is_gone(owner, broker, inherit):
     owner(3, (5, 7))
-    broker.floor = 2
+    broker.floor = 3  # of what the take-over wrote nothing is left
     found = inherit()
     assert (found.start, found.finished, found.damaged) == (3, (), False)
 
@@ -374,9 +384,11 @@ def test_an_older_record_is_not_trusted_to_tell_of_parked_keys(owner, broker, in
     assert found.finished == ((5, 7),)
 
 
-def test_an_empty_park_queue_puts_nothing_on_record(broker, inherit):
+def test_that_the_park_queue_is_empty_is_on_record_at_once(broker, inherit):
     assert inherit().rebuilt
-    assert len(broker.log) == 2
+    assert [decode_record(body).parked for body in broker.log[2:]] == [()]
+    assert not inherit(THIRD).rebuilt
+    assert broker.asked(ReadParked) == 1
 
 
 def test_a_park_queue_that_cannot_be_read_ends_the_take_over(broker):
@@ -417,7 +429,7 @@ def test_a_zombie_of_a_lost_past_does_not_count(broker, inherit):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"previous": 0}, {"previous": 7}, {"previous": 2}, {"token": 1}, {"owner": THIRD}],
+    [{"previous": 0}, {"previous": 7}, {"previous": 3}, {"token": 1}, {"owner": THIRD}],
 )
 def test_an_entry_that_follows_nothing_of_its_own_does_not_count(owner, broker, inherit, wrong):
     good = {"number": 2, "previous": 1, "low": 3, "previous_low": 3}
@@ -463,3 +475,229 @@ def test_a_confirmation_that_the_broker_lost_is_none(broker):
         return answer
 
     assert converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), losing) is None
+
+
+# --- a broker that went back -------------------------------------------------------------------
+
+ENTRY = Entry(
+    owner="me", token=0, number=1, previous=1, epoch=1, low=10, previous_low=8, runs=((12, 15),),
+    window=(3, 6),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("begin", "resumed"),
+    [
+        (Begin(10), Resumed(10, ((12, 15),), reset=False)),
+        (Begin(8), Resumed(10, ((12, 15),), reset=False)),
+        (Begin(6), Resumed(10, ((12, 15),), reset=False)),  # it was killed
+        (Begin(3), Resumed(10, ((12, 15),), reset=False)),
+        (Begin(10, forgotten=True), Resumed(10, ((12, 15),), reset=False)),
+        (Begin(2), Resumed(2, (), reset=True)),  # an operator's
+        (Begin(4), Resumed(4, (), reset=True)),
+        (Begin(11), Resumed(11, (), reset=True)),
+        (Begin(0, former=10), Resumed(0, (), reset=False)),  # of another generation
+        (Begin(10, former=10), Resumed(10, (), reset=False)),
+        (Begin(6, former=10), Resumed(6, (), reset=False)),
+    ],
+)
+def test_where_to_go_on(begin, resumed):
+    assert resume(State(5, ENTRY, ENTRY.runs, PARKED), begin, takeovers=0) == resumed
+
+
+@pytest.mark.parametrize(
+    ("stored", "closed", "takeovers", "reset"),
+    [(20, False, 0, False), (20, True, 1, False), (20, True, 0, True), (4, False, 1, True)],
+)
+def test_with_nothing_ahead_an_offset_further_on_is_progress(stored, closed, takeovers, reset):
+    entry = replace(ENTRY, runs=(), closed=closed)
+    found = resume(State(5, entry, (), PARKED), Begin(stored), takeovers)
+    assert found == Resumed(stored, (), reset=reset)
+
+
+def test_what_a_killed_broker_comes_back_with_is_no_reset(owner, broker, inherit):
+    fence = Fence(0)
+    for low in range(1, 30):  # keys are parked: a commit each
+        owner(low, (40, 45), fence=fence)
+        fence.note(low, 1.0 + low * 0.01)
+    for stored in range(30):
+        broker.offset = stored
+        found = inherit(f"heir@{stored}")
+        assert (found.start, found.finished, found.reset) == (29, ((40, 45),), False)
+        assert found.fence.written == stored
+
+
+def test_an_heir_knows_what_its_former_owner_sent_and_so_does_the_next(owner, broker, inherit):
+    fence = Fence(3)
+    fence.note(5, 1.0)
+    owner(7, (9, 11), fence=fence)
+    for client in (SECOND, THIRD):
+        found = inherit(client)
+        assert {3, 5, 7} <= set(found.fence.window)
+        assert found.fence.written == 7
+
+
+# --- a topic that was made anew ----------------------------------------------------------------
+
+
+@pytest.fixture
+def recreated(owner, broker):
+    """The first owner left runs and a parked key; then the topic was made anew."""
+    fence = Fence(0, landmark=broker.landmark(14))
+    owner(10, (12, 15), kept=PARKED, fence=fence)
+
+    def make(end=200, **how):
+        broker.made_anew(end, **how)
+
+    return make
+
+
+@pytest.mark.parametrize("end", [0, 5, 10, 200])
+@pytest.mark.parametrize("minimum", [0, 4])
+def test_in_a_new_generation_everything_from_its_minimum_on_is_to_come(
+    recreated, broker, inherit, end, minimum
+):
+    recreated(max(end, minimum), minimum=minimum)
+    found = inherit()
+    assert (found.start, broker.offset, found.finished, found.reset) == (minimum, minimum, (), False)
+    assert (found.begin.former, found.memory.generation) == (10, 1)
+    assert found.fence.window == (minimum,), "no offset of the former one is ours any more"
+
+
+def test_parked_keys_are_kept_and_known_to_be_of_the_former_one(recreated, inherit):
+    recreated()
+    found = inherit()
+    assert found.kept == PARKED
+    assert [each.generation for each in found.kept.parked] == [0]
+    again = inherit(THIRD)
+    assert (again.kept, again.memory.generation) == (PARKED, 1)
+
+
+def test_it_is_on_record_at_once_and_nothing_of_the_former_one_comes_back(
+    recreated, broker, inherit
+):
+    recreated()
+    inherit()
+    for stored in (10, 0):  # offsets of both: those of the new one count
+        broker.offset = stored
+        found = inherit(THIRD)
+        assert (found.begin.former, found.memory.generation) == (None, 1)
+        assert found.finished == ()
+
+
+@pytest.mark.parametrize("stored", [0, 10], ids=["the minimum", "our old one"])
+def test_an_offset_that_was_committed_before_it_was_found_out_does_not_hide_it(
+    recreated, broker, inherit, stored
+):
+    """`begin_anew` commits the minimum; a member of an older release what it had."""
+    recreated()
+    broker.offset = stored
+    found = inherit()
+    assert (found.start, found.finished, found.memory.generation) == (0, (), 1)
+
+
+def test_an_offset_that_was_set_in_the_new_one_is_obeyed(recreated, broker, inherit):
+    recreated()
+    broker.offset = 6
+    found = inherit()
+    assert (found.start, found.finished, found.memory.generation) == (6, (), 1)
+
+
+def test_generations_are_counted(owner, broker, inherit):
+    for generation in range(1, 4):
+        fence = Fence(broker.offset, landmark=broker.landmark(14))
+        found = inherit(FIRST)
+        dialogue = found.memory.remember(10, broker.offset, ((12, 15),), fence=fence)
+        converse(dialogue, broker.performer(FIRST))
+        broker.made_anew(200)
+        assert inherit(f"heir@{generation}").memory.generation == generation
+
+
+def test_without_a_landmark_it_cannot_be_noticed_and_nothing_is_counted(owner, broker, inherit):
+    owner(10, (12, 15))
+    broker.made_anew(200)
+    found = inherit()
+    assert (found.begin.former, found.memory.generation, found.begin.forgotten) == (None, 0, True)
+
+
+def test_keys_that_are_rebuilt_are_of_the_generation_that_was_on_record(
+    recreated, broker, inherit
+):
+    """They were parked before this take-over; only the newest record is damaged."""
+    recreated()
+    second = inherit(SECOND).memory
+    broker.park += [parked_message("a", 3, 0), parked_message("b", 6, 1)]
+    dialogue = second.remember(3, 0, ((5, 7),), PARKED)
+    converse(dialogue, broker.performer(SECOND))
+    broker.log.append(b"?")
+    found = inherit(THIRD)
+    assert (found.rebuilt, found.memory.generation) == (True, 1)
+    assert [(p.key, p.generation) for p in found.kept.parked] == [("a", 0), ("b", 1)]
+
+
+# --- a state topic that was made anew ----------------------------------------------------------
+
+
+def test_the_token_rises_over_a_state_topic_that_was_made_anew(owner, broker, inherit):
+    before = [inherit(f"heir@{n}").memory for n in range(5)]
+    broker.state_made_anew(later=2000)
+    after = [inherit(f"later@{n}").memory for n in range(3)]
+    assert after[0].token < before[-1].token, "the offset of a record begins again"
+    tokens = [memory.fencing_token for memory in (*before, *after)]
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_token_is_made_of_when_the_state_topic_began(broker, inherit):
+    memory = inherit().memory
+    assert memory.fencing_token == ((broker.born // 1000 - 1_577_836_800) << 32) + memory.token
+    assert 0 < memory.fencing_token < 2**63
+
+
+def test_when_the_state_topic_began_is_known_when_its_first_records_are_gone(
+    owner, broker, inherit
+):
+    for client in ("x", "y", "z"):
+        owner(3, (5, 7)) if client == "x" else inherit(client)
+    broker.born -= 10_000_000  # nobody looks again
+    first = inherit(SECOND).memory.fencing_token
+    broker.floor = len(broker.log) - 2
+    assert inherit(THIRD).memory.fencing_token > first
+
+
+def test_without_any_record_left_a_state_topic_is_as_old_as_its_oldest_record(broker, inherit):
+    broker.log += [b"?"] * 50
+    broker.floor = 50
+    assert inherit().memory.fencing_token >> 32 == (broker.born + 50) // 1000 - 1_577_836_800
+
+
+def test_a_state_topic_that_is_missing_ends_the_take_over(broker):
+    broker.missing = True
+    with pytest.raises(TopicNotFound):
+        converse(
+            take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), broker.performer(SECOND)
+        )
+
+
+# --- the first owner ---------------------------------------------------------------------------
+
+
+def test_a_start_that_was_chosen_is_on_record_before_anything_is_pulled(broker):
+    """The broker may be killed before it writes it down, and messages come in the meantime."""
+    broker.offset, broker.end = None, 20
+    dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, FIRST, "last")
+    assert converse(dialogue, broker.performer(FIRST)).start == 20
+    (entry,) = map(decode_record, broker.log[2:])
+    assert (entry.low, entry.runs, entry.landmark) == (20, (), (19, broker.stored_at(19)))
+    broker.offset, broker.end, broker.owner = None, 50, SECOND
+    dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "last")
+    found = converse(dialogue, broker.performer(SECOND))
+    assert (found.start, found.begin.forgotten, broker.offset) == (20, True, 20)
+
+
+def test_what_the_record_of_a_former_release_does_not_tell_is_not_guessed(broker, inherit):
+    broker.log += [encode_record(Acquire(FIRST)), encode_record(Confirm(FIRST, 0))]
+    broker.log.append(entry_of(broker, low=10, previous_low=8))
+    broker.offset = 8
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (10, ((90, 99),), False)
+    assert (found.memory.generation, found.begin.landmark) == (0, Landmark(7, broker.stored_at(7)))

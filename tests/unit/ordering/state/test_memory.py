@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
 from orderly.ordering.calls import AppendRecord, ReadRecords, converse
+from orderly.ordering.generation import Landmark
 from orderly.ordering.parking.keys import Kept, ParkedKey
 from orderly.ordering.state import memory as state_memory
+from orderly.ordering.state.content import Remembered
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import take_over
-from orderly.ordering.state.memory import MAX_CHANGES
+from orderly.ordering.state.memory import MAX_CHANGES, Memory
 from orderly.ordering.state.runs import finished_runs
 from orderly.protocol.parked_key import MOST_OF_KEY
 from orderly.protocol.state_record import (
@@ -55,7 +58,9 @@ def remember(broker, memory):
 
 
 def entries(broker):
-    return [record for record in map(decode_record, broker.log) if isinstance(record, Entry)]
+    """All but the first, which a take-over writes where nothing is on record."""
+    found = [record for record in map(decode_record, broker.log) if isinstance(record, Entry)]
+    return found[1:]
 
 
 def every_other(count, low=0):
@@ -119,6 +124,44 @@ def test_what_may_not_be_written_is_due_again(broker, memory):
         converse(memory.remember(3, 0, ((5, 7),)), cut_off)
     assert memory.due(3, 0, ((5, 7),))
     assert memory.due(0, 0, ())
+
+
+def test_what_the_fence_knows_is_written_along_and_makes_no_record_due(broker, memory, remember):
+    fence = Fence(3, landmark=Landmark(6, 1_700_000_000_060))
+    remember(5, 3, (6, 7), fence=fence)
+    written = len(broker.log)
+    fence.note(4, 1.0)
+    fence.landmark = Landmark(9, 1_700_000_000_090)
+    assert not memory.due(5, 3, ((6, 7),))
+    remember(5, 3, (6, 7), fence=fence)
+    assert len(broker.log) == written
+    remember(5, 3, (6, 8), fence=fence)
+    assert [(e.window, e.landmark) for e in entries(broker)] == [
+        ((3,), (6, 1_700_000_000_060)),
+        ((3, 4), (9, 1_700_000_000_090)),
+    ]
+
+
+def test_each_record_tells_both_generations(broker):
+    broker.state_made_anew()
+    memory = inherit(broker).memory
+    converse(memory.remember(3, 0, ((5, 7),)), broker.performer(ME))
+    converse(memory.remember(3, 0, ((5, 8),)), broker.performer(ME))
+    assert {(e.generation, e.born) for e in entries(broker)} == {(0, broker.born)}
+
+
+@given(st.integers(0, 4_000_000_000_000), st.integers(0, 2**31), st.integers(0, 2**31))
+def test_fencing_tokens_rise_with_the_offset_and_with_the_second_the_state_topic_began(
+    born, offset, more
+):
+    def token(born, offset):
+        settings = {"confirm": offset + 1, "epoch": 1, "found": Remembered(), "born": born}
+        return Memory(STATE_QUEUE, ME, offset, **settings).fencing_token
+
+    later = max(born, 1_577_836_800_000) + 1000
+    assert token(born, offset) < token(born, offset + 1 + more)
+    assert token(born, offset) < token(later, 0)
+    assert 0 <= token(born, offset) < 2**63
 
 
 # --- how much ----------------------------------------------------------------------------------

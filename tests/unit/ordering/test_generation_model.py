@@ -1,0 +1,305 @@
+"""Owners of one queue over topics that are made anew and brokers that go back, against the truth.
+
+Owners take over, finish messages and commit by the library's dialogues, and are killed between any
+two steps. `test_ownership_model.py` has several of them at a time; here the broker is what is wrong.
+"""
+
+from dataclasses import dataclass
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from orderly.errors import LockLost, OrderlyError
+from orderly.ordering.calls import SaveOffset, converse
+from orderly.ordering.generation import Landmark
+from orderly.ordering.parking.keys import Kept, ParkedKey
+from orderly.ordering.state.committing import NotOnRecord, Progress, Recreated, commit, hand_on
+from orderly.ordering.state.fence import FORGOTTEN
+from orderly.ordering.state.inheritance import take_over
+from orderly.ordering.state.runs import finished_runs
+from orderly.protocol.state_record import Entry, decode_record
+from tests.support.park_queue import parked_message
+from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+
+MOST = 30  # messages of a generation
+OFFSETS = st.sets(st.integers(0, MOST - 1), min_size=1, max_size=6)
+STEPS = st.none() | st.integers(0, 9)  # after so many the process is killed
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+@dataclass(eq=False)
+class Owner:
+    """`generation` is that of the topic when it took the queue: the truth, not what it counts."""
+
+    name: str
+    generation: int
+    found: object
+    finished: set
+    parked: dict
+    landmark: Landmark | None = None
+    state_lost: bool = False
+
+    @property
+    def progress(self):
+        low = next((n for n in range(MOST) if n not in self.finished), MOST)
+        runs = finished_runs(sorted(set(range(MOST)) - self.finished), low, MOST)
+        kept = Kept(tuple(self.parked[key] for key in sorted(self.parked)))
+        return Progress(low, runs, kept=kept, landmark=self.landmark)
+
+
+class OwnersOverGenerations(RuleBasedStateMachine):
+    """The truth, of the present generation.
+
+    `done`: handled, or passed over for a reason that has a name below. `recorded`: finished, and
+    acknowledged to be known by the next owner; `on_record`: what of it the newest entry tells.
+    `had`: (since when, offset) as the broker had it committed. `blind`: nothing could have proven
+    that the topic was made anew. `disturbed`: an owner may lose the queue to somebody's doing.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.broker = StateBroker(end=10)
+        self.names, self.now, self.owner = count(), 0.0, None
+        self.generation, self.entry_of = 0, None
+        self.tokens, self.parked = [-1], set()
+        self.begins(0)
+
+    def begins(self, offset):
+        self.done, self.recorded, self.on_record = set(), set(), set()
+        self.had, self.acknowledged = [(self.now, offset)], self.now
+        self.blind = self.disturbed = self.offset_was_set = False
+
+    # --- what owners do ------------------------------------------------------------------------
+
+    @precondition(lambda self: self.owner is None)
+    @rule(steps=st.none() | st.integers(0, 16))
+    def takes_over(self, steps):
+        name, entry, stored = f"m{next(self.names)}", self.newest_entry(), self.broker.offset
+        self.broker.owner = name
+        dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, name, "first", now=self.now)
+        try:
+            found = self.run(dialogue, name, steps)
+        except (OrderlyError, Killed) as error:
+            assert isinstance(error, Killed) or self.broker.missing
+            assert self.newest_entry() is entry or self.newest_entry() == entry
+            return
+        self.check(found, entry, stored)
+        finished = set(range(found.start)) | offsets_of(found.finished)
+        parked = {each.key: each for each in found.kept.parked}
+        self.owner = Owner(name, self.generation, found, finished, parked)
+        self.disturbed = False
+        if self.newest_entry() != entry:
+            self.entry_of, self.on_record = self.generation, set(finished)
+
+    @precondition(lambda self: self.owner is not None and not self.stale)
+    @rule(offsets=OFFSETS, quickly=st.booleans())
+    def works(self, offsets, quickly):
+        """Handle some; `quickly`: with a commit after each, as if its key were parked."""
+        for offset in sorted(offsets):
+            owner = self.owner
+            if owner is None or not self.broker.minimum <= offset < self.broker.end:
+                continue
+            if offset not in owner.finished:
+                owner.finished.add(offset)
+                self.done.add(offset)
+                mark = self.broker.landmark(offset)
+                owner.landmark = max(owner.landmark or mark, mark, key=lambda each: each.offset)
+                if offset % 5 == 0:
+                    self.park(owner, offset)
+                if quickly:
+                    self.now += 0.01
+                    self.commits(None)
+
+    def park(self, owner, offset):
+        key, at = f"{self.generation}-{offset}", len(self.broker.park)
+        self.broker.park.append(parked_message(key, offset, at))
+        owner.parked[key] = ParkedKey(key, offset, at, generation=owner.found.memory.generation)
+
+    @precondition(lambda self: self.owner is not None)
+    @rule(steps=STEPS)
+    def commits(self, steps):
+        self.carry_on(commit, steps)
+
+    @precondition(lambda self: self.owner is not None)
+    @rule(steps=STEPS)
+    def closes(self, steps):
+        self.carry_on(hand_on, steps)
+        self.owner = None
+
+    @precondition(lambda self: self.owner is not None)
+    @rule()
+    def is_killed(self):
+        self.owner = None
+
+    def carry_on(self, program, steps):
+        owner, entry, stored = self.owner, self.newest_entry(), self.broker.offset
+        stale, before = self.stale, len(self.broker.log)
+        if not stale:
+            owner.finished |= set(range(self.broker.minimum))  # expired: the pull passed them over
+        finished, progress = set(owner.finished), owner.progress
+        fence = owner.found.fence
+        proof = fence.landmark is not None and self.broker.minimum <= fence.landmark.offset
+        dialogue = program(QUEUE, progress, fence, owner.found.memory, now=self.now)
+        try:
+            told = self.run(dialogue, owner.name, steps)
+        except (OrderlyError, Killed) as error:
+            told = error
+        if isinstance(told, Killed | LockLost):
+            self.owner = None
+        if isinstance(told, Recreated):
+            assert stale, "it was made anew"
+        elif isinstance(told, LockLost):
+            assert stale or self.disturbed, "a broker that went back is nobody's reset"
+        if stale and stored is None and proof:
+            assert isinstance(told, Recreated | Killed), "it is found out before anything is said"
+            assert len(self.broker.log) == before, "nothing of the former one goes on record"
+            assert self.broker.offset in (None, self.broker.minimum)
+            return
+        if stale:
+            self.blind = self.blind or self.broker.offset != stored
+        if self.newest_entry() != entry:
+            self.entry_of = owner.generation
+            self.on_record = set() if stale else finished
+        if not stale and (told is None or isinstance(told, NotOnRecord)):
+            self.parked = set(owner.parked)
+            lost = owner.state_lost or told is not None
+            self.recorded = set(range(progress.offset)) if lost else finished
+
+    # --- what brokers and operators do ---------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, 14.0, 16.0, 1000.0]))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule(more=st.integers(1, 10))
+    def messages_come(self, more):
+        self.broker.end = min(MOST, self.broker.end + more)
+
+    @rule(data=st.data())
+    def messages_expire(self, data):
+        if self.broker.minimum < self.broker.end:
+            self.broker.minimum = data.draw(st.integers(self.broker.minimum, self.broker.end - 1))
+
+    @rule(data=st.data())
+    def the_log_is_cut(self, data):
+        """What is stored there later has the same offsets, and is passed over by this name."""
+        if self.broker.minimum + 1 < self.broker.end:
+            end = data.draw(st.integers(self.broker.minimum + 1, self.broker.end))
+            self.broker.end = end
+            self.done |= set(range(end, MOST))
+            self.recorded -= set(range(end, MOST))
+            self.on_record -= set(range(end, MOST))
+
+    @rule(data=st.data())
+    def the_broker_goes_back(self, data):
+        """Killed, to an offset it had in the 15 s before the last that it acknowledged."""
+        began = self.acknowledged - FORGOTTEN
+        kept = [offset for since, offset in self.had if since <= began][-1:]
+        kept += [offset for since, offset in self.had if since > began]
+        self.goes_back_to(data.draw(st.sampled_from(kept)))
+
+    @rule()
+    def the_broker_forgets_the_offset(self):
+        self.goes_back_to(None)
+
+    def goes_back_to(self, offset):
+        """What had no record, as nothing was finished ahead of it, may be repeated."""
+        self.broker.offset, self.had = offset, [(self.now, offset)]
+        self.recorded = self.on_record | (self.recorded & set(range(offset or 0)))
+
+    @rule(offset=st.integers(0, MOST))
+    def an_operator_sets_the_offset(self, offset):
+        """What is below is passed over on purpose, what is above comes again."""
+        self.broker.offset, self.had = offset, [(self.now, offset)]
+        self.done |= set(range(offset))
+        self.recorded, self.on_record = set(), set()
+        self.disturbed = self.offset_was_set = True
+
+    @rule(end=st.integers(0, MOST), minimum=st.sampled_from([0, 0, 0, 3]))
+    def the_topic_is_made_anew(self, end, minimum):
+        self.broker.made_anew(max(end, minimum), minimum)
+        self.generation += 1
+        self.begins(None)
+
+    @rule(missing=st.booleans())
+    def the_state_topic_is_deleted(self, missing):
+        """What only it told is told no more: only the offset is left, and what is parked."""
+        self.broker.state_made_anew()
+        self.broker.missing = missing
+        self.entry_of, self.on_record = None, set()
+        self.recorded &= set(range(self.broker.offset or 0))
+        self.disturbed = True
+        if self.owner is not None:
+            self.owner.state_lost = True
+
+    @rule()
+    def the_state_topic_is_made_again(self):
+        self.broker.missing = False
+
+    # --- the truth -----------------------------------------------------------------------------
+
+    @property
+    def stale(self):
+        return self.owner.generation != self.generation
+
+    def newest_entry(self):
+        records = map(decode_record, reversed(self.broker.log))
+        return next((record for record in records if isinstance(record, Entry)), None)
+
+    def run(self, dialogue, name, steps):
+        taken = count()
+
+        def perform(call):
+            if steps is not None and next(taken) >= steps:
+                raise Killed
+            answer = self.broker.answer(call, name)
+            if isinstance(call, SaveOffset):
+                self.had.append((self.now, call.offset))
+                self.acknowledged = self.now
+            return answer
+
+        return converse(dialogue, perform)
+
+    def check(self, found, entry, stored):
+        memory, minimum = found.memory, self.broker.minimum
+        assert memory.fencing_token > self.tokens[-1], "tokens rise, also over state topics"
+        self.tokens.append(memory.fencing_token)
+        assert self.parked <= {each.key for each in found.kept.parked}, "parked keys stay parked"
+        counted = 0 if entry is None else entry.generation
+        if entry is not None and self.entry_of != self.generation:
+            assert not self.recorded
+            seen = self.can_be_seen(entry, stored)
+            self.blind = self.blind or not seen
+            if seen:
+                assert (found.begin.former, memory.generation) == (entry.low, counted + 1)
+                assert found.finished == (), "runs of the former one never count"
+                assert found.start == minimum or self.offset_was_set
+                assert all(p.generation < memory.generation for p in found.kept.parked)
+        else:
+            assert (found.begin.former, memory.generation) == (None, counted)
+        passed = set(range(found.start)) | offsets_of(found.finished)
+        if not self.blind:
+            assert passed <= self.done | set(range(minimum)), "nothing unfinished is passed over"
+        assert self.recorded <= passed, "nothing that is finished on record comes again"
+
+    def can_be_seen(self, entry, stored):
+        """Whether the new generation can be proven, by what `promises.md` says."""
+        if entry.landmark is None or self.broker.minimum > entry.landmark[0]:
+            return False
+        return stored is None or stored <= entry.landmark[0] + 1 or stored > self.broker.end
+
+
+def offsets_of(runs):
+    return {offset for start, end in runs for offset in range(start, end)}
+
+
+def test_positions_of_one_generation_never_count_in_another():
+    run_state_machine_as_test(
+        OwnersOverGenerations,
+        settings=settings(max_examples=200, stateful_step_count=40, deadline=None),
+    )
