@@ -155,8 +155,8 @@ def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, ho
     held.owned.pulled([message(0)], 1)
     take = held.owned.take
 
-    def take_as_somebody_asks(limit, moment):
-        batch = take(limit, moment)
+    def take_as_somebody_asks(*args):
+        batch = take(*args)
         if batch is None and not asked:
             asked.append(DirectCall(message(9)))
             held.owned.send_errand(None, asked[0])
