@@ -12,7 +12,8 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from tests.simulation.campaign import catch, run_chunk
+from tests.simulation import campaign
+from tests.simulation.campaign import catch, catch_again, known_seeds, run_chunk, write_seeds
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, applied
 from tests.simulation.shrink import shrink
@@ -45,6 +46,35 @@ def test_no_seed_breaks_a_promise(start):
 )
 def test_a_mutation_is_caught(name):
     assert catch(name, limit=100)[1] is not None
+
+
+def test_each_mutation_has_a_seed_that_caught_it():
+    assert set(known_seeds()) == set(MUTATIONS)
+
+
+def test_what_a_search_found_is_remembered_and_nothing_else_forgotten(monkeypatch, tmp_path):
+    known = known_seeds()
+    copy = tmp_path / "caught.json"
+    copy.write_bytes(campaign.CAUGHT.read_bytes())
+    monkeypatch.setattr(campaign, "CAUGHT", copy)
+    write_seeds({"never_save": (17, "stall"), "run_twice": None})
+    assert known_seeds() == {**known, "never_save": (17, "stall")}
+    write_seeds({"never_save": known["never_save"]})
+    assert copy.read_bytes() == (Path(campaign.__file__).parent / "caught.json").read_bytes()
+
+
+def test_a_mutation_is_tried_again_on_the_seed_that_caught_it_and_on_no_other(monkeypatch):
+    found = catch("never_save")[1]
+    known = {"never_save": found, "give_everybody_one_token": (by_queue_seed(), "token")}
+    monkeypatch.setattr(campaign, "known_seeds", lambda: known)
+    assert catch_again("never_save") == ("never_save", found)
+    assert catch_again("give_everybody_one_token") == ("give_everybody_one_token", None)
+    assert catch_again("run_twice") == ("run_twice", None)
+
+
+def by_queue_seed():
+    """A history in which nobody has a token."""
+    return next(s for s in range(1000) if dict(draw(s).settings)["order"] == "queue")
 
 
 def test_each_mutation_says_what_it_is():
@@ -177,7 +207,7 @@ def test_a_replay_is_the_same_history_byte_for_byte_in_another_process():
 
 def test_a_failing_scenario_is_cut_down_to_what_the_failure_needs():
     with applied("commit_past_a_failure"):
-        seed = catch("commit_past_a_failure")[1][0] - 1
+        seed = catch("commit_past_a_failure")[1][0]
         small = shrink(draw(seed), "commit past unfinished")
         with pytest.raises(Violation) as caught:
             run(small)
