@@ -66,8 +66,9 @@ def run_seeds(seeds, jobs, progress=lambda done: None):
 def run_chunk(seeds):
     """Run some seeds here; returns them, the violations by seed, and what there was to judge."""
     violations, counts = {}, Counter()
-    with _rare_collections():
+    with _own_collections() as collect:
         for seed in seeds:
+            collect()
             try:
                 report = run(draw(seed))
             except Violation as violation:
@@ -116,11 +117,12 @@ def catch_again(name):
 
 def _first(name, seeds):
     """The first of some seeds that fails with a mutation, and the kind of the violation."""
-    with _rare_collections():
+    with _own_collections() as collect:
         for seed in seeds:
             scenario = draw(seed)
             if not may_show(name, scenario):
                 continue
+            collect()
             try:
                 with applied(name):
                     run(scenario)
@@ -144,13 +146,16 @@ def write_seeds(caught):
 
 
 @contextlib.contextmanager
-def _rare_collections():
+def _own_collections():
+    """Collect garbage between histories only, and look at no more than what they have made."""
     gc.collect()
+    gc.freeze()
     gc.disable()
     try:
-        yield
+        yield gc.collect
     finally:
         gc.enable()
+        gc.unfreeze()
 
 
 @contextlib.contextmanager
