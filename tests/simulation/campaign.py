@@ -2,20 +2,17 @@
 
 import contextlib
 import gc
-import json
 import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied, may_show
+from tests.simulation.mutations import MUTATIONS, applied, known_seeds, may_show
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
 MUTATION_SEEDS = 1500  # a mutation that none of these catches is a hole in the simulation
-CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a full search found last
 
 
 @dataclass
@@ -129,20 +126,6 @@ def _first(name, seeds):
             except Violation as violation:
                 return seed, violation.kind
     return None
-
-
-def known_seeds():
-    """By mutation, the seed that caught it last, and the kind of the violation."""
-    return {name: tuple(found) for name, found in json.loads(CAUGHT.read_text()).items()}
-
-
-def write_seeds(caught):
-    """Remember by which seeds mutations were caught; those that were not tried stay as they are."""
-    known = {**known_seeds(), **{name: found for name, found in caught.items() if found}}
-    lines = (
-        f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in MUTATIONS if name in known
-    )
-    CAUGHT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 @contextlib.contextmanager
