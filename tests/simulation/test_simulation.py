@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -12,6 +13,7 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
+from orderly.protocol.state_record import Entry
 from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
@@ -201,6 +203,23 @@ def test_a_reset_excuses_alarms_of_its_own_queue_until_somebody_commits():
     commit = SimpleNamespace(topic=TOPIC, commit_offset=0)
     assert witness.commits.arrives(member, commit, reset)
     assert alarms(reset)
+
+
+def test_a_state_in_several_records_counts_once_the_last_part_is_stored():
+    world = World(draw(0), restless=0.0)
+    queue, ledger = next(world.truth.queues()), world.witness.ledger
+    world.truth.finished[queue] |= {0, 1}
+    world.truth.log = lambda queue: SimpleNamespace(max_offset=2)
+    world.truth.wanted = lambda queue, offset: True
+    world.truth.covered = lambda queue, offset: False
+    first = Entry(
+        owner="x", token=0, number=1, previous=0, epoch=1, low=1, previous_low=0, runs=(), chunks=2
+    )
+    ledger.stored(world.members[0], queue, first, 2, judged=True)
+    assert not ledger.recorded[queue]
+    last = replace(first, number=2, previous=2, runs=((1, 2),), chunk=1)
+    ledger.stored(world.members[0], queue, last, 3, judged=True)
+    assert ledger.recorded[queue] == {0, 1}
 
 
 def replay(seed, **environment):
