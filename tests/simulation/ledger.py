@@ -7,7 +7,6 @@ counts unless a higher token was confirmed before it. What it tells of parked ke
 import math
 from collections import defaultdict
 
-from orderly import MessageQueue
 from orderly.errors import ProtocolError
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
@@ -29,11 +28,6 @@ def record_in(command):
         return decode_record(command.body)
     except ProtocolError as error:
         raise Broken("record", f"what is sent to the state topic is none: {error}") from error
-
-
-def source_queue(command, broker):
-    """The queue whose state the record is."""
-    return MessageQueue(TOPIC, broker, from_ext(SendMessage, command.ext).queue_id)
 
 
 class Ledger:
@@ -61,6 +55,7 @@ class Ledger:
         self._died = {}
         self._committed = {}
         self._late = {}
+        self._parts = {}  # by queue and token: what a state in several records claims so far
         self.recorded = defaultdict(set)
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
@@ -123,10 +118,17 @@ class Ledger:
             self._unjudged[queue].update(_claimed(record))
         claimed = _claimed(record) | self.recorded[queue] | self._unjudged[queue]
         self.parked.pass_over(queue, claimed)
-        self.deaths.entered(queue, record)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
-            self.recorded[queue].update(_claimed(record))
+        place = queue, record.token
+        if record.chunks and record.chunk == 0:
+            self._parts[place] = set()
+        part = self._parts.setdefault(place, set())
+        if judged:
+            part.update(_claimed(record))
+        if record.complete:  # until then an heir goes by what was before
+            self.recorded[queue].update(self._parts.pop(place))
+            self.deaths.entered(queue, record)
         return changed
 
     def _check_late(self, member, queue, record):
@@ -172,6 +174,7 @@ class Ledger:
     def forget(self, queue):
         """An operator reset the offset of a queue: what is on record counts no more."""
         self.deaths.excuse(queue)
+        self._parts = {place: part for place, part in self._parts.items() if place[0] != queue}
         self.recorded[queue].clear()
         self._unjudged[queue].clear()
         self._committed.pop(queue, None)
