@@ -50,7 +50,7 @@ def draw(seed):
     settings = drawn["settings"] | changes.pop("settings", {})
     drawn |= changes
     if drawn["killers"] and drawn["engine"] == "process":
-        drawn["engine"] = "thread"  # what ends a process is not to end workers only
+        drawn |= {"engine": "thread", "dying": 0.0}  # they are to end more than a worker
     drawn["faults"] = [*drawn.get("faults", ()), *_acts_of_programs(cast)]
     drawn["settings"] = tuple(settings.items())
     drawn["faults"] = tuple(sorted(drawn["faults"], key=lambda fault: fault.at))

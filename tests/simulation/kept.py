@@ -43,6 +43,11 @@ class Kept:
         """Whether anything is kept in a process."""
         return any(offsets for place, offsets in self._offsets.items() if place[0] is process)
 
+    def before(self, place):
+        """Whether something is kept of a queue, below an offset."""
+        queue, offset = place
+        return any(p[1] == queue and min(o, default=offset) < offset for p, o in self._offsets.items())
+
     def forget(self, process, queue=None):
         """A process has ended, or takes a queue anew: what was kept is to come again."""
         gone = [p for p in self._offsets if p[0] is process and queue in (None, p[1])]

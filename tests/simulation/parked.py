@@ -29,7 +29,8 @@ class ParkedKeys:
         world: has `truth`, `witness` and `note`.
 
     Attributes:
-        unheard: (queue, offset) of messages that were dropped before anybody had handled them.
+        unheard: (queue, offset) of messages without a place in the order: those that were dropped
+            before anybody had handled them, and dead letters before or out of their turn.
     """
 
     def __init__(self, world):

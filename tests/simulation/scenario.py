@@ -121,7 +121,7 @@ class Scenario:
             if getattr(self, name):
                 yield replace(self, **{name: 0.0})
         if self.engine != "thread":
-            yield replace(self, engine="thread")
+            yield replace(self, engine="thread", dying=0.0)
         if self.plain and not self.manual:
             yield replace(self, plain=False)
         for fewer in range(self.killers):

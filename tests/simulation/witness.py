@@ -184,7 +184,8 @@ class Witness:
             self._truth.finished[queue].add(offset)
             if place in self.latest:
                 self.latest[place].success = True
-            else:  # of a batch that failed: a handler that names nothing has tried all of it
+            if place not in self.latest or self.kept.before(place):
+                # Not handled itself, for it failed with its batch; or done ahead of what is kept.
                 self._truth.skipped[queue].add(offset)
                 self.ledger.parked.unheard.add(place)
 
