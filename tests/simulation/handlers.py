@@ -25,6 +25,10 @@ class WorkerEnds(BaseException):
     """The worker process of this call ends."""
 
 
+class MadeUp(Exception):
+    """A handler raises."""
+
+
 class Program:
     """What a member does with its messages.
 
@@ -45,6 +49,16 @@ class Program:
     # --- a call --------------------------------------------------------------------------------
 
     def steps(self, messages, context):
+        """A call; what is wrong with the simulation itself is not to look like a failed handler."""
+        try:
+            return (yield from self._call(messages, context))
+        except (CancelledError, MadeUp):
+            raise
+        except Exception as error:
+            self._world.kernel.fail(error)
+            raise
+
+    def _call(self, messages, context):
         """Work through a batch; the first message that fails ends it."""
         witness = self._world.witness
         call = witness.handler_begins(self._member, messages, context)
@@ -174,7 +188,7 @@ class Program:
             case 1:
                 return Fail("made up")
             case 2:
-                raise ValueError("made up")
+                raise MadeUp
         return ConsumeResult.SUSPEND
 
     # --- what is drawn -------------------------------------------------------------------------
@@ -263,7 +277,7 @@ class Async:
                 except OrderlyError as error:
                     wanted = steps.throw(error)
                 except CancelledError as error:
-                    stubborn = messages[0].queue_offset % 4 == 0
+                    stubborn = wanted is not _EXTEND and messages[0].queue_offset % 4 == 0
                     wanted = steps.send(None) if stubborn else steps.throw(error)
                 else:
                     wanted = steps.send(got)
