@@ -33,6 +33,7 @@ class Commits:
         events: Commit is added to them.
 
     Attributes:
+        strict: offsets are set by operators and programs alone, in quiet times.
         reset_seen: by queue, when an offset reset was seen to wait, or made, last.
     """
 
@@ -44,7 +45,7 @@ class Commits:
         self._events = events
         self._reached = Counter()
         self._told = Counter()  # by queue, the last commit among the events
-        self._strict = all(
+        self.strict = all(
             fault.kind in (*ACTS, "program pause")
             or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
@@ -75,7 +76,7 @@ class Commits:
 
     def _check_direction(self, member, queue, offset):
         """Commits rise, unless an operator interferes."""
-        if offset < self._reached[queue] and (self._strict or not self.reset_seen):
+        if offset < self._reached[queue] and (self.strict or not self.reset_seen):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
@@ -93,7 +94,7 @@ class Commits:
         self._ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]
         truth.skipped[queue] |= set(truth.unsettled(queue, target))
-        if self._strict:
+        if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
         else:
             truth.unsure.add(queue)

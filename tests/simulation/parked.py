@@ -141,6 +141,7 @@ class ParkedKeys:
         who = member or "operator"
         match record:
             case Parked():
+                self._world.happened["parked"] += 1
                 self._world.note(who, "parks", record.offset, "of", queue, "at", position)
                 self._copies[queue][record.offset].append(position)
                 self._check_copy(queue, record)

@@ -157,6 +157,7 @@ class World:
             and all(producer.done for producer in self.producers)
             and all(member.running for member in self.members)
             and all(map(self.truth.consumed, self.truth.queues()))
+            and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
         )
 
