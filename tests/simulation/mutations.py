@@ -12,6 +12,7 @@ from tests.simulation.handling_mutations import HANDLING_MUTATIONS
 from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
 from tests.simulation.parking_mutations import PARKING_MUTATIONS
+from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
 
@@ -25,6 +26,7 @@ MUTATIONS = {
         *SEND_MUTATIONS,
         *PARKING_MUTATIONS,
         *CRASH_MUTATIONS,
+        *PROGRAM_MUTATIONS,
     )
 }
 

@@ -346,8 +346,7 @@ class Witness:
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
         self.ledger.died(member.process, clean=clean)
-        if self.kept.forget(member.process):
-            self._world.happened["kept and given back" if clean else "kept and lost"] += 1
+        self.kept.forget(member.process)
         self._running = [call for call in self._running if call.member is not member]
 
     def tried(self, member, message):
