@@ -28,8 +28,9 @@ class Truth:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over, or dropped.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
-        unsure: queues whose offset was reset while other things went wrong: a broker tells one
-            pull only, which may be a former owner's or get lost; the offset then stays as it is.
+        unsure: queues whose offset was reset while other things went wrong, until somebody commits:
+            a broker tells one pull only, which may be a former owner's or get lost; the offset then
+            stays as it is.
     """
 
     def __init__(self, kernel, cluster):
