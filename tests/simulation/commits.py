@@ -34,8 +34,8 @@ class Commits:
 
     Attributes:
         strict: offsets are set by operators and programs alone, in quiet times.
-        reset: queues whose offset an operator has set, and nobody has committed since: it may be
-            news to those who own them, and to those who take them.
+        reset: queues whose offset an operator or an owner has set, and nobody has committed since
+            (or not what was sought): it may be news to those who own them, and who take them.
     """
 
     def __init__(self, world, ledger, events):
@@ -52,6 +52,7 @@ class Commits:
             for fault in world.scenario.faults
         )
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
+        self._sought = {}  # by queue: which process goes on from where
         self.reset = set()
 
     def arrives(self, member, header, queue):
@@ -65,7 +66,8 @@ class Commits:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
-        self.reset.discard(queue)
+        if self._sought.get(queue, (member.process, offset)) == (member.process, offset):
+            self.reset.discard(queue)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
@@ -92,8 +94,14 @@ class Commits:
             self._reset_seen[queue] = self._kernel.now
         return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
+    def was_sought(self, member, queue, target):
+        """A member goes on from another offset; what it commits before that is under way."""
+        self.was_reset(queue, target)
+        self._sought[queue] = member.process, target
+
     def was_reset(self, queue, target):
-        """An operator reset the offset of a queue, or its owner sought another one."""
+        """An operator reset the offset of a queue."""
+        self._sought.pop(queue, None)
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
         self._reached[queue] = target

@@ -300,7 +300,7 @@ class Witness:
         self._world.note(member, "seeks", target, "of", queue, "from", stored)
         if target != stored:
             self._world.happened["seek back" if target < stored else "seek on"] += 1
-        self.commits.was_reset(queue, target)
+        self.commits.was_sought(member, queue, target)
         self._sought[member.process, queue] = self._kernel.now, target
 
     def _check_seek(self, member, queue, message):
