@@ -28,7 +28,7 @@ class Commits:
     """Told by the witness.
 
     Args:
-        world: has `kernel`, `truth`, `scenario` and `note`.
+        world: has `kernel`, `truth`, `witness`, `scenario` and `note`.
         ledger: what is on record.
         events: Commit is added to them.
 
@@ -107,9 +107,13 @@ class Commits:
         self._reached[queue] = target
         self._ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]
-        truth.skipped[queue] |= set(truth.unsettled(queue, target))
+        for offset in truth.unsettled(queue, target):
+            truth.skipped[queue].add(offset)
+            if (delivery := self._world.witness.latest.get((queue, offset))) is not None:
+                delivery.success = True  # it counts as done, until the offset goes back again
         if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
+            truth.skipped[queue] = {o for o in truth.skipped[queue] if o < target}
         else:
             truth.unsure.add(queue)
         if target <= truth.stored(queue):

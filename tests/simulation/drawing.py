@@ -7,7 +7,7 @@ from tests.simulation.plots import PLOTS
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
 
-_PROGRAMS = 0.25  # share of the histories that are about what a program does
+_PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
 def draw(seed):

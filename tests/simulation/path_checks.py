@@ -10,6 +10,7 @@ from tests.simulation.paths import PATHS
 from tests.simulation.shrink import kind_of
 
 FEWEST = 0.01  # of the histories take a path, or it is not drawn
+ENOUGH = 1000  # histories for that to be judged
 ELSEWHERE = 20  # histories without the path on which its mutation is tried
 TRIES = 150  # histories with the path on which it is tried, until one catches it
 
@@ -51,13 +52,22 @@ def shares(paths):
 
 
 def rare(paths):
-    """The paths that too few histories took."""
+    """The paths that too few histories took; of a few histories nothing can be said."""
+    if len(paths) < ENOUGH:
+        return []
     return [name for name, share in shares(paths).items() if share < FEWEST]
 
 
-def check(path, paths):
-    """Try a path's mutation, on histories that took it and on some that did not."""
+def check(path, paths, known):
+    """Try a path's mutation, on histories that took it and on some that did not.
+
+    Args:
+        path: which one.
+        paths: by seed, the names of those that were taken.
+        known: by mutation, a seed that may well catch it: it is tried first.
+    """
     took = [seed for seed, names in sorted(paths.items()) if path.name in names]
+    took.sort(key=lambda seed: seed != known.get(path.mutation))
     others = [seed for seed, names in sorted(paths.items()) if path.name not in names]
     caught, tries = None, 0
     with applied(path.mutation):

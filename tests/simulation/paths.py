@@ -92,6 +92,8 @@ PATHS = (
     Path("messages without a key", _keyless, "give_each_message_without_a_key_a_lane"),
 )
 
+PATHS_BY_NAME = {path.name: path for path in PATHS}
+
 
 def taken(world):
     """The names of the paths that a world's history took."""

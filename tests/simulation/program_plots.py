@@ -37,8 +37,11 @@ def _kept_beside_bursts(cast):
         "handling": rng.choice(_QUICK),
         "failing": rng.choice([0.0, 0.1, 0.3]),
         "keys": rng.choice([1, 3, 3]),
-        "queues": rng.choice([1, 2]),
-        "settings": {"order": rng.choice(["queue", "key", "key"])},
+        "queues": rng.choice([1, 1, 2]),
+        "settings": {
+            "order": rng.choice(["queue", "key", "key", "key"]),
+            "batch_size": rng.choice([1, 1, 1, 3]),
+        },
         **_AT_ONCE,
     }
 
@@ -89,7 +92,8 @@ def _extended(cast):
                 [Fault(at, "isolate", who, rng.choice([10.0, 35.0, 70.0]))],
                 [Fault(at, "lose answers", who, rng.choice([20.0, 62.0]), LOCK)],
                 [Fault(at, "lose requests", who, rng.choice([20.0, 62.0]), LOCK)],
-                [Fault(at, "pause", who, rng.uniform(29, 72))],
+                [Fault(at, "pause", who, rng.uniform(31, 72))],
+                [Fault(at, "pause", who, rng.uniform(31, 72))],
                 [Fault(at, "broker restart", cast.broker(), rng.choice([0.1, 3.0]))],
             ]
         )
@@ -99,7 +103,7 @@ def _extended(cast):
 def _sought(cast):
     """A program seeks, back and on, while nothing else goes wrong; some handlers take long."""
     rng = cast.rng
-    codes = rng.choice([(BACK,), (50,), (150,), (200,), (200,), (50, 200), (150, BACK)])
+    codes = rng.choice([(BACK,), (50,), (150,), (200,), (50, 200), (150, BACK), (150, 200)])
     ats = [SETTLED + rng.uniform(1, 15) for _ in codes]
     return {
         "faults": [Fault(at, "seek", cast.member(), code=c) for at, c in zip(ats, codes, strict=True)],
@@ -143,10 +147,10 @@ def _held_back(cast):
 PROGRAM_PLOTS = (
     _bursts, _bursts,
     _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts,
-    _cancelled, _cancelled,
+    _cancelled, _cancelled, _cancelled,
     _dying_workers,
-    _extended, _extended,
-    _sought, _sought,
+    _extended, _extended, _extended,
+    _sought, _sought, _sought,
     _sought_amid_faults,
-    _held_back, _held_back,
+    _held_back, _held_back, _held_back,
 )  # fmt: skip
