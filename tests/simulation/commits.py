@@ -113,7 +113,9 @@ class Commits:
                 delivery.success = True  # it counts as done, until the offset goes back again
         if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
-            truth.skipped[queue] = {o for o in truth.skipped[queue] if o < target}
+            again = {offset for offset in truth.skipped[queue] if offset >= target}
+            truth.skipped[queue] -= again
+            self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         else:
             truth.unsure.add(queue)
         if target <= truth.stored(queue):

@@ -114,6 +114,7 @@ class Program:
         """Take a while with a message, and say whether it is done."""
         scenario, nature = self._scenario, self._nature(message)
         slow, failing = nature.random() < scenario.slow, nature.random() < scenario.failing
+        slow = slow and self._world.kernel.now < self._world.end  # or it takes too long in the end
         seconds = nature.choice([3.0, 25.0, 75.0]) if slow else scenario.handling
         failures = nature.randint(1, 4) if failing else 0
         calls = self._calls(message)

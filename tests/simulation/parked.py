@@ -31,7 +31,8 @@ class ParkedKeys:
 
     Attributes:
         unheard: (queue, offset) of messages without a place in the order: those that were dropped
-            before anybody had handled them, and dead letters before or out of their turn.
+            before anybody had handled them, dead letters before or out of their turn, and what was
+            passed over and comes after all.
     """
 
     def __init__(self, world):

@@ -28,7 +28,7 @@ def judge_deliveries(world):
     sent, lanes = [], defaultdict(dict)
     for queue in truth.queues():
         for offset, message in enumerate(truth.messages(queue)):
-            if not truth.wanted(queue, offset):
+            if not truth.wanted(queue, offset) or (queue, offset) in unheard:
                 continue
             if offset not in truth.skipped[queue] or (queue, offset) in handled:
                 lane = witness.lane(message)
