@@ -1,4 +1,4 @@
-"""How many histories took each path, and whether a defect of it is caught there and nowhere else."""
+"""How many histories took each path, and whether a defect shows there and nowhere else."""
 
 from collections import Counter
 from dataclasses import dataclass

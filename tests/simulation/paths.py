@@ -59,7 +59,9 @@ PATHS = (
     Path("a batch of several messages", _happened("batch"), "finish_what_was_not_tried"),
     Path("kept", _happened("kept"), "commit_what_is_kept"),
     Path("kept and committed", _happened("kept and committed"), "commit_the_last_batch_only"),
-    Path("kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"),
+    Path(
+        "kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"
+    ),
     Path("kept until the end", _happened("kept until the end"), "hand_on_what_is_kept_as_done"),
     Path("kept beside a burst", _happened("kept beside a burst"), "commit_what_a_burst_finds_kept"),
     Path("coroutines", _happened("async"), "take_any_coroutine_for_a_success"),
@@ -72,10 +74,14 @@ PATHS = (
     Path("a worker process died", _happened("worker died"), "take_a_dead_worker_for_a_success"),
     Path("a lease extended", _happened("extend"), "extend_without_asking"),
     Path("an extension refused", _happened("extend refused"), "extend_what_is_lost"),
-    Path("an extension not answered", _happened("extend unanswered"), "take_silence_for_an_extension"),
+    Path(
+        "an extension not answered", _happened("extend unanswered"), "take_silence_for_an_extension"
+    ),
     # What programs and operators do with queues.
     Path("a pause", _happened("paused"), "hand_out_what_is_paused"),
-    Path("a pause over a rebalance", _happened("paused and taken"), "forget_pauses_over_a_rebalance"),
+    Path(
+        "a pause over a rebalance", _happened("paused and taken"), "forget_pauses_over_a_rebalance"
+    ),
     Path("a seek", _either("seek back", "seek on"), "seek_and_keep_the_cache"),
     Path("a seek back", _happened("seek back"), "never_seek_back"),
     Path("a seek on", _happened("seek on"), "never_seek_on"),

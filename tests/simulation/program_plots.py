@@ -106,7 +106,9 @@ def _sought(cast):
     codes = rng.choice([(BACK,), (50,), (150,), (200,), (50, 200), (150, BACK), (150, 200)])
     ats = [SETTLED + rng.uniform(1, 15) for _ in codes]
     return {
-        "faults": [Fault(at, "seek", cast.member(), code=c) for at, c in zip(ats, codes, strict=True)],
+        "faults": [
+            Fault(at, "seek", cast.member(), code=c) for at, c in zip(ats, codes, strict=True)
+        ],
         "seconds": SETTLED,
         "messages": 20,
         "queues": rng.choice([1, 1, 2]),

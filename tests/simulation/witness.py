@@ -21,7 +21,14 @@ from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import Broken
 
-_CALM = {"kill", "kill at", "close", "grow", "program pause", *ACTS}  # after these nothing is lost on the way
+_CALM = {
+    "kill",
+    "kill at",
+    "close",
+    "grow",
+    "program pause",
+    *ACTS,
+}  # after these nothing is lost on the way
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",

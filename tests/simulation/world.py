@@ -18,10 +18,10 @@ from tests.simulation.actors import Member, Sender
 from tests.simulation.kernel import Kernel
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
+from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
 from tests.simulation.truth import TOPIC, Truth
-from tests.simulation.paths import observed, taken
 from tests.simulation.verdict import judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 from tests.simulation.workers import modelled
