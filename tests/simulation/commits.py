@@ -111,11 +111,11 @@ class Commits:
             truth.skipped[queue].add(offset)
             if (delivery := self._world.witness.latest.get((queue, offset))) is not None:
                 delivery.success = True  # it counts as done, until the offset goes back again
+        again = {offset for offset in truth.skipped[queue] if offset >= target}
+        self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
-            again = {offset for offset in truth.skipped[queue] if offset >= target}
             truth.skipped[queue] -= again
-            self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         else:
             truth.unsure.add(queue)
         if target <= truth.stored(queue):

@@ -86,10 +86,16 @@ class Grants:
             self._robbed.pop((process, queue), None)
 
     def committed(self, process, queue):
-        """A member has compared the committed offset with its own, and nobody had changed it."""
-        if (process, queue) in self._robbed:
-            self._robbed[process, queue] = True
-            self._hidden.add(queue)
+        """A member has compared the committed offset with its own, and nobody had changed it.
+
+        Returns whether it was robbed before and did not know: what the robber did does not count.
+        """
+        if (process, queue) not in self._robbed:
+            return False
+        unaware = not self._robbed[process, queue]
+        self._robbed[process, queue] = True
+        self._hidden.add(queue)
+        return unaware
 
     def unlocked(self, process, queue):
         """A member gives a lock back."""

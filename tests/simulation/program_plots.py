@@ -32,11 +32,12 @@ def _kept_beside_bursts(cast):
     count = rng.choice([0, 1, 2])
     return {
         "faults": [cast.fault(rng.choice(_ENDS), rng.uniform(1, 15)) for _ in range(count)],
+        "engine": rng.choice(["thread", "thread", "async"]),
         "plain": True,
         "manual": rng.choice([0.5, 0.5, 1.0]),
         "handling": rng.choice(_QUICK),
-        "failing": rng.choice([0.0, 0.1, 0.3]),
-        "keys": rng.choice([1, 3, 3]),
+        "failing": rng.choice([0.1, 0.3]),
+        "keys": rng.choice([2, 3, 3]),
         "queues": rng.choice([1, 1, 2]),
         "settings": {
             "order": rng.choice(["queue", "key", "key", "key"]),
@@ -148,7 +149,7 @@ def _held_back(cast):
 
 PROGRAM_PLOTS = (
     _bursts, _bursts,
-    _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts,
+    _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts,
     _cancelled, _cancelled, _cancelled,
     _dying_workers,
     _extended, _extended, _extended,

@@ -7,7 +7,7 @@ renewal was refused yet. Then its handlers may overlap with another member's; it
 import functools
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orderly import MessageQueue
 from orderly.errors import LockLost
@@ -62,6 +62,8 @@ class Delivery:
     lane: tuple
     id: tuple
     excused: bool
+    process: object
+    at: float
     success: bool = False
     ended: int | None = None
 
@@ -147,11 +149,20 @@ class Witness:
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
             if self.commits.arrives(member, header, queue):
-                self._grants.committed(member.process, queue)
+                if self._grants.committed(member.process, queue):
+                    self._excuse_robbers(member.process, queue)
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
-            self._note_dead_letter(command)
+            self._note_dead_letter(member, command)
+
+    def _excuse_robbers(self, process, queue):
+        """Others had the queue since the process took it, and nothing of what they did counts."""
+        began = self.ledger.tenures.get((process, queue), math.inf)
+        for event in self.events:
+            theirs = isinstance(event, Delivery) and event.id[0] == queue
+            if theirs and event.process is not process and event.at > began:
+                event.excused = True
 
     def _spring(self, member, command, *, leaving):
         if command.code in (COMMIT, QUERY) or (command.code == SEND and _is_kept(command)):
@@ -200,7 +211,7 @@ class Witness:
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
 
-    def _note_dead_letter(self, command):
+    def _note_dead_letter(self, member, command):
         header = from_ext(SendMessage, command.ext)
         if header.topic.startswith("%RETRY%"):
             unique = decode_properties(header.properties.encode())["UNIQ_KEY"]
@@ -208,12 +219,16 @@ class Witness:
             self._world.note("dead letter", queue, offset)
             self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
-            if place in self.latest:
-                self.latest[place].success = True
-            if place not in self.latest or self.kept.before(place):
+            delivery = self.latest.get(place)
+            if delivery is None or self.kept.before(place):
                 # Not handled itself, for it failed with its batch; or done ahead of what is kept.
                 self._truth.skipped[queue].add(offset)
                 self.ledger.parked.unheard.add(place)
+            else:
+                delivery.success = True
+                excused = self._grants.excuses(member.process, queue)
+                done = {"excused": excused, "ended": len(self.events), "process": member.process}
+                self.events.append(replace(delivery, **done))  # in its turn, in any case
 
     # --- handlers ------------------------------------------------------------------------------
 
@@ -398,7 +413,8 @@ class Witness:
                 text = f"{member}: {offset} of {queue}, which it keeps in hand"
                 self._kernel.fail(Broken("kept and repeated", text))
         excused = self._grants.excuses(member.process, queue)
-        delivery = Delivery(message.sharding_key, self.lane(message), place, excused)
+        lane, now = self.lane(message), self._kernel.now
+        delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)
         self.latest[place] = delivery
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
