@@ -47,6 +47,36 @@ def _kept_beside_bursts(cast):
     }
 
 
+def _burst_of_a_key_that_keeps(cast):
+    """One queue, some quick keys and one that is kept, with all of its messages at hand at once."""
+    rng = cast.rng
+    return {
+        "faults": [cast.fault(rng.choice(_ENDS), rng.uniform(2, 15))] if rng.random() < 0.4 else [],
+        "engine": rng.choice(["thread", "thread", "async"]),
+        "plain": True,
+        "manual": rng.choice([0.3, 0.5]),
+        "brokers": 1,
+        "queues": 1,
+        "keys": rng.choice([2, 3]),
+        "messages": 40,
+        "burst": 40,
+        "seconds": 10.0,
+        "handling": rng.choice(_QUICK),
+        "slow": 0.0,
+        "failing": rng.choice([0.0, 0.1]),
+        "stuck": 0.0,
+        "unwanted": 0.0,
+        "bodies": 64,
+        "settings": {
+            "order": "key",
+            "batch_size": 1,
+            "max_span": 1_000_000,
+            "pull_threshold": 1000,
+            "pull_batch": 32,
+        },
+    }
+
+
 def _cancelled(cast):
     """Coroutines that take long, while a lock is lost: not renewed in time, or another's."""
     rng = cast.rng
@@ -149,7 +179,8 @@ def _held_back(cast):
 
 PROGRAM_PLOTS = (
     _bursts, _bursts,
-    _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts, _kept_beside_bursts,
+    _kept_beside_bursts, _kept_beside_bursts,
+    _burst_of_a_key_that_keeps, _burst_of_a_key_that_keeps,
     _cancelled, _cancelled, _cancelled,
     _dying_workers,
     _extended, _extended, _extended,

@@ -48,6 +48,7 @@ class Running:
     process: object
     task: object
     replayed: bool
+    began: float
     done: list = field(default_factory=list)
 
 
@@ -252,7 +253,8 @@ class Witness:
         self._check_pause(member, queue, context)
         self._check_seek(member, queue, messages[0])
         task = self._kernel.current
-        call = Running(member, queue, lane, member.process, task, context.replayed)
+        began = self._kernel.now
+        call = Running(member, queue, lane, member.process, task, context.replayed, began)
         self._places |= {m.message_id: (m.queue, m.queue_offset) for m in messages}
         self._running.append(call)
         return call
@@ -408,7 +410,7 @@ class Witness:
         self.calls[place] += 1
         in_hand = self.kept.handled(call, offset)
         if self._grants.rightful(member, queue):
-            self._check_delivery(member, place, replayed=replayed)
+            self._check_delivery(call, place)
             if in_hand:
                 text = f"{member}: {offset} of {queue}, which it keeps in hand"
                 self._kernel.fail(Broken("kept and repeated", text))
@@ -421,14 +423,16 @@ class Witness:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
         return delivery
 
-    def _check_delivery(self, member, place, *, replayed):
+    def _check_delivery(self, call, place):
+        member, replayed = call.member, call.replayed
         if place[1] in self._finished_by[member.process, place[0]]:
             text = f"{member}: {place[1]} of {place[0]}, which it has finished itself"
             self._kernel.fail(Broken("repeated", text))
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
-        if place[0] not in self._truth.unsure:
+        sought, _ = self._sought.get((member.process, place[0]), (-math.inf, 0))
+        if place[0] not in self._truth.unsure and call.began > sought:  # it finishes its batch
             options = {"calm": self._calm, "replayed": replayed}
             self._checked(self.ledger.check_repeat, member, place, **options)
 
