@@ -4,9 +4,9 @@ import argparse
 import os
 import sys
 
-from tests.simulation.campaign import check_paths, run_seeds, search, try_known, write_seeds
+from tests.simulation.campaign import check_paths, run_seeds, search, try_known
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.mutations import MUTATIONS, write_seeds
 from tests.simulation.path_checks import rare, shares
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Violation, run

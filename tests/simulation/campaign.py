@@ -2,23 +2,20 @@
 
 import contextlib
 import gc
-import json
 import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied, may_show
+from tests.simulation.mutations import MUTATIONS, applied, known_seeds, may_show
 from tests.simulation.path_checks import check
 from tests.simulation.paths import PATHS_BY_NAME
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
 MUTATION_SEEDS = 1500  # a mutation that none of these catches is a hole in the simulation
-CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a full search found last
 
 
 @dataclass
@@ -76,8 +73,9 @@ def run_chunk(seeds):
         Them, the violations by seed, what there was to judge, and the paths taken by seed.
     """
     violations, counts, paths = {}, Counter(), {}
-    with _rare_collections():
+    with _own_collections() as collect:
         for seed in seeds:
+            collect()
             try:
                 report = run(draw(seed))
             except Violation as violation:
@@ -123,8 +121,7 @@ def check_paths(paths, jobs, progress=lambda check: None):
 
 
 def _check(paths, known, name):
-    with _rare_collections():
-        return check(PATHS_BY_NAME[name], paths, known)
+    return check(PATHS_BY_NAME[name], paths, known)
 
 
 def _each(names, jobs, look, progress):
@@ -149,11 +146,12 @@ def catch_again(name):
 
 def _first(name, seeds):
     """The first of some seeds that fails with a mutation, and the kind of the violation."""
-    with _rare_collections():
+    with _own_collections() as collect:
         for seed in seeds:
             scenario = draw(seed)
             if not may_show(name, scenario):
                 continue
+            collect()
             try:
                 with applied(name):
                     run(scenario)
@@ -162,28 +160,17 @@ def _first(name, seeds):
     return None
 
 
-def known_seeds():
-    """By mutation, the seed that caught it last, and the kind of the violation."""
-    return {name: tuple(found) for name, found in json.loads(CAUGHT.read_text()).items()}
-
-
-def write_seeds(caught):
-    """Remember by which seeds mutations were caught; those that were not tried stay as they are."""
-    known = {**known_seeds(), **{name: found for name, found in caught.items() if found}}
-    lines = (
-        f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in MUTATIONS if name in known
-    )
-    CAUGHT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
 @contextlib.contextmanager
-def _rare_collections():
+def _own_collections():
+    """Collect garbage between histories only, and look at no more than what they have made."""
     gc.collect()
+    gc.freeze()
     gc.disable()
     try:
-        yield
+        yield gc.collect
     finally:
         gc.enable()
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -71,10 +71,14 @@ class Kernel:
     Args:
         seed: of every choice.
         restless: how often (0 to 1) a task that could go on lets another one run at a lock.
+
+    Attributes:
+        chance: the next random number from 0 to 1.
     """
 
     def __init__(self, seed: int, restless: float = 0.1) -> None:
         self.random = random.Random(seed)
+        self.chance = self.random.random
         self.now = 1000.0
         self.current: Task | None = None
         self.failure: BaseException | None = None
@@ -194,7 +198,8 @@ class Kernel:
         """
         deadline, look = self.now + limit, self.now
         while True:
-            self._run_ready()
+            if self._ready:
+                self._run_ready()
             if self.failure is not None:
                 raise self.failure
             if self.now >= look or not self._timers:
@@ -204,7 +209,7 @@ class Kernel:
             self._pass_time(deadline)
 
     def _run_ready(self) -> None:
-        ready, below = self._ready, self.random.random
+        ready, below = self._ready, self.chance
         while ready and self.failure is None:
             if len(ready) > 1:
                 place = int(below() * len(ready))
@@ -215,8 +220,10 @@ class Kernel:
         if not self._timers:
             raise Deadlock(f"nothing is due at {self.now:.3f}, and it is not over")
         moment, _, event, wake = heapq.heappop(self._timers)
-        if wake and (event.wake != wake or event.done):
-            return  # it went on before its time was up
+        while wake and (event.wake != wake or event.done):  # it went on before its time was up
+            if not self._timers:
+                return
+            moment, _, event, wake = heapq.heappop(self._timers)
         if moment > deadline:
             raise Stall(f"not over at {moment:.0f} s of virtual time")
         if moment > self.now:

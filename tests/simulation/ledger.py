@@ -7,7 +7,6 @@ counts unless a higher token was confirmed before it. What it tells of parked ke
 import math
 from collections import defaultdict
 
-from orderly import MessageQueue
 from orderly.errors import ProtocolError
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
@@ -29,11 +28,6 @@ def record_in(command):
         return decode_record(command.body)
     except ProtocolError as error:
         raise Broken("record", f"what is sent to the state topic is none: {error}") from error
-
-
-def source_queue(command, broker):
-    """The queue whose state the record is."""
-    return MessageQueue(TOPIC, broker, from_ext(SendMessage, command.ext).queue_id)
 
 
 class Ledger:

@@ -5,6 +5,8 @@ Each is what a developer could get wrong, or what another client does: a functio
 """
 
 import contextlib
+import json
+from pathlib import Path
 from unittest import mock
 
 from tests.simulation.crash_mutations import CRASH_MUTATIONS
@@ -15,6 +17,13 @@ from tests.simulation.parking_mutations import PARKING_MUTATIONS
 from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
+
+CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a search found last
+PAGE = Path(__file__).parents[2] / "docs/proof/simulation.md"  # tells the same
+
+_HEAD = """| mutation | what it does | seed | caught by |
+|---|---|---|---|
+"""
 
 _GROUPS = (  # and what a history must have, other than 0, for one of them to show
     (LOCK_MUTATIONS, None),
@@ -45,3 +54,32 @@ def applied(name):
 
         MUTATIONS[name](set_)
         yield
+
+
+def known_seeds():
+    """By mutation, the seed that caught it last, and the kind of the violation."""
+    return {name: tuple(found) for name, found in json.loads(CAUGHT.read_text()).items()}
+
+
+def write_seeds(caught):
+    """Remember, and tell on the page, which seeds caught mutations; others stay as they are."""
+    known = {**known_seeds(), **{name: found for name, found in caught.items() if found}}
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in MUTATIONS if name in known
+    )
+    CAUGHT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    PAGE.write_text(told_on(PAGE.read_text()))
+
+
+def told_on(page):
+    """The page's text, with its table of mutations made anew from the seeds that are known."""
+    known = known_seeds()
+    rows = []
+    for name in filter(known.get, MUTATIONS):
+        seed, kind = known[name]
+        rows.append(
+            f"| `{name}` | {' '.join(MUTATIONS[name].__doc__.split())} | {seed} | {kind} |\n"
+        )
+    before, head, rest = page.partition(_HEAD)
+    _, after = rest.split("\n\n", 1)
+    return f"{before}{head}{''.join(rows)}\n{after}"

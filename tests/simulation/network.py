@@ -4,13 +4,14 @@ Each connection is in order, as TCP is. A fault may slow a connection, cut it, o
 carries; a broker may be down (its connections end, none can be made) or stand still.
 """
 
+import math
 from collections import deque
 
 from orderly.errors import ConnectFailed, ConnectionLost, LifecycleError, RequestTimeout
-from tests.simulation.threads import EPOCH, Condition, Lock
+from tests.simulation.threads import EPOCH, Lock
 
 NAMESRV = "10.0.0.1:9876"
-_LATENCY = (0.0002, 0.003)
+_LATENCY = (0.0002, 0.0028)  # seconds at least, and up to so many more
 
 
 class Network:
@@ -39,7 +40,8 @@ class Network:
         self._tick_at = None
 
     def latency(self):
-        return self.kernel.random.uniform(*_LATENCY)
+        least, more = _LATENCY
+        return least + more * self.kernel.chance()
 
     def open(self, link):
         """Make a connection; False if the server is down."""
@@ -158,12 +160,15 @@ class Link:
         self.codes = {}
         self.under_way = deque()
         self._pending = {}
+        self._next_look = math.inf
         self._ids = 0
         self._inbox = deque()
-        self._changed = Condition(network.kernel)
+        self._reader = None
+        self._idle = False  # whether the reader waits
 
     def start_reading(self):
-        self.network.kernel.spawn(self._read, f"read-{self.address}", self.process)
+        kernel = self.network.kernel
+        self._reader = kernel.spawn(self._read, f"read-{self.address}", self.process)
 
     def call(self, command, timeout):
         kernel, caller, outcome = self.network.kernel, self.network.kernel.current, []
@@ -184,14 +189,27 @@ class Link:
             raise ConnectionLost(f"the connection to {self.address} is closed", self.address)
         self._ids += 1
         number = command.request_id = self._ids
-        self._pending[number] = on_reply
-        self.network.kernel.after(timeout, lambda: self._time_out(number))
+        deadline = self.network.kernel.now + timeout
+        self._pending[number] = on_reply, deadline
+        self._look_at(deadline)
         self.network.to_server(self, command)
         return lambda: None  # here the reading task reads for everybody
 
-    def _time_out(self, number):
-        if number in self._pending:
-            self._put(("late", number))
+    def _look_at(self, moment):
+        """Look for what was not answered in time; few requests need a look of their own."""
+        if moment < self._next_look:
+            self._next_look = moment
+            self.network.kernel.at(moment, lambda: self._look(moment))
+
+    def _look(self, planned):
+        if planned != self._next_look:
+            return
+        self._next_look, now = math.inf, self.network.kernel.now
+        for number, (_, deadline) in self._pending.items():
+            if deadline <= now:
+                self._put(("late", number))
+            else:
+                self._look_at(deadline)
 
     def send_oneway(self, command):
         self._ids += 1
@@ -210,13 +228,15 @@ class Link:
 
     def _put(self, item):
         self._inbox.append(item)
-        self._changed.notify_all()
+        if self._idle:
+            self._idle = False
+            self.network.kernel.unpark(self._reader)
 
     def _read(self):
         while self.alive:
-            with self._changed:
-                while not self._inbox:
-                    self._changed.wait()
+            if not self._inbox:
+                self._idle = True
+                self.network.kernel.park()
             kind, value = self._inbox.popleft()
             if kind == "late":
                 self._complete(value, RequestTimeout(f"{self.address} did not answer in time"))
@@ -228,9 +248,9 @@ class Link:
                 self.owner.on_request(self, value)
 
     def _complete(self, number, outcome):
-        on_reply = self._pending.pop(number, None)
-        if on_reply is not None:
-            on_reply(outcome)
+        pending = self._pending.pop(number, None)
+        if pending is not None:
+            pending[0](outcome)
 
     def _end(self):
         self.alive = False

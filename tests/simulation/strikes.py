@@ -63,6 +63,11 @@ class Strikes:
         """The member stands still when it has sent the next request of a kind."""
         self._armed.append((self._kernel.now + _ARMED, fault))
 
+    @property
+    def armed(self):
+        """Whether a fault waits for a request."""
+        return bool(self._armed)
+
     def spring(self, member, code, *, leaving):
         """A member sends, or the broker has, what an armed fault may wait for."""
         rng = self._kernel.random
@@ -126,6 +131,8 @@ class Strikes:
 
     def _interfere(self, link, code, reply):
         """Seconds by which a command is late, or "drop"."""
+        if not self._lasting and not self._late:
+            return None
         if self._late:
             late, self._late = self._late, 0.0
             return late

@@ -12,10 +12,10 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from tests.simulation import campaign
-from tests.simulation.campaign import catch, catch_again, known_seeds, run_chunk, write_seeds
+from tests.simulation import campaign, mutations
+from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied
+from tests.simulation.mutations import MUTATIONS, applied, known_seeds, told_on, write_seeds
 from tests.simulation.path_checks import check, rare
 from tests.simulation.paths import PATHS, PATHS_BY_NAME
 from tests.simulation.paths import Path as Path_
@@ -55,15 +55,27 @@ def test_each_mutation_has_a_seed_that_caught_it():
     assert set(known_seeds()) == set(MUTATIONS)
 
 
-def test_what_a_search_found_is_remembered_and_nothing_else_forgotten(monkeypatch, tmp_path):
+def test_the_page_tells_by_which_seeds_mutations_were_caught():
+    page = mutations.PAGE.read_text()
+    assert page == told_on(page)
+    assert all(f"\n| `{name}` | " in page for name in MUTATIONS)
+
+
+def test_what_a_search_found_is_remembered_and_told_and_nothing_else_changes(monkeypatch, tmp_path):
+    before = {}
+    for name in ("CAUGHT", "PAGE"):
+        copy = tmp_path / name
+        copy.write_bytes(getattr(mutations, name).read_bytes())
+        before[copy] = copy.read_text()
+        monkeypatch.setattr(mutations, name, copy)
     known = known_seeds()
-    copy = tmp_path / "caught.json"
-    copy.write_bytes(campaign.CAUGHT.read_bytes())
-    monkeypatch.setattr(campaign, "CAUGHT", copy)
-    write_seeds({"never_save": (17, "stall"), "run_twice": None})
-    assert known_seeds() == {**known, "never_save": (17, "stall")}
+    write_seeds({"never_save": (4711, "made up"), "run_twice": None})
+    assert known_seeds() == {**known, "never_save": (4711, "made up")}
+    old = f"| {known['never_save'][0]} | {known['never_save'][1]} |"
+    told = next(line for line in before[mutations.PAGE].splitlines() if "`never_save`" in line)
+    assert told.replace(old, "| 4711 | made up |") in mutations.PAGE.read_text()
     write_seeds({"never_save": known["never_save"]})
-    assert copy.read_bytes() == (Path(campaign.__file__).parent / "caught.json").read_bytes()
+    assert {copy: copy.read_text() for copy in before} == before
 
 
 def test_a_mutation_is_tried_again_on_the_seed_that_caught_it_and_on_no_other(monkeypatch):

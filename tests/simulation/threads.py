@@ -36,17 +36,21 @@ class Lock:
         me = kernel.current
         if me is None:  # an event, or the end of the run: alone in the world
             return True
-        if kernel.random.random() < kernel.restless:
+        if kernel.chance() < kernel.restless:
             kernel.breathe()
         if self._reentrant and self._owner is me:
             self._depth += 1
             return True
-        deadline = None if timeout < 0 else kernel.now + timeout
+        if self._owner is None:
+            self._owner, self._depth = me, 1
+            return True
+        return blocking and self._take(me, None if timeout < 0 else kernel.now + timeout)
+
+    def _take(self, me, deadline):
+        kernel = self._kernel
         while self._owner is not None:
             if self._owner.process.dead and self._owner.process is not me.process:
                 raise AssertionError("a lock is shared between processes")
-            if not blocking:
-                return False
             left = None if deadline is None else deadline - kernel.now
             if left is not None and left <= 0:
                 return False
@@ -69,10 +73,22 @@ class Lock:
         return self._owner is not None
 
     def __enter__(self):
-        return self.acquire()
+        kernel = self._kernel
+        me = kernel.current
+        if self._owner is not None or me is None:
+            return self.acquire()
+        if kernel.chance() < kernel.restless:
+            kernel.breathe()
+            if self._owner is not None:
+                return self._take(me, None)
+        self._owner, self._depth = me, 1
+        return True
 
     def __exit__(self, *exc_info):
-        self.release()
+        if self._depth == 1 and not self._waiting:
+            self._owner, self._depth = None, 0
+        else:
+            self.release()
 
     def release_all(self):
         depth, self._depth = self._depth, 1
@@ -89,14 +105,15 @@ class Condition:
 
     def __init__(self, kernel, lock=None):
         self._kernel = kernel
-        self._lock = lock or Lock(kernel, reentrant=True)
+        self._lock = lock = lock or Lock(kernel, reentrant=True)
+        self._enter, self._exit = lock.__enter__, lock.__exit__
         self._waiting = []
 
     def __enter__(self):
-        return self._lock.__enter__()
+        return self._enter()
 
     def __exit__(self, *exc_info):
-        self._lock.__exit__(*exc_info)
+        self._exit()
 
     def acquire(self, *args):
         return self._lock.acquire(*args)
@@ -124,6 +141,8 @@ class Condition:
         return result
 
     def notify(self, n=1):
+        if not self._waiting:
+            return
         for _ in range(min(n, len(self._waiting))):
             self._kernel.unpark(self._waiting.pop(0))
 

@@ -16,19 +16,14 @@ from orderly.protocol.properties import decode_properties
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import Kept
-from tests.simulation.ledger import Ledger, record_in, source_queue
+from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
-from tests.simulation.truth import Broken
+from tests.simulation.truth import TOPIC, Broken
 
-_CALM = {
-    "kill",
-    "kill at",
-    "close",
-    "grow",
-    "program pause",
-    *ACTS,
-}  # after these nothing is lost on the way
+_CALM = {  # after these nothing is lost on the way
+    "kill", "kill at", "close", "grow", "program pause", *ACTS,
+}  # fmt: skip
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",
@@ -123,8 +118,10 @@ class Witness:
     # --- requests ------------------------------------------------------------------------------
 
     def _of(self, link):
-        members = self._world.members
-        return next((m for m in members if m.process is link.process), None)
+        for member in self._world.members:
+            if member.process is link.process:
+                return member
+        return None
 
     def _leaves(self, link, command):
         """A member sends a commit: nobody else may own the queue at that moment."""
@@ -166,6 +163,8 @@ class Witness:
                 event.excused = True
 
     def _spring(self, member, command, *, leaving):
+        if not self._world.strikes.armed:
+            return
         if command.code in (COMMIT, QUERY) or (command.code == SEND and _is_kept(command)):
             self._world.strikes.spring(member, command.code, leaving=leaving)
 
@@ -201,8 +200,10 @@ class Witness:
 
     def _check_record(self, member, link, command, offset):
         header = from_ext(SendMessage, command.ext)
+        if header.topic == TOPIC:
+            return
         broker, ledger = self._world.network.servers[link.address], self.ledger
-        queue = source_queue(command, broker)
+        queue = MessageQueue(TOPIC, broker, header.queue_id)
         if header.topic == PARK:
             parked = ledger.parked.stored(member, broker, header.queue_id, offset)
             if parked is not None:

@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cache
 
 from orderly.consumer.company import Company
 from orderly.consumer.handling.running_calls import RunningCall, RunningCalls
@@ -175,8 +176,6 @@ class Insight:
         return [(queue, without_key(news)) for queue, news in found] if session.redacts else found
 
     def _properties(self) -> dict[str, str]:
-        from importlib.metadata import version  # noqa: PLC0415  it brings `email` and `zipfile`
-
         config = self._session.config
         known = {
             RunningProperty.NAME_SERVERS: self._session.client.config.namesrv,
@@ -184,7 +183,7 @@ class Insight:
             RunningProperty.THREADS: str(config.concurrency),
             RunningProperty.START_TIMESTAMP: str(int(self._started_at * 1000)),
             RunningProperty.CONSUME_TYPE: ConsumeType.PASSIVELY.value,
-            RunningProperty.CLIENT_VERSION: f"orderly {version('rocketmq-orderly')} (Python)",
+            RunningProperty.CLIENT_VERSION: f"orderly {_version()} (Python)",
         }
         settings = {name: str(getattr(config, name)) for name in config.__dataclass_fields__}
         return settings | {name.value: text for name, text in known.items()}
@@ -248,6 +247,14 @@ def _queue_info(held: Held) -> QueueInfo:
             last_pull_time=_wall(owned.pulled_at),
             last_consume_time=_wall(owned.handled_at),
         )
+
+
+@cache
+def _version() -> str:
+    """The installed one; looking it up reads and parses a file."""
+    from importlib.metadata import version  # noqa: PLC0415  it brings `email` and `zipfile`
+
+    return version("rocketmq-orderly")
 
 
 def _wall(moment: float | None) -> float:
