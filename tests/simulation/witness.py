@@ -146,9 +146,9 @@ class Witness:
         self._spring(member, command, leaving=False)
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
-            if self.commits.arrives(member, header, queue):
-                if self._grants.committed(member.process, queue):
-                    self._excuse_robbers(member.process, queue)
+            counts = self.commits.arrives(member, header, queue)
+            if counts and self._grants.committed(member.process, queue):
+                self._excuse_robbers(member.process, queue)
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
