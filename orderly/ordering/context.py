@@ -209,7 +209,8 @@ class ConsumeContext:
     def not_tried(self, message: ReceivedMessage) -> None:
         """Say that one message of the batch was not looked at, because one before it failed.
 
-        It comes again without having an attempt counted against it.
+        It comes again without having an attempt counted against it, also if the batch is
+        acknowledged: the rest is done then; under manual commit that rest comes again, too.
         """
         self.untried.add(message.queue_offset)
 

@@ -331,12 +331,19 @@ class OwnedQueue:
         """A claimed run is on its thread, or in its task: the next one may be claimed."""
         self._run_waits = False
 
-    def take(self, limit: int, now: float) -> Batch | None:
-        """Next batch for the handler, only under a valid lease; None ends the run."""
+    def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
+        """Next batch for the handler, only under a valid lease; None ends the run.
+
+        Args:
+            size: messages of one call at most.
+            now: seconds.
+            calls: for how many calls messages are taken at once, where that may be.
+        """
         self.keeps_lock(now)
+        if self.suspects.careful:
+            size = calls = 1
         stopped = self.paused or self.dropped is not None
-        most = 1 if self.suspects.careful else limit
-        batch = None if stopped else self.messages.take(most, now)
+        batch = None if stopped else self.messages.take(size, now, calls)
         if batch is None:
             self._runs -= 1
         else:
@@ -349,7 +356,7 @@ class OwnedQueue:
 
     def catch_up(self, batch: Batch) -> None:
         """Count what is done of a batch that is still in work (`Batch.done`)."""
-        if batch.done and self.counts:
+        if self.counts:
             self.messages.catch_up(batch)
             self._advance()
 
