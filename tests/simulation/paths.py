@@ -63,7 +63,9 @@ PATHS = (
         "kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"
     ),
     Path("kept until the end", _happened("kept until the end"), "hand_on_what_is_kept_as_done"),
-    Path("kept beside a burst", _happened("kept beside a burst"), "commit_what_a_burst_finds_kept"),
+    Path(
+        "kept beside a burst", _happened("kept beside a burst"), "commit_what_was_kept_in_a_burst"
+    ),
     Path("coroutines", _happened("async"), "take_any_coroutine_for_a_success"),
     Path(
         "a coroutine cancelled from within",
@@ -110,7 +112,13 @@ def taken(world):
 def observed(world):
     """Count what happens inside the library, and changes nothing."""
     happened = world.happened
-    leave, narrow, refilled = Stretch.__exit__, OwnedQueue.narrow, OwnedQueue.refilled
+    enter, leave = Stretch.__enter__, Stretch.__exit__
+    narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
+
+    def watched_enter(self):
+        keeps = self._batch.lane.messages.in_hand > len(self._messages)
+        happened["kept beside a burst"] += keeps and self._held.stretch > 1
+        return enter(self)
 
     def watched_leave(self, *exc_info):
         happened["burst"] += self._end > self._size
@@ -118,8 +126,6 @@ def observed(world):
 
     def watched_narrow(self, batch, kept):
         happened["narrowed"] += 1
-        if batch.lane.messages.in_hand > len(batch.messages):
-            happened["kept beside a burst"] += 1
         narrow(self, batch, kept)
 
     def watched_refilled(self, asked, messages, next_offset):
@@ -127,6 +133,7 @@ def observed(world):
         return refilled(self, asked, messages, next_offset)
 
     with (
+        mock.patch.object(Stretch, "__enter__", watched_enter),
         mock.patch.object(Stretch, "__exit__", watched_leave),
         mock.patch.object(OwnedQueue, "narrow", watched_narrow),
         mock.patch.object(OwnedQueue, "refilled", watched_refilled),

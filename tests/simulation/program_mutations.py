@@ -123,19 +123,6 @@ def hand_on_what_is_kept_as_done(set_):
     set_(OwnedQueue, "drop", careless)
 
 
-def commit_what_a_burst_finds_kept(set_):
-    """A burst whose first call failed commits what its lane kept before."""
-
-    def narrow(self, batch, kept):
-        self.catch_up(batch)
-        untried = len(batch.messages) - batch.done - kept
-        batch.lane.messages.untake(untried)
-        self.pending += untried
-        batch.narrow(kept)
-
-    set_(Lanes, "narrow", narrow)
-
-
 # --- batches, keys, queues -----------------------------------------------------------------------
 
 
@@ -250,10 +237,10 @@ def hand_out_what_is_paused(set_):
     """A pause stops pulling only."""
     take = OwnedQueue.take
 
-    def careless(self, limit, now):
+    def careless(self, size, now, calls=1):
         paused, self.paused = self.paused, False
         try:
-            return take(self, limit, now)
+            return take(self, size, now, calls)
         finally:
             self.paused = paused
 
@@ -364,7 +351,6 @@ PROGRAM_MUTATIONS = (
     commit_the_last_batch_only,
     roll_back_the_last_batch_only,
     hand_on_what_is_kept_as_done,
-    commit_what_a_burst_finds_kept,
     finish_what_was_not_tried,
     give_each_message_without_a_key_a_lane,
     share_the_first_queues_only,
