@@ -86,7 +86,8 @@ def commit_the_last_batch_only(set_):
     finish = Finisher.finish
 
     def forgetful(self, held, batch, called):
-        if called.effect.disposition is not Disposition.COMMIT:
+        more = batch.lane.messages.in_hand > len(batch.messages)
+        if called.effect.disposition is not Disposition.COMMIT or not more:
             return finish(self, held, batch, called)
         done = {message.queue_offset for message in batch.messages}
         return self._apply(held, batch, Disposition.PUT_BACK, finished=done)
