@@ -63,9 +63,7 @@ PATHS = (
         "kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"
     ),
     Path("kept until the end", _happened("kept until the end"), "hand_on_what_is_kept_as_done"),
-    Path(
-        "kept beside a burst", _happened("kept beside a burst"), "commit_what_was_kept_in_a_burst"
-    ),
+    Path("kept beside bursts", _happened("kept beside bursts"), "commit_what_was_kept_in_a_burst"),
     Path("coroutines", _happened("async"), "take_any_coroutine_for_a_success"),
     Path(
         "a coroutine cancelled from within",
@@ -117,7 +115,7 @@ def observed(world):
 
     def watched_enter(self):
         keeps = self._batch.lane.messages.in_hand > len(self._messages)
-        happened["kept beside a burst"] += keeps and self._held.stretch > 1
+        happened["kept beside bursts"] += keeps and self._held.stretch > 1
         return enter(self)
 
     def watched_leave(self, *exc_info):
