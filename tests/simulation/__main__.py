@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 
-from tests.simulation.campaign import run_seeds, search, try_known
+from tests.simulation.campaign import check_paths, run_seeds, search, try_known
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, write_seeds
+from tests.simulation.path_checks import rare, shares
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Violation, run
 
@@ -23,9 +24,24 @@ def main(arguments=None):
     print(_judged(result.counts))
     for seed, (kind, _) in sorted(result.violations.items())[:_SHOWN]:
         _show(draw(seed), kind)
+    all_paths = _look_at_paths(result.paths, options)
     if options.known or options.mutations:
         result.caught = _try_mutations(options)
-    return 0 if result.ok else 1
+    return 0 if result.ok and all_paths else 1
+
+
+def _look_at_paths(paths, options):
+    """Tell which share of the histories took each path; returns whether none is missing."""
+    for name, share in shares(paths).items():
+        print(f"  {share:6.1%}  {name}")
+    missing = rare(paths)
+    if missing:
+        print("too few histories take:", ", ".join(missing))
+    if not options.paths:
+        return not missing
+    print("each path, and the seed at which the mutation shows that only it can show:")
+    checks = check_paths(paths, options.jobs, lambda made: print(f"  {made}", flush=True))
+    return not missing and all(made.ok for made in checks)
 
 
 def _try_mutations(options):
@@ -56,6 +72,9 @@ def _options():
     )
     parser.add_argument(
         "--write", action="store_true", help="with --mutations: remember those seeds"
+    )
+    parser.add_argument(
+        "--paths", action="store_true", help="try what each path alone shows, there and elsewhere"
     )
     parser.add_argument("--replay", type=int, metavar="SEED", help="show one seed's history")
     parser.add_argument("--shrink", action="store_true", help="with --replay: cut it down first")

@@ -6,9 +6,12 @@ import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, applied, known_seeds, may_show
+from tests.simulation.path_checks import check
+from tests.simulation.paths import PATHS_BY_NAME
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
@@ -25,6 +28,7 @@ class Result:
         violations: by seed, the kind and the text.
         counts: of the histories without one: "deliveries", those "excused", and how many had a
             broker "restarted", how many of these were judged "in full".
+        paths: by seed, the names of the `paths.PATHS` that it took.
         caught: by mutation, the seed that caught it, and the kind of the violation; None: it was
             not caught.
     """
@@ -33,6 +37,7 @@ class Result:
     seconds: float = 0.0
     violations: dict = field(default_factory=dict)
     counts: Counter = field(default_factory=Counter)
+    paths: dict = field(default_factory=dict)
     caught: dict = field(default_factory=dict)
 
     @property
@@ -51,18 +56,23 @@ def run_seeds(seeds, jobs, progress=lambda done: None):
     result, began = Result(), time.monotonic()
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     with _workers(jobs) as pool:
-        for chunk, violations, counts in pool.imap_unordered(run_chunk, chunks):
+        for chunk, violations, counts, paths in pool.imap_unordered(run_chunk, chunks):
             result.seeds += len(chunk)
             result.violations |= violations
             result.counts += counts
+            result.paths |= paths
             progress(result.seeds)
     result.seconds = time.monotonic() - began
     return result
 
 
 def run_chunk(seeds):
-    """Run some seeds here; returns them, the violations by seed, and what there was to judge."""
-    violations, counts = {}, Counter()
+    """Run some seeds here.
+
+    Returns:
+        Them, the violations by seed, what there was to judge, and the paths taken by seed.
+    """
+    violations, counts, paths = {}, Counter(), {}
     with _own_collections() as collect:
         for seed in seeds:
             collect()
@@ -70,12 +80,14 @@ def run_chunk(seeds):
                 report = run(draw(seed))
             except Violation as violation:
                 violations[seed] = (violation.kind, str(violation))
+                paths[seed] = violation.paths
             else:
+                paths[seed] = report.paths
                 counts["deliveries"] += report.deliveries
                 counts["excused"] += report.excused
                 counts["restarted"] += report.restarted
                 counts["in full"] += report.restarted and not report.excused
-    return seeds, violations, counts
+    return seeds, violations, counts, paths
 
 
 def search(names, jobs, progress=lambda name, found: None):
@@ -90,6 +102,26 @@ def search(names, jobs, progress=lambda name, found: None):
 def try_known(names, jobs, progress=lambda name, found: None):
     """Run each mutation on the seed that caught it last; returns what `search` does."""
     return _each(names, jobs, catch_again, progress)
+
+
+def check_paths(paths, jobs, progress=lambda check: None):
+    """Try each path's mutation; returns the checks.
+
+    Args:
+        paths: by seed, the names of those that were taken.
+        jobs: how many processes.
+        progress: told each check.
+    """
+    checks, known = [], {name: found[0] for name, found in known_seeds().items()}
+    with _workers(jobs) as pool:
+        for made in pool.imap_unordered(partial(_check, paths, known), PATHS_BY_NAME):
+            checks.append(made)
+            progress(made)
+    return checks
+
+
+def _check(paths, known, name):
+    return check(PATHS_BY_NAME[name], paths, known)
 
 
 def _each(names, jobs, look, progress):

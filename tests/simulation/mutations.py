@@ -14,6 +14,7 @@ from tests.simulation.handling_mutations import HANDLING_MUTATIONS
 from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
 from tests.simulation.parking_mutations import PARKING_MUTATIONS
+from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
 
@@ -32,6 +33,7 @@ _GROUPS = (  # and what a history must have, other than 0, for one of them to sh
     (SEND_MUTATIONS, None),
     (PARKING_MUTATIONS, "poison"),
     (CRASH_MUTATIONS, "killers"),
+    (PROGRAM_MUTATIONS, None),
 )
 MUTATIONS = {mutation.__name__: mutation for group, _ in _GROUPS for mutation in group}
 _NEEDS = {mutation.__name__: needs for group, needs in _GROUPS for mutation in group}

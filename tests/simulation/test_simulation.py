@@ -18,6 +18,9 @@ from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, applied, known_seeds, told_on, write_seeds
+from tests.simulation.path_checks import check, rare
+from tests.simulation.paths import PATHS, PATHS_BY_NAME
+from tests.simulation.paths import Path as Path_
 from tests.simulation.shrink import shrink
 from tests.simulation.truth import GROUP, TOPIC
 from tests.simulation.verdict import judge_deliveries
@@ -30,7 +33,7 @@ SEEDS = 160
 
 @pytest.mark.parametrize("start", range(0, SEEDS, 40))
 def test_no_seed_breaks_a_promise(start):
-    _, violations, _ = run_chunk(range(start, start + 40))
+    _, violations, *_ = run_chunk(range(start, start + 40))
     assert not violations
 
 
@@ -254,3 +257,42 @@ def test_cutting_down_keeps_the_fault_that_the_failure_needs():
     small = shrink(scenario, "made up", lambda s: "made up" if needed in s.faults else None)
     assert small.faults == (needed,)
     assert small.messages == 1
+
+
+@pytest.mark.parametrize("engine", ["async", "process"])
+def test_handlers_of_every_kind_are_replayed_byte_for_byte(engine):
+    seed = next(s for s in range(1000) if draw(s).engine == engine and draw(s).failing)
+    assert replay(seed) == replay(seed)
+
+
+def test_each_path_has_a_name_and_a_mutation_of_its_own():
+    assert len(PATHS_BY_NAME) == len(PATHS) > 25
+    assert len({path.mutation for path in PATHS}) == len(PATHS)
+    assert all(path.mutation in MUTATIONS for path in PATHS)
+
+
+def test_paths_that_hardly_any_history_takes_are_told():
+    everything = frozenset(PATHS_BY_NAME)
+    paths = dict.fromkeys(range(2000), everything)
+    assert not rare(paths)
+    for seed in range(1985):
+        paths[seed] = everything - {"a pause"}
+    assert rare(paths) == ["a pause"]
+    assert not rare(dict.fromkeys(range(100), frozenset()))  # too few to tell
+
+
+@pytest.mark.parametrize("name", ["a worker process died", "kept and rolled back", "a pause"])
+def test_a_path_shows_what_nothing_else_shows(name):
+    *_, paths = run_chunk(range(60))
+    made = check(PATHS_BY_NAME[name], paths, {})
+    assert made.ok
+    assert PATHS_BY_NAME[name].name in paths[made.caught[0]]
+
+
+def test_a_mutation_that_shows_without_its_path_does_not_prove_it():
+    *_, paths = run_chunk(range(30))
+    path = Path_("a pause", None, "never_save")
+    made = check(path, paths, {})
+    assert made.elsewhere
+    assert not made.ok
+    assert not check(Path_("a walk", None, "never_save"), paths, {}).ok

@@ -28,7 +28,7 @@ def judge_deliveries(world):
     sent, lanes = [], defaultdict(dict)
     for queue in truth.queues():
         for offset, message in enumerate(truth.messages(queue)):
-            if not truth.wanted(queue, offset):
+            if not truth.wanted(queue, offset) or (queue, offset) in unheard:
                 continue
             if offset not in truth.skipped[queue] or (queue, offset) in handled:
                 lane = witness.lane(message)
@@ -43,6 +43,7 @@ def judge_deliveries(world):
     if not verdict.ok:
         raise Broken("order", str(verdict.examples))
     bad = scenario.failing or scenario.stuck or scenario.poison or scenario.killers
+    bad = bad or scenario.manual or scenario.dying
     undisturbed = not scenario.faults and not bad
     if verdict.duplicates and undisturbed:
         raise Broken("duplicates", f"{verdict.duplicates}, without a fault")

@@ -7,24 +7,29 @@ renewal was refused yet. Then its handlers may overlap with another member's; it
 import functools
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orderly import MessageQueue
+from orderly.errors import LockLost
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.properties import decode_properties
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
+from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import TOPIC, Broken
 
-_CALM = {"kill", "kill at", "close", "grow", *ACTS}  # after these nothing is lost on the way
+_CALM = {  # after these nothing is lost on the way
+    "kill", "kill at", "close", "grow", "program pause", *ACTS,
+}  # fmt: skip
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",
     "message.deleted",
 )
+_IN_HAND = 1.0  # seconds within which a message that was taken before a pause is handed out
 _DEFECTS = ("run.failed", "periodic_work.failed")
 
 
@@ -36,6 +41,9 @@ class Running:
     queue: MessageQueue
     lane: object
     process: object
+    task: object
+    replayed: bool
+    began: float
     done: list = field(default_factory=list)
 
 
@@ -50,6 +58,8 @@ class Delivery:
     lane: tuple
     id: tuple
     excused: bool
+    process: object
+    at: float
     success: bool = False
     ended: int | None = None
 
@@ -72,7 +82,7 @@ class Witness:
     """Told of each request, answer and handler call.
 
     Args:
-        world: has `kernel`, `network`, `truth`, `strikes` and `members`.
+        world: has `kernel`, `network`, `truth`, `strikes`, `members` and `happened`.
 
     Attributes:
         events: Delivery and commits.Commit, in order.
@@ -92,6 +102,10 @@ class Witness:
         self._by_key = dict(world.scenario.settings)["order"] == "key"
         self._grants = Grants(world)
         self.ledger = Ledger(world)
+        self.kept = Kept(world)
+        self._paused_at = {}  # by process
+        self._lost = set()  # (process, queue), as the program was told
+        self._sought = {}  # by (process, queue), since when, and where from on it goes on
         self.latest = {}
         self.events = []
         self.commits = Commits(world, self.ledger, self.events)
@@ -132,12 +146,21 @@ class Witness:
         self._spring(member, command, leaving=False)
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
-            if self.commits.arrives(member, header, queue):
-                self._grants.committed(member.process, queue)
+            counts = self.commits.arrives(member, header, queue)
+            if counts and self._grants.committed(member.process, queue):
+                self._excuse_robbers(member.process, queue)
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
-            self._note_dead_letter(command)
+            self._note_dead_letter(member, command)
+
+    def _excuse_robbers(self, process, queue):
+        """Others had the queue since the process took it, and nothing of what they did counts."""
+        began = self.ledger.tenures.get((process, queue), math.inf)
+        for event in self.events:
+            theirs = isinstance(event, Delivery) and event.id[0] == queue
+            if theirs and event.process is not process and event.at > began:
+                event.excused = True
 
     def _spring(self, member, command, *, leaving):
         if not self._world.strikes.armed:
@@ -190,14 +213,24 @@ class Witness:
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
 
-    def _note_dead_letter(self, command):
+    def _note_dead_letter(self, member, command):
         header = from_ext(SendMessage, command.ext)
         if header.topic.startswith("%RETRY%"):
             unique = decode_properties(header.properties.encode())["UNIQ_KEY"]
             queue, offset = place = self._places[unique]
             self._world.note("dead letter", queue, offset)
+            self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
-            self.latest[place].success = True
+            delivery = self.latest.get(place)
+            if delivery is None or self.kept.before(place):
+                # Not handled itself, for it failed with its batch; or done ahead of what is kept.
+                self._truth.skipped[queue].add(offset)
+                self.ledger.parked.unheard.add(place)
+            else:
+                delivery.success = True
+                excused = self._grants.excuses(member.process, queue)
+                done = {"excused": excused, "ended": len(self.events), "process": member.process}
+                self.events.append(replace(delivery, **done))  # in its turn, in any case
 
     # --- handlers ------------------------------------------------------------------------------
 
@@ -218,9 +251,22 @@ class Witness:
             self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
         if self._grants.rightful(member, queue):
             self._checked(self.ledger.check_token, member, queue, context.token)
-        call = Running(member, queue, lane, member.process)
+        self._check_pause(member, queue, context)
+        self._check_seek(member, queue, messages[0])
+        task = self._kernel.current
+        began = self._kernel.now
+        call = Running(member, queue, lane, member.process, task, context.replayed, began)
+        self._places |= {m.message_id: (m.queue, m.queue_offset) for m in messages}
         self._running.append(call)
         return call
+
+    def _check_pause(self, member, queue, context):
+        """Nothing is handed out once a pause is under way; what had been taken still comes."""
+        began = self._paused_at.get(member.process)
+        if began is None or context.replayed or self._world.scenario.killers:
+            return
+        if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
+            self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
 
     def lane(self, message):
         """What is in order: all of a queue, or those of one key in it."""
@@ -234,19 +280,86 @@ class Witness:
             self._kernel.fail(broken)
 
     @_surely
-    def handler_ends(self, call):
-        """A handler returned; only now the library can know what it has done."""
+    def handler_ends(self, call, end):
+        """A handler is about to return; only now the library can know what it has done."""
         if call in self._running:  # not those of a member that was killed
             self._running.remove(call)
-        for offset in call.done:
+        for offset in self.kept.ends(call, end):
+            self._truth.finished[call.queue].add(offset)
             self._finished_by[call.process, call.queue].add(offset)
             self.ledger.finished(call.process, (call.queue, offset))
+
+    def handler_broke_off(self, call):
+        """A handler was cancelled, or its worker process ended: it says nothing."""
+        self._world.note(call.member, "breaks off a call of", call.queue)
+        self._running.remove(call)
+
+    def worker_killed(self, task):
+        """A worker process was killed, with the handler that runs on `task`, if there is one."""
+        self._running = [call for call in self._running if call.task is not task]
+
+    def is_last_of_lane(self, message):
+        """Whether nothing that is wanted is stored behind a message, in its lane."""
+        queue, lane, truth = message.queue, self.lane(message), self._truth
+        behind = range(message.queue_offset + 1, truth.log(queue).max_offset)
+        return not any(
+            truth.wanted(queue, o) and self.lane(truth.message(queue, o)) == lane for o in behind
+        )
+
+    # --- what the program does -----------------------------------------------------------------
+
+    def paused(self, member):
+        """A member has paused all queues."""
+        self._world.note(member, "pauses")
+        self._world.happened["paused"] += 1
+        self._paused_at[member.process] = self._kernel.now
+
+    def resumed(self, member):
+        """A member ends its pause."""
+        self._world.note(member, "resumes")
+        self._paused_at.pop(member.process, None)
+
+    def sought(self, member, queue, target):
+        """A member goes on from another offset."""
+        stored = self._truth.stored(queue)
+        self._world.note(member, "seeks", target, "of", queue, "from", stored)
+        if target != stored:
+            self._world.happened["seek back" if target < stored else "seek on"] += 1
+        self.commits.was_sought(member, queue, target)
+        self._sought[member.process, queue] = self._kernel.now, target
+
+    def _check_seek(self, member, queue, message):
+        """What a seek passed over is not handed out, but for what had been taken before."""
+        at, target = self._sought.get((member.process, queue), (math.inf, 0))
+        passed_over = message.queue_offset < target and self._kernel.now > at + _IN_HAND
+        if passed_over and self.commits.strict:
+            text = f"{member}: {message.queue_offset} of {queue}, from where it went to {target}"
+            self._kernel.fail(Broken("handled after a seek", text))
+
+    def extended(self, member, queue, asked, deadline):
+        """A handler has renewed the lock: nobody else can get it before the deadline."""
+        self._world.happened["extend"] += 1
+        if (member.process, queue) in self._lost:
+            text = f"{member} has {queue} back, of which it was told that it is lost"
+            self._kernel.fail(Broken("extended in vain", text))
+        self._checked(self._grants.check_extension, member, queue, asked, deadline)
+
+    def not_extended(self, member, queue, error):
+        """A handler could not renew the lock; told that it is lost, there is a reason."""
+        self._world.note(member, "cannot extend:", type(error).__name__)
+        lost = isinstance(error, LockLost)
+        self._world.happened["extend refused" if lost else "extend unanswered"] += 1
+        if lost:
+            self._check_loss(member, queue)
 
     @_surely
     def taken(self, member, queues):
         """A member begins to own queues."""
         for queue in queues:
             self._finished_by.pop((member.process, queue), None)
+            self._lost.discard((member.process, queue))
+            self._world.happened["paused and taken"] += member.process in self._paused_at
+            self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self.ledger.taken(member.process, queue)
 
@@ -254,11 +367,15 @@ class Witness:
     def lost(self, member, queues):
         """A member was told that queues are no longer its own: there is a reason."""
         for queue in queues:
-            began = self.ledger.tenures.get((member.process, queue), math.inf)
-            undoubted = self._grants.undoubted(member, queue, began)
-            if undoubted and queue not in self.commits.reset:
-                text = f"{member} takes {queue} for lost, which is its own"
-                self._kernel.fail(Broken("lost for nothing", text))
+            self._lost.add((member.process, queue))
+            self._check_loss(member, queue)
+
+    def _check_loss(self, member, queue):
+        began = self.ledger.tenures.get((member.process, queue), math.inf)
+        undoubted = self._grants.undoubted(member, queue, began)
+        if undoubted and queue not in self.commits.reset:
+            text = f"{member} takes {queue} for lost, which is its own"
+            self._kernel.fail(Broken("lost for nothing", text))
 
     @_surely
     def alarmed(self, event, fields):
@@ -274,6 +391,7 @@ class Witness:
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
         self.ledger.died(member.process, clean=clean)
+        self.kept.forget(member.process)
         self._running = [call for call in self._running if call.member is not member]
 
     @_surely
@@ -285,30 +403,37 @@ class Witness:
             self._checked(check, member, message.queue, message.queue_offset)
 
     @_surely
-    def delivery(self, member, message, *, replayed):
+    def delivery(self, call, message):
         """A message is being handled; returns the note, open until it is done."""
+        member, replayed = call.member, call.replayed
         place = queue, offset = message.queue, message.queue_offset
         self._world.note(member, "replays" if replayed else "handles", offset, "of", queue)
-        self._places[message.message_id] = place
         self.calls[place] += 1
+        in_hand = self.kept.handled(call, offset)
         if self._grants.rightful(member, queue):
-            self._check_delivery(member, place, replayed=replayed)
+            self._check_delivery(call, place)
+            if in_hand:
+                text = f"{member}: {offset} of {queue}, which it keeps in hand"
+                self._kernel.fail(Broken("kept and repeated", text))
         excused = self._grants.excuses(member.process, queue)
-        delivery = Delivery(message.sharding_key, self.lane(message), place, excused)
+        lane, now = self.lane(message), self._kernel.now
+        delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)
         self.latest[place] = delivery
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
         return delivery
 
-    def _check_delivery(self, member, place, *, replayed):
+    def _check_delivery(self, call, place):
+        member, replayed = call.member, call.replayed
         if place[1] in self._finished_by[member.process, place[0]]:
             text = f"{member}: {place[1]} of {place[0]}, which it has finished itself"
             self._kernel.fail(Broken("repeated", text))
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
-        if place[0] not in self._truth.unsure:
+        sought, _ = self._sought.get((member.process, place[0]), (-math.inf, 0))
+        if place[0] not in self._truth.unsure and call.began > sought:  # it finishes its batch
             options = {"calm": self._calm, "replayed": replayed}
             self._checked(self.ledger.check_repeat, member, place, **options)
 
@@ -326,9 +451,8 @@ class Witness:
 
     @_surely
     def finished(self, call, message, delivery):
-        """A handler is done with a message."""
+        """A handler is done with a message, and goes on to the next one."""
         delivery.success, delivery.ended = True, len(self.events)
-        self._truth.finished[message.queue].add(message.queue_offset)
         call.done.append(message.queue_offset)
 
 
