@@ -130,11 +130,13 @@ class RecordsRead:
         records: queue offset and body of each, rising; empty if there is none (yet).
         next_offset: where to read on.
         min_offset: the oldest record the broker still has.
+        stored_at: when the newest of them was stored (milliseconds since the epoch); 0: not told.
     """
 
     records: tuple[tuple[int, bytes], ...]
     next_offset: int
     min_offset: int
+    stored_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ class Entry:
         landmark: (offset, store time in milliseconds) of a message that the source queue had when
             the owner took it; None: it had none.
         generation: of the source topic, counted from 0 each time it was made anew.
-        born: when the state topic began (milliseconds since the epoch); 0: not known.
+        token_time: seconds since the epoch, the first part of the owner's fencing token: when its
+            confirm was stored, or the highest of former owners; 0: not known.
 
     Releases before `window` pass the last four over, and leave them out of what they write: their
     heirs know no more than they did.
@@ -115,7 +116,7 @@ class Entry:
     window: tuple[int, ...] = ()
     landmark: tuple[int, int] | None = None
     generation: int = 0
-    born: int = 0
+    token_time: int = 0
 
     @property
     def complete(self) -> bool:
@@ -211,7 +212,7 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
         "window": _back_from(record.low, record.window),
         "landmark": list(record.landmark or ()),
         "generation": record.generation,
-        "born": record.born,
+        "tokenTime": record.token_time,
         "parkedIn": _generations(record),
     }
     fields |= {name: value for name, value in seldom.items() if value}
@@ -243,7 +244,7 @@ def _read_entry(fields: dict[str, Any]) -> Entry:
         window=_window_from(low, list_in(fields, "window")),
         landmark=_landmark_from(list_in(fields, "landmark")),
         generation=generation,
-        born=natural_in(fields, "born", 0),
+        token_time=natural_in(fields, "tokenTime", 0),
     )
     if entry.chunks > MAX_CHUNKS or entry.chunk >= max(entry.chunks, 1):
         raise ProtocolError(f"chunk {entry.chunk} of {entry.chunks} of a state")

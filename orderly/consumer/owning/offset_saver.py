@@ -15,7 +15,9 @@ from orderly.consumer.owning.renewing import announce_loss, renew
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
+from orderly.ordering.calls import converse
 from orderly.ordering.drop import Drop
+from orderly.ordering.generation import new_minimum
 from orderly.ordering.state.committing import (
     NotOnRecord,
     Progress,
@@ -133,18 +135,17 @@ class OffsetSaver:
             OffsetReset: an operator has reset the offset.
             OrderlyError: it cannot be known now.
         """
-
-        def before_write() -> None:
-            with self._session.locking:
-                renew(self._session, (held,))
-            self._in_time(held)()
-
+        fence = held.owned.fence
+        if converse(new_minimum(held.queue, fence.landmark), self._session.perform) is None:
+            return
+        with self._session.locking:
+            renew(self._session, (held,))
         try:
             with held.saving:
                 with held.lock:
                     kept = held.owned.parking.kept
-                dialogue = begin_anew(held.queue, held.owned.fence, held.memory, kept)
-                self._session.converse(dialogue, before_write)
+                dialogue = begin_anew(held.queue, fence, held.memory, kept)
+                self._session.converse(dialogue, self._in_time(held))
         except LockLost as error:
             self._fenced(held, error)
             raise

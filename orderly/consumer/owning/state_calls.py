@@ -47,7 +47,8 @@ def read_records(brokers: BrokerCalls, group: str, call: ReadRecords) -> Records
     """
     result = brokers.pull_now(_query(group, call, Subscription(call.queue.topic)))
     records = tuple((message.queue_offset, message.body) for message in result.messages)
-    return RecordsRead(records, result.next_offset, result.min_offset)
+    stored_at = max((round(message.store_time * 1000) for message in result.messages), default=0)
+    return RecordsRead(records, result.next_offset, result.min_offset, stored_at)
 
 
 def read_parked(brokers: BrokerCalls, group: str, call: ReadParked) -> ParkedRead:

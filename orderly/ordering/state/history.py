@@ -55,6 +55,7 @@ class History:
         self._first = end  # everything from here on was read
         self._floor = 0  # the broker has nothing older
         self._records: dict[int, Record] = {}
+        self._stored_at = 0
 
     def read_from(self, start: int) -> Dialogue[None]:
         """Have the window begin at `start`, waiting until what is in it is visible."""
@@ -62,6 +63,7 @@ class History:
         while at < self._first:
             read = yield ReadRecords(self._queue, at, wait=True)
             self._floor = max(self._floor, read.min_offset)
+            self._stored_at = max(self._stored_at, read.stored_at)
             for offset, body in read.records:
                 self._add(offset, body)
             if read.next_offset <= at:
@@ -75,9 +77,9 @@ class History:
         self._first = min(start, self._first)
 
     @property
-    def floor(self) -> int:
-        """The oldest record that the broker has, as far as was read."""
-        return self._floor
+    def stored_at(self) -> int:
+        """When the newest record that was read was stored (milliseconds since the epoch)."""
+        return self._stored_at
 
     def reach(self, offset: int) -> Dialogue[bool]:
         """Read back to `offset`; returns whether the broker still has it."""

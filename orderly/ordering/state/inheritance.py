@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, MaxOffset, Peek
+from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, MaxOffset
 from orderly.ordering.crashes.conclusion import conclude, unclean_ends
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
 from orderly.ordering.generation import Landmark
@@ -119,7 +119,7 @@ def take_over(
         found=_remembered(found),
         generation=(found.entry.generation if found else 0) + recreated,
         landmark=found is not None and found.entry.landmark is not None,
-        born=(found.entry.born if found else 0) or (yield from _born(state_queue, history)),
+        token_time=max(found.entry.token_time if found else 0, history.stored_at // 1000),
         stale=damaged,
     )
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
@@ -190,8 +190,12 @@ def resume(found: State | None, begin: Begin, takeovers: int) -> Resumed:
     if found is None or begin.former is not None:  # of a former generation nothing counts
         return Resumed(stored, (), reset=False)
     entry = found.entry
-    if stored in (entry.low, entry.previous_low, *entry.window):
+    if stored in (entry.low, entry.previous_low):
         return Resumed(entry.low, found.runs, reset=False)
+    if stored in entry.window:
+        if found.runs:
+            return Resumed(entry.low, found.runs, reset=False)
+        return Resumed(stored, (), reset=False)  # whoever set it: there is nothing to discard
     progress = stored > entry.low and not found.runs and (takeovers > 0 or not entry.closed)
     return Resumed(stored, (), reset=not progress)
 
@@ -201,16 +205,6 @@ def _known(found: State) -> Known:
     entry = found.entry
     landmark = None if entry.landmark is None else Landmark(*entry.landmark)
     return Known(entry.low, landmark, (*entry.window, entry.previous_low))
-
-
-def _born(state_queue: MessageQueue, history: History) -> Dialogue[int]:
-    """When the state topic began: the store time of the oldest record that is left.
-
-    Later owners go by the entries, so that it stays the same when that record expires; it rises if
-    the topic is made anew.
-    """
-    peeked = yield Peek(state_queue, history.floor)
-    return peeked.stored_at or 0
 
 
 def _crashes(

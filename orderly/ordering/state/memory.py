@@ -35,7 +35,7 @@ class Memory:
         epoch: how many times the queue was taken over.
         found: what the newest entry says.
         generation: of the source topic.
-        born: when the state topic began (milliseconds since the epoch).
+        token_time: see `Entry`.
         landmark: whether the newest entry has one.
         stale: whether the newest entry must be replaced at the first occasion.
 
@@ -56,7 +56,7 @@ class Memory:
         epoch: int,
         found: Remembered,
         generation: int = 0,
-        born: int = 0,
+        token_time: int = 0,
         landmark: bool = False,
         stale: bool = False,
     ) -> None:
@@ -66,7 +66,7 @@ class Memory:
         self.closed = False
         self._queue = queue
         self._owner = owner
-        self._born = born
+        self._token_time = token_time
         self._previous = confirm  # of the newest entry known to be stored and to count
         self._end = confirm + 1  # all records from there to here are ours
         self._last = found
@@ -79,11 +79,12 @@ class Memory:
 
     @property
     def fencing_token(self) -> int:
-        """The token as programs are given it: it rises also where the state topic was made anew.
+        """The token as programs are given it: a time, then the offset of the acquire record.
 
-        The second in which the state topic began, then the offset of the acquire record.
+        It rises also where the state topic was made anew, or lost its last records, and offsets
+        come again; and for the sake of the offset where the broker's clock was set back.
         """
-        return (max(0, self._born // 1000 - _YEAR_2020) << _TOKEN_BITS) + self.token
+        return (max(0, self._token_time - _YEAR_2020) << _TOKEN_BITS) + self.token
 
     def recorded(self, key: Hashable) -> bool:
         """Whether a key is parked on record, whichever of the writes in doubt are stored.
@@ -247,7 +248,7 @@ class Memory:
                 window=() if fence is None else fence.window,
                 landmark=landmark,
                 generation=self.generation,
-                born=self._born,
+                token_time=self._token_time,
             )
             previous = yield from self._store(entry)
         return previous

@@ -48,8 +48,8 @@ def builds(client, group, topic):
     """Of which builds entries are on record."""
     queues = client.routes.refresh(topic).read_queues()
     found = [record for queue in queues for _, record in records(client, group, queue)]
-    born = {bool(entry.born) for entry in found if isinstance(entry, Entry)}
-    return {"present" if each else "former" for each in born}
+    told = {bool(entry.token_time) for entry in found if isinstance(entry, Entry)}
+    return {"present" if each else "former" for each in told}
 
 
 def test_either_build_goes_on_where_the_other_was_killed(orderly_broker, former, closing):
