@@ -559,7 +559,12 @@ def test_in_a_new_generation_everything_from_its_minimum_on_is_to_come(
 ):
     recreated(max(end, minimum), minimum=minimum)
     found = inherit()
-    assert (found.start, broker.offset, found.finished, found.reset) == (minimum, minimum, (), False)
+    assert (found.start, broker.offset, found.finished, found.reset) == (
+        minimum,
+        minimum,
+        (),
+        False,
+    )
     assert (found.begin.former, found.memory.generation) == (10, 1)
     assert found.fence.written == minimum
 
@@ -632,9 +637,7 @@ def test_without_a_landmark_it_cannot_be_noticed_and_nothing_is_counted(owner, b
     assert (found.begin.former, found.memory.generation, found.begin.forgotten) == (None, 0, True)
 
 
-def test_keys_that_are_rebuilt_are_of_the_generation_that_was_on_record(
-    recreated, broker, inherit
-):
+def test_keys_that_are_rebuilt_are_of_the_generation_that_was_on_record(recreated, broker, inherit):
     """They were parked before this take-over; only the newest record is damaged."""
     recreated()
     second = inherit(SECOND).memory
