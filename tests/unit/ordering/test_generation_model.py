@@ -195,6 +195,7 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             told_of = {n for n in finished if n < self.entry.low or progress.finished}
             self.on_record = set() if stale else told_of
         if not stale and (told is None or isinstance(told, NotOnRecord)):
+            self.acknowledged = self.now  # or the broker has shown that it has it already
             self.parked = set(owner.parked)
             lost = owner.state_lost or told is not None
             self.recorded = set(range(progress.offset)) if lost else finished
