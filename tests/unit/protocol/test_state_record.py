@@ -260,7 +260,12 @@ NEW = (
 )  # fmt: skip
 def test_windows_landmarks_and_generations_that_make_no_sense_are_refused(more):
     good = decode_record(sealed(b"entry", MORE % NEW))
-    assert (good.window, good.landmark, good.generation, good.token_time) == ((0, 5, 14), (7, 9), 2, 8)
+    assert (good.window, good.landmark, good.generation, good.token_time) == (
+        (0, 5, 14),
+        (7, 9),
+        2,
+        8,
+    )
     assert [each.generation for each in good.parked] == [0, 2]
     with pytest.raises(ProtocolError):
         decode_record(sealed(b"entry", MORE % more))
