@@ -190,6 +190,8 @@ def record_of(recorded: Recorded, row: Row, *, new: bool) -> QueueRecord | None:
     if recorded.lost:
         return None
     if state is None:
+        if committed == NEVER:
+            return None
         start = max(committed, minimum)
         return QueueRecord(max(0, maximum - start), start)
     entry = state.entry

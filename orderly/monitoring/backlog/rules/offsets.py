@@ -87,6 +87,9 @@ def why_new(pair: Pair, place: int) -> str:
     """Empty, or in whose hands: a stock client commits only after its first success."""
     if pair.backlog[place] == 0:
         return "never committed, and empty"
+    record = pair.record(place)
+    if record is not None:  # a broker that was killed may forget an offset
+        return f"the broker has no offset; by the state record the group goes on at {record.low}"
     queue, signs = pair.topic.reading.queues[place], pair.signs
     trouble = signs.blocked.get(queue) or signs.suspended.get(queue)
     if trouble is not None:

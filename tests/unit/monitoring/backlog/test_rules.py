@@ -216,6 +216,14 @@ def test_what_may_be_a_moment_between_two_messages_counts_only_at_rest():
     assert state_of(pair) is QueueState.OK
 
 
+def test_an_offset_that_a_broker_forgot_was_not_never_committed():
+    pair = cooked(QueueState.NEW)
+    record = QueueRecord(6, 4)
+    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
+    assert state_of(pair) is QueueState.NEW
+    assert "goes on at 4" in rule(QueueState.NEW).cause(pair, 0)
+
+
 # --- a topic made anew ---------------------------------------------------------------------------
 
 JUST_NOW, LONG_AGO, BEFORE_THE_WINDOW = AT - 59, AT - 61, AT - 301

@@ -147,6 +147,14 @@ def test_it_asks_only_about_what_is_odd_and_never_pulls(watch, anew, world):
     assert (counts[Code.QUERY_CONSUME_QUEUE], counts[Code.PULL_MESSAGE]) == (1, 0)
 
 
+def test_an_offset_that_stays_away_is_odd_only_once(watch, world):
+    world.commit("pay", "orders", {0: -1})
+    assert watch.of() is None
+    counts = world.count()
+    assert watch.of() is None
+    assert not READS & counts.keys()
+
+
 # --- by key --------------------------------------------------------------------------------------
 
 

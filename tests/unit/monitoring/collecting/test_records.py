@@ -66,6 +66,10 @@ def test_without_a_record_nothing_is_finished_ahead():
     assert meaning(recorded(state=None), 10) == QueueRecord(30, 10)
 
 
+def test_without_a_record_and_an_offset_nothing_is_known():
+    assert meaning(recorded(state=None), NEVER) is None
+
+
 def test_what_is_lost_is_not_known():
     assert meaning(recorded(lost=True), 10) is None
 
