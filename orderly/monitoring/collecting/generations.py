@@ -53,6 +53,10 @@ class _Positions:
     stood: tuple[int, ...]
     at: float
 
+    def same(self, queues: tuple[MessageQueue, ...], read: tuple[int, ...]) -> bool:
+        """Whether a scan shows nothing else."""
+        return self.read == read and self.queues == queues
+
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
@@ -130,7 +134,11 @@ class Generations:
             self._topics[name] = _Topic(_merged(self._topics.get(name), scan.topics[name]), scan.at)
         for key, committed in scan.committed.items():
             reading, before = scan.topics.get(key[1]), self._positions.get(key)
-            if reading is not None:
+            if reading is None:
+                continue
+            if before is not None and before.same(reading.queues, committed):
+                before.at = scan.at
+            else:
                 stood = _known_last(before, reading, committed)
                 self._positions[key] = _Positions(reading.queues, committed, stood, scan.at)
         self._topics = {n: it for n, it in self._topics.items() if scan.at - it.at <= _KEEP}
@@ -240,8 +248,6 @@ def _known_last(
     """Offsets as they were read, or the last ones that are known."""
     if before is None or min(committed, default=0) >= 0:
         return committed
-    if before.read == committed and before.queues == reading.queues:
-        return before.stood
     old = dict(zip(before.queues, before.stood, strict=True))
     columns = zip(reading.queues, committed, strict=True)
     return tuple(at if at >= 0 else old.get(queue, at) for queue, at in columns)

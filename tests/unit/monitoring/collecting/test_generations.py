@@ -102,6 +102,8 @@ def test_an_offset_that_was_set_back_or_forgotten_is_not_a_new_topic(watch, worl
 
 def test_who_came_later_stood_nowhere(watch, anew, world):
     world.group("ship")
+    world.commit("ship", "orders", {1: 0})
+    watch.scan()
     anew(2, committed=3)
     world.commit("ship", "orders", {0: 0})
     scan = watch.scan()
@@ -221,5 +223,16 @@ def test_a_record_is_looked_at_once(owner, client, anew, world):
     anew(3)
     watch.scan()
     counts = world.count()
+    world.store("orders", 0, 2, at=NEW)
     assert watch.of("ship", owner.queue).recorded
     assert not READS & counts.keys()
+
+
+def test_without_its_record_it_is_told_no_longer_than_the_window(owner, client, anew, world):
+    watch = Watch(client)
+    anew(3)
+    world.commit("ship", "orders", {0: 4})
+    assert watch.of("ship", owner.queue).recorded
+    delete_topic(client, owner.state_queue.topic)
+    found = watch.of("ship", owner.queue)
+    assert (found.position, found.recorded) == (4, False)
