@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from orderly.errors import BrokerError, OrderlyError, ProtocolError
@@ -146,17 +147,16 @@ class Generations:
         self._suspects = {q: it for q, it in self._suspects.items() if scan.at - it.at <= _KEEP}
 
     def _settle_suspects(self, asking: Asking, scan: Scan) -> None:
-        """Look at suspects; one that cannot be looked at now is tried again in the next scan."""
-        for queue in list(self._suspects)[:_MOST]:
-            span = _span(scan, queue)
-            if span is None:
-                continue
-            suspect = self._suspects[queue]
+        """Look at suspects; one that cannot be looked at now comes last in the next scan."""
+        spans = ((queue, _span(scan, queue)) for queue in list(self._suspects))
+        there = ((queue, span) for queue, span in spans if span is not None)
+        for queue, span in islice(there, _MOST):
+            suspect = self._suspects.pop(queue)
             try:
                 proven = _proven(asking, queue, span, suspect.landmark)
             except OrderlyError:
+                self._suspects[queue] = suspect
                 continue
-            del self._suspects[queue]
             for group, position in suspect.positions.items() if proven else ():
                 if position >= 0:
                     self._found[group, queue] = Recreation(position, scan.at)

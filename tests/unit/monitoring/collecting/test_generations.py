@@ -1,8 +1,11 @@
 """Topics made anew, as scan after scan of a fake broker shows them: proven, or not told."""
 
+from dataclasses import replace
+
 import pytest
 
 from orderly import Client, OrderlyProducer
+from orderly.monitoring.collecting import generations
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.scan import Collector
@@ -25,8 +28,12 @@ class Watch:
         self.collector = Collector(client, Selection())
         self.details = Details(self.collector.pipeline, Budgets(heads=0))
 
+    later = 0.0  # seconds by which its clock is ahead
+
     def scan(self):
-        return self.details.add(self.collector.scan(), None, self.collector.round)
+        scan = self.collector.scan()
+        scan = replace(scan, at=scan.at + self.later)
+        return self.details.add(scan, None, self.collector.round)
 
     def of(self, group="pay", place=None):
         return self.scan().groups[group].recreated.get(place or queue())
@@ -83,6 +90,38 @@ def test_one_that_was_away_for_some_scans_is_remembered(watch, anew, client, wor
         assert watch.scan().committed == {}
     anew(9, committed=1)
     assert watch.of().position == 3
+
+
+@pytest.mark.parametrize(("away", "remembered"), [(3500, True), (3700, False)])
+def test_what_is_away_is_remembered_for_an_hour(watch, anew, client, away, remembered):
+    for _ in range(3):  # however long it was the same before
+        watch.later += 3000
+        watch.scan()
+    delete_topic(client, "orders")
+    watch.later += away
+    watch.scan()
+    anew(9, committed=1)
+    assert bool(watch.of()) == remembered
+
+
+def test_many_queues_are_looked_at_one_after_the_other(client, world, fakes, monkeypatch):
+    """Some that cannot be looked at hold up no others."""
+    monkeypatch.setattr(generations, "_MOST", 2)
+    world.topic("orders", read=6, brokers=["broker-a"])
+    world.group("pay")
+    for number in range(6):
+        world.store("orders", number, 5, at=OLD)
+    world.commit("pay", "orders", dict.fromkeys(range(6), 3))
+    watch = Watch(client)
+    watch.scan()
+    delete_topic(client, "orders")
+    world.topic("orders", read=6, brokers=["broker-a"])
+    for number in range(6):
+        world.store("orders", number, 2, at=NEW)
+    world.commit("pay", "orders", dict.fromkeys(range(6), 3))
+    fakes.script(Fault(Code.VIEW_MESSAGE_BY_ID, Fail(2, "busy"), times=2))
+    found = [len(watch.scan().groups["pay"].recreated) for _ in range(5)]
+    assert found == [0, 2, 4, 6, 6]
 
 
 def test_a_log_that_was_cut_is_not_a_new_topic(watch, anew, world):
