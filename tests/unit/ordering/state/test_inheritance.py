@@ -648,8 +648,8 @@ def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker,
     """`begin_anew` of an owner that holds the queue: not counted again."""
     first = inherit(SECOND)
     recreated()
+    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
     with pytest.raises(Recreated):
-        dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
         converse(dialogue, broker.performer(SECOND))
     found = inherit(THIRD)
     assert (found.start, found.finished, found.kept) == (0, (), PARKED)
@@ -660,8 +660,8 @@ def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker,
 def test_nor_does_one_it_brings_back_after_the_owner_itself_began_anew(recreated, broker, inherit):
     first = inherit(SECOND)
     recreated()
+    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
     with pytest.raises(Recreated):
-        dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
         converse(dialogue, broker.performer(SECOND))
     broker.offset = 10  # of the former one
     assert inherit(THIRD).start == 0
