@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from orderly.errors import LockLost, OrderlyError
 from orderly.ordering.calls import SaveOffset, converse
-from orderly.ordering.generation import Landmark
 from orderly.ordering.parking.keys import Kept, ParkedKey
 from orderly.ordering.state.committing import NotOnRecord, Progress, Recreated, commit, hand_on
 from orderly.ordering.state.fence import FORGOTTEN
@@ -41,7 +40,6 @@ class Owner:
     found: object
     finished: set
     parked: dict
-    landmark: Landmark | None = None
     state_lost: bool = False
 
     @property
@@ -49,7 +47,7 @@ class Owner:
         low = next((n for n in range(MOST) if n not in self.finished), MOST)
         runs = finished_runs(sorted(set(range(MOST)) - self.finished), low, MOST)
         kept = Kept(tuple(self.parked[key] for key in sorted(self.parked)))
-        return Progress(low, runs, kept=kept, landmark=self.landmark)
+        return Progress(low, runs, kept=kept)
 
 
 class OwnersOverGenerations(RuleBasedStateMachine):
@@ -115,15 +113,20 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             if owner is None or not self.broker.minimum <= offset < self.broker.end:
                 continue
             if offset not in owner.finished:
+                self.pulls(owner)
                 owner.finished.add(offset)
                 self.done.add(offset)
-                mark = self.broker.landmark(offset)
-                owner.landmark = max(owner.landmark or mark, mark, key=lambda each: each.offset)
                 if offset % 5 == 0:
                     self.park(owner, offset)
                 if quickly:
                     self.now += 0.01
                     self.commits(None)
+
+    def pulls(self, owner):
+        """The first message that is pulled becomes the landmark, where there is none."""
+        fence, first = owner.found.fence, max(owner.found.start, self.broker.minimum)
+        if fence.landmark is None and first < self.broker.end:
+            fence.landmark = self.broker.landmark(first)
 
     @precondition(lambda self: not self.broker.missing)
     @rule(
@@ -188,9 +191,8 @@ class OwnersOverGenerations(RuleBasedStateMachine):
         elif isinstance(told, LockLost):
             assert stale or self.disturbed, "a broker that went back is nobody's reset"
         if stale and stored is None and proof:
-            assert isinstance(told, Recreated | Killed), "it is found out before anything is said"
-            assert len(self.broker.log) == before, "nothing of the former one goes on record"
             assert self.broker.offset in (None, self.broker.minimum)
+            self.check_beginning(owner, told, self.broker.log[before:])
             return
         if stale:
             self.blind = self.blind or self.broker.offset != stored
@@ -203,6 +205,21 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             self.parked = set(owner.parked)
             lost = owner.state_lost or told is not None
             self.recorded = set(range(progress.offset)) if lost else finished
+
+    def check_beginning(self, owner, told, written):
+        """Nothing of the former one goes on record, but that there is a new one, with its keys."""
+        if not owner.state_lost:
+            assert isinstance(told, Recreated | Killed), "it is found out before anything is said"
+        entries = [each for each in map(decode_record, written) if isinstance(each, Entry)]
+        for entry in entries:
+            assert (entry.low, entry.runs) == (self.broker.minimum, ())
+            assert entry.generation == owner.found.memory.generation
+            assert {each.key for each in entry.parked} == set(owner.parked)
+        if entries and not owner.state_lost:  # or it does not count
+            self.entry, self.entry_of = entries[-1], self.generation
+            self.on_record = set()
+        elif isinstance(told, Recreated):
+            assert owner.state_lost, "it goes on record"
 
     # --- what brokers and operators do ---------------------------------------------------------
 
@@ -242,9 +259,16 @@ class OwnersOverGenerations(RuleBasedStateMachine):
         self.goes_back_to(None)
 
     def goes_back_to(self, offset):
-        """What had no record, as nothing was finished ahead of it, may be repeated."""
+        """What had no record, as nothing was finished ahead of it, may be repeated.
+
+        And where the record tells of nothing finished ahead, the lower offset counts.
+        """
         self.broker.offset, self.had = offset, [(self.now, offset)]
-        self.recorded = self.on_record | (self.recorded & set(range(offset or 0)))
+        below, told = set(range(offset or 0)), self.on_record
+        if self.entry is not None and offset is not None and not self.tells_of_runs:
+            known = offset in (self.entry.low, self.entry.previous_low)
+            told = told if known or offset > self.entry.low else told & below
+        self.recorded = told | (self.recorded & below)
 
     @rule(offset=st.integers(0, MOST))
     def an_operator_sets_the_offset(self, offset):
@@ -286,6 +310,10 @@ class OwnersOverGenerations(RuleBasedStateMachine):
     def stale(self):
         return self.owner.generation != self.generation
 
+    @property
+    def tells_of_runs(self):
+        return any(offset >= self.entry.low for offset in self.on_record)
+
     def newest_entry(self):
         records = map(decode_record, reversed(self.broker.log))
         return next((each for each in records if isinstance(each, Entry) and each.complete), None)
@@ -312,12 +340,12 @@ class OwnersOverGenerations(RuleBasedStateMachine):
         counted = 0 if entry is None else entry.generation
         if entry is not None and self.entry_of != self.generation:
             assert self.blind or not self.recorded
-            seen = self.can_be_seen(entry, stored)
+            seen = self.can_be_seen(entry)
             self.blind = self.blind or not seen
             if seen:
                 assert (found.begin.former, memory.generation) == (entry.low, counted + 1)
                 assert found.finished == (), "runs of the former one never count"
-                assert found.start <= minimum or self.offset_was_set
+                assert found.start == minimum, "the record is the latest word"
                 assert all(p.generation < memory.generation for p in found.kept.parked)
         else:
             assert (found.begin.former, memory.generation) == (None, counted)
@@ -330,14 +358,9 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             return  # progress to an offset that a killed broker may have brought back: it repeats
         assert self.recorded <= passed, "nothing that is finished on record comes again"
 
-    def can_be_seen(self, entry, stored):
+    def can_be_seen(self, entry):
         """Whether the new generation can be proven, by what `promises.md` says."""
-        if entry.landmark is None or self.broker.minimum > entry.landmark[0]:
-            return False
-        sent = (entry.low, entry.previous_low, *entry.window)
-        if stored is not None and stored == self.former and stored not in sent:
-            return False  # on no record, as nothing was finished ahead: it looks like one set since
-        return stored is None or stored <= entry.landmark[0] + 1 or stored > self.broker.end
+        return entry.landmark is not None and self.broker.minimum <= entry.landmark[0]
 
 
 def offsets_of(runs):

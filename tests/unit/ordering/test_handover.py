@@ -3,18 +3,22 @@
 `test_start.py` has the dialogue where nothing is known.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.ordering.calls import Peek, QueryOffset, SaveOffset, converse
+from orderly.errors import RequestTimeout, TopicNotFound
+from orderly.ordering.calls import MinOffset, Peek, QueryOffset, SaveOffset, converse
 from orderly.ordering.handover import Begin, Known, find_start
 from tests.support.state_queue import QUEUE, StateBroker
 
 OLD = StateBroker(end=100)  # the log as the former owner knew it
 MARK = OLD.landmark(39)
-KNOWN = Known(40, MARK, window=(25, 30, 35))
-BLIND = Known(40)  # nothing is known that could prove anything
+KNOWN = Known(40, MARK, window=(25, 30, 35, 90))  # 90: of a former generation, or set back since
+RECORD = replace(KNOWN, latest=True)  # by key
+BLIND = Known(40, window=(25, 90))  # nothing is known that could prove anything
 
 
 def same(minimum=0, end=100):
@@ -50,11 +54,21 @@ def begin(broker, stored, known, consume_from="last"):
         (40, KNOWN, same(minimum=60), 40, "stored"),  # expired: the first pull is told
         (40, BLIND, same(), 40, "stored"),
         (12, BLIND, same(), 12, "stored"),
+        (70, RECORD, same(), 70, "stored"),  # progress with nothing ahead needs no record
+        (12, RECORD, same(), 12, "stored"),
+        # the same topic, with an offset that its owner had committed before a lower one
+        (90, KNOWN, same(), 40, "forgotten"),
+        (90, RECORD, same(), 40, "forgotten"),
+        (90, BLIND, same(), 40, "forgotten"),
         # a log that was cut, at a slave that took over
         (40, KNOWN, same(end=40), 40, "stored"),
-        (70, KNOWN, same(end=60), 70, "stored"),  # the first pull is told
-        (40, KNOWN, same(end=30), 40, "stored"),
-        (70, BLIND, same(end=60), 70, "stored"),
+        (60, KNOWN, same(end=60), 60, "stored"),
+        (70, KNOWN, same(end=60), 40, "forgotten"),  # beyond it: what is known has messages
+        (70, RECORD, same(end=60), 40, "forgotten"),
+        (70, BLIND, same(end=60), 40, "forgotten"),
+        (90, KNOWN, same(end=60), 40, "forgotten"),
+        (40, KNOWN, same(end=30), 40, "forgotten"),  # the first pull is told
+        (70, KNOWN, same(end=30), 40, "forgotten"),
         # a broker that forgot it, or never had it
         (None, KNOWN, same(), 40, "forgotten"),
         (None, BLIND, same(), 40, "forgotten"),
@@ -75,9 +89,22 @@ def begin(broker, stored, known, consume_from="last"):
         (40, KNOWN, anew(end=200), 0, "recreated"),  # within it
         (35, KNOWN, anew(end=200), 0, "recreated"),
         (70, KNOWN, anew(end=60), 0, "recreated"),
+        (90, KNOWN, anew(end=200), 0, "recreated"),
+        (40, KNOWN, anew(end=200, minimum=40), 40, "stored"),  # cannot be proven
+        (90, KNOWN, anew(end=200, minimum=40), 40, "forgotten"),
+        (40, BLIND, anew(end=200), 40, "stored"),
+        (90, BLIND, anew(end=200), 40, "forgotten"),
         # made anew, and an operator or another program has set an offset there
         (0, KNOWN, anew(end=200), 0, "recreated"),
         (12, KNOWN, anew(end=200), 12, "recreated"),
+        (70, KNOWN, anew(end=200), 70, "recreated"),
+        # by key it would be on record: it may be what a killed broker brought back
+        (None, RECORD, anew(end=200), 0, "recreated"),
+        (40, RECORD, anew(end=200), 0, "recreated"),
+        (12, RECORD, anew(end=200), 0, "recreated"),
+        (70, RECORD, anew(end=200), 0, "recreated"),
+        (90, RECORD, anew(end=200), 0, "recreated"),
+        (3, RECORD, anew(end=200, minimum=5), 5, "recreated"),
         # made anew, and whoever found it out has committed the minimum, which was committed before
         (0, Known(40, MARK, window=(0, 20)), anew(end=0), 0, "recreated"),
         (0, Known(40, MARK, window=(0, 20)), anew(end=200), 0, "recreated"),
@@ -94,10 +121,35 @@ def test_table(stored, known, log, start, what):
     assert found.passed_over is None
 
 
-def test_what_the_broker_has_costs_one_look_below_it():
+def test_what_the_broker_has_costs_one_look_below_it_and_one_at_the_landmark():
     broker = same()
-    begin(broker, 40, KNOWN)
-    assert broker.calls == [QueryOffset(QUEUE), Peek(QUEUE, 39)]
+    begin(broker, 70, KNOWN)
+    assert broker.calls == [QueryOffset(QUEUE), Peek(QUEUE, 69), Peek(QUEUE, 39)]
+
+
+def test_where_nothing_is_known_there_is_no_landmark_to_look_at():
+    broker = same()
+    begin(broker, 40, None)
+    begin(broker, 40, BLIND)
+    assert broker.calls == [QueryOffset(QUEUE), Peek(QUEUE, 39)] * 2
+
+
+@pytest.mark.parametrize("stored", [None, 0, 12, 35, 40, 70, 90, 150])
+@pytest.mark.parametrize("known", [KNOWN, RECORD])
+@pytest.mark.parametrize("error", [TopicNotFound("gone"), RequestTimeout("late")])
+@pytest.mark.parametrize("failing", [Peek, MinOffset])
+def test_while_the_generation_is_not_known_nothing_is_committed(stored, known, error, failing):
+    broker = anew(end=200)
+    broker.offset = stored
+
+    def perform(call):
+        if isinstance(call, failing):
+            raise error
+        return broker.answer(call, "me@1")
+
+    with pytest.raises(type(error)):
+        converse(find_start(QUEUE, "first", known), perform)
+    assert broker.offset == stored
 
 
 def test_the_message_below_is_the_landmark():
@@ -105,10 +157,12 @@ def test_the_message_below_is_the_landmark():
     assert begin(same(), 70, KNOWN).landmark == OLD.landmark(69)
 
 
-def test_where_none_is_below_what_was_known_stays_the_landmark():
-    assert begin(same(), 0, KNOWN).landmark == MARK
-    assert begin(same(minimum=60), 40, KNOWN).landmark == MARK
-    assert begin(same(minimum=60), None, KNOWN).landmark == MARK
+@pytest.mark.parametrize(
+    ("log", "stored"), [(same(), 0), (same(minimum=60), 40), (same(minimum=60), None)]
+)
+def test_where_none_is_below_there_is_none_until_the_first_pull(log, stored):
+    """What was known may be of a former generation: that was not proven, nor disproven."""
+    assert begin(log, stored, KNOWN).landmark is None
 
 
 def test_a_landmark_of_the_former_generation_never_counts_in_the_new_one():
@@ -143,37 +197,44 @@ def test_a_start_that_is_known_is_committed_and_read_back():
     stored=st.none() | st.integers(0, 150),
     low=st.integers(1, 100),
     window=st.lists(st.integers(0, 100), max_size=3),
+    latest=st.booleans(),
     minimum=st.integers(0, 100),
     left=st.integers(1, 150),
 )
-def test_in_one_generation_nothing_that_is_stored_is_moved_and_nothing_unknown_is_passed(
-    stored, low, window, minimum, left
+def test_in_one_generation_what_is_stored_counts_if_nobody_had_it_before(
+    stored, low, window, latest, minimum, left
 ):
     """Whatever the broker has deleted and lost, if it has anything."""
-    known = Known(low, OLD.landmark(low - 1), tuple(window))
-    found = begin(same(minimum, minimum + left), stored, known)
+    known = Known(low, OLD.landmark(low - 1), tuple(window), latest=latest)
+    log = same(minimum, minimum + left)
+    found = begin(log, stored, known)
     assert found.former is None
-    assert found.start == (low if stored is None else stored)
+    went_back = stored is not None and stored > low and stored in window
+    counts = stored is not None and not went_back and (stored == 0 or stored <= log.end)
+    assert found.start == (stored if counts else low)
+    assert found.forgotten == (not counts)
 
 
 @given(
     stored=st.none() | st.integers(0, 150),
     low=st.integers(1, 100),
     window=st.lists(st.integers(0, 100), max_size=3),
+    latest=st.booleans(),
     minimum=st.integers(0, 50),
     end=st.integers(0, 150),
 )
 def test_in_the_next_generation_nothing_is_passed_over_but_by_an_offset_set_there(
-    stored, low, window, minimum, end
+    stored, low, window, latest, minimum, end
 ):
-    known = Known(low, OLD.landmark(low - 1), tuple(window))
+    """By queue: by key, where `latest`, nothing at all."""
+    known = Known(low, OLD.landmark(low - 1), tuple(window), latest=latest)
     log = anew(minimum=minimum, end=max(minimum, end))
     found = begin(log, stored, known)
     if minimum >= low:
         assert found.former is None, "cannot be proven"
-    elif stored is None or known.sent(stored):
+    elif stored is None or latest or known.sent(stored):
         assert (found.start, found.former) == (minimum, low)
     elif stored > log.end:
         assert (found.start, found.former) == (minimum, low), "it is of no message of this one"
     else:
-        assert found.start == stored
+        assert (found.start, found.former) == (stored, low)

@@ -1,11 +1,15 @@
 """The rules that keep the order of one held queue, one by one."""
 
+from dataclasses import replace
+
 import pytest
 
 from orderly.ordering.drop import Drop
+from orderly.ordering.generation import Landmark
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import PULL_IDLE, OwnedQueue
 from orderly.ordering.results import Disposition
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.window import Gate
 from tests.support.messages import QUEUE, message
 
@@ -124,6 +128,42 @@ def test_a_late_pull_reply_after_a_drop_is_not_taken_in():
     queue.drop(Drop.REVOKED)
     assert not queue.pulled([message(0)], 1)
     assert queue.messages.count == 0
+
+
+def stored(offset, at):
+    return replace(message(offset), store_time=at)
+
+
+def test_the_first_message_that_is_pulled_is_the_landmark_and_stays_it():
+    """A later one may be of a new generation already."""
+    queue = owned()
+    queue.pulled([], 2)
+    assert queue.fence.landmark is None, "all was filtered"
+    queue.pulled([stored(2, 1.5), stored(3, 1.6)], 4)
+    assert queue.fence.landmark == Landmark(2, 1500)
+    queue.finish(queue.take(2, 1), Disposition.COMMIT, 1)
+    queue.pulled([stored(4, 9.0)], 5)
+    assert queue.fence.landmark == Landmark(2, 1500)
+
+
+def test_the_message_below_the_start_stays_the_landmark():
+    queue = owned(3, fence=Fence(3, landmark=Landmark(2, 1500)))
+    queue.pulled([stored(3, 9.0)], 4)
+    assert queue.fence.landmark == Landmark(2, 1500)
+
+
+def test_what_former_owners_finished_ahead_is_a_landmark_too():
+    """It is there, though it is not handed out."""
+    queue = owned(3, by_key=True, finished=((3, 5),))
+    assert not queue.pulled([stored(3, 1.5), stored(4, 1.6)], 5, None, ["a", "b"])
+    assert queue.fence.landmark == Landmark(3, 1500)
+
+
+def test_a_reply_after_a_drop_makes_no_landmark():
+    queue = owned()
+    queue.drop(Drop.REVOKED)
+    queue.pulled([message(0)], 1)
+    assert queue.fence.landmark is None
 
 
 def test_the_pull_gate_closes_when_full_and_asks_again_at_half():

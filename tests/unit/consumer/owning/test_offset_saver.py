@@ -1,10 +1,11 @@
 """Saving offsets: renewed first, compared, asked once a broker, and never over somebody else's."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.consumer.owning.offset_saver import LOOK_AGAIN, OffsetSaver
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
 from orderly.ordering.calls import AppendRecord
@@ -15,6 +16,9 @@ from orderly.ordering.generation import Landmark
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
 from orderly.ordering.results import Disposition
 from orderly.ordering.state.committing import NotOnRecord
+from orderly.ordering.state.content import Remembered
+from orderly.ordering.state.memory import Memory as RealMemory
+from orderly.protocol.state_record import decode_record
 from tests.support.messages import QUEUE, message
 
 LOCK = ("lock", "broker-a")
@@ -25,15 +29,16 @@ class Memory:
 
     def __init__(self):
         self.noted, self.lost, self.closed, self.token = [], False, False, 1
+        self.begun = []
         self.topic = True
 
-    def due(self, low, previous_low, runs, kept, crashes):
+    def due(self, low, previous_low, runs, kept, crashes, *, fence):
         return (low, runs, kept) not in self.noted[-1:]
 
     def remember(
         self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
     ):
-        if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
+        if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes, fence=fence)):
             return
         if self.lost:
             raise LockLost("another owner was confirmed")
@@ -42,6 +47,10 @@ class Memory:
         yield AppendRecord(QUEUE, b"")
         self.noted.append((low, runs, kept))
         self.closed = closed
+
+    def begin_generation(self, low, kept):
+        yield AppendRecord(QUEUE, b"")
+        self.begun.append((low, kept))
 
 
 @pytest.fixture
@@ -56,11 +65,14 @@ def saver(session):
 
 @pytest.fixture
 def records(session):
-    """State records are stored, whatever they say."""
+    """State records are stored, whatever they say, behind an acquire and a confirm record."""
     perform, found = session.perform, []
 
     def performing(call):
-        return found.append(call) if isinstance(call, AppendRecord) else perform(call)
+        if isinstance(call, AppendRecord):
+            found.append(call)
+            return len(found) + 1
+        return perform(call)
 
     session.perform = performing
     return found
@@ -362,7 +374,7 @@ def test_what_is_known_of_crashes_goes_on_record_and_a_clean_end_forgets_it(
     assert noted[-1] == (Crashes(), True)
 
 
-# --- a topic that was made anew, a state topic that is missing ---------------------------------
+# --- a topic that was made anew ----------------------------------------------------------------
 
 LONG_AGO = Landmark(7, 0)  # all that the cluster shows was stored later
 
@@ -388,21 +400,65 @@ def test_a_topic_that_was_made_anew_gives_the_queue_up_at_its_minimum(
 
 def test_by_key_it_goes_on_record_with_the_next_owner(saver, by_key, cluster, caplog):
     held, slow = by_key
+    held.owned.parking.note("b", offset=1, position=0, size=9)
     held.owned.finish(slow, Disposition.COMMIT, now())
     held.owned.fence.landmark = LONG_AGO
     del cluster.offsets[QUEUE]
     saver.save_all()
     assert (held.owned.dropped, held.memory.noted) == (Drop.RECREATED, [])
-    assert "topic.recreated" not in caplog.text, "the next owner tells, once"
+    assert held.memory.begun == [(0, held.owned.parking.kept)]
+    assert caplog.text.count("topic.recreated") == 1, "the next owner finds it on record"
 
 
-def test_find_out_renews_the_lock_before_it_writes(saver, hold, cluster):
+def test_find_out_asks_first_and_renews_the_lock_before_it_writes(saver, hold, cluster):
     held = hold()
     held.owned.fence.landmark = LONG_AGO
     with pytest.raises(LockLost):
         saver.find_out(held)
-    assert kinds(cluster) == ["min", "peek", "query", "lock", "save"]
+    asked = ["peek", "min", "peek"]
+    assert kinds(cluster) == [*asked, "lock", *asked, "query", "save"]
     assert held.owned.dropped is Drop.RECREATED
+
+
+def test_find_out_holds_no_lock_while_it_asks_and_the_queues_while_it_writes(
+    saver, hold, session, cluster
+):
+    """A commit that hangs must not keep the other queues' pulls, nor the other way round."""
+    held, seen = hold(), []
+    held.owned.fence.landmark = LONG_AGO
+
+    def look(step):
+        seen.append((step, session.locking.locked(), held.saving.locked()))
+
+    for step in ("min", "lock", "query", "save"):
+        cluster.during[step] = partial(look, step)
+    with pytest.raises(LockLost):
+        saver.find_out(held)
+    assert seen == [
+        ("min", False, False),
+        ("lock", True, False),
+        ("min", False, True),
+        ("query", False, True),
+        ("save", False, True),
+    ]
+
+
+def test_find_out_does_not_wait_for_a_commit_where_there_is_no_proof(saver, hold, cluster):
+    held = hold()
+    held.owned.fence.landmark = Landmark(7, 2000)  # as the cluster shows it
+    with held.saving:
+        saver.find_out(held)
+    assert (kinds(cluster), held.owned.dropped) == (["peek"], None)
+
+
+def test_find_out_records_it_with_the_keys_that_are_parked(saver, by_key, cluster):
+    held, _ = by_key
+    held.owned.parking.note("b", offset=1, position=0, size=9)
+    held.owned.fence.landmark = LONG_AGO
+    with pytest.raises(LockLost):
+        saver.find_out(held)
+    assert held.memory.begun == [(0, held.owned.parking.kept)]
+    assert (held.owned.dropped, cluster.offsets[QUEUE]) == (Drop.RECREATED, 0)
 
 
 def test_find_out_writes_nothing_for_a_queue_that_is_somebody_elses(saver, hold, cluster):
@@ -418,6 +474,89 @@ def test_find_out_without_a_proof_changes_nothing(saver, hold, cluster):
     held = hold()
     saver.find_out(held)
     assert (cluster.calls, held.owned.dropped) == ([], None)
+
+
+# --- a queue that is idle ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def idle(hold, cluster, saver):
+    """All is saved, and the broker's offset was compared just now."""
+    held = progressed(hold(), 3)
+    saver.save_all()
+    cluster.calls.clear()
+    return held
+
+
+def minute_passes(held):
+    held.compared_at -= LOOK_AGAIN
+
+
+def test_an_idle_queue_is_compared_once_a_minute(saver, idle, cluster):
+    saver.save_all()
+    assert cluster.calls == []
+    minute_passes(idle)
+    saver.save_all()
+    assert kinds(cluster) == ["lock", "query"], "renewed, compared, and nothing is written"
+    saver.save_all()
+    assert kinds(cluster) == ["lock", "query"]
+
+
+def test_a_comparison_that_failed_is_done_again_in_the_next_round(saver, idle, cluster):
+    minute_passes(idle)
+    cluster.fail["query"] = RequestTimeout("late")
+    saver.save_all()
+    cluster.fail.clear()
+    cluster.calls.clear()
+    saver.save_all()
+    assert kinds(cluster) == ["lock", "query"]
+
+
+def test_an_idle_queue_whose_topic_was_made_anew_is_given_up(saver, idle, cluster):
+    idle.owned.fence.landmark = LONG_AGO
+    del cluster.offsets[QUEUE]
+    minute_passes(idle)
+    saver.save_all()
+    assert (idle.owned.dropped, cluster.offsets) == (Drop.RECREATED, {QUEUE: 0})
+
+
+def test_an_offset_that_a_broker_forgot_of_an_idle_queue_is_committed_again(saver, idle, cluster):
+    del cluster.offsets[QUEUE]
+    minute_passes(idle)
+    saver.save_all()
+    assert (idle.owned.dropped, cluster.offsets) == (None, {QUEUE: 3})
+
+
+def test_an_offset_that_somebody_set_for_an_idle_queue_is_noticed(saver, idle, cluster):
+    cluster.offsets[QUEUE] = 1
+    minute_passes(idle)
+    saver.save_all()
+    assert (idle.owned.dropped, cluster.offsets) == (Drop.FENCED, {QUEUE: 1})
+
+
+def test_a_queue_that_is_being_given_up_is_not_compared(saver, idle, cluster):
+    minute_passes(idle)
+    idle.owned.drop(Drop.REVOKED)
+    saver.save_all()
+    assert cluster.calls == []
+
+
+def test_by_key_the_first_landmark_of_an_idle_queue_goes_on_record(saver, hold, cluster, records):
+    """Without it nobody could prove later that the topic was made anew."""
+    cluster.offsets[QUEUE] = 0
+    found = Remembered(0, 0)
+    memory = RealMemory(QUEUE, "me@1", 0, confirm=1, epoch=1, found=found)
+    held = hold(by_key=True, memory=memory)
+    saver.save_all()
+    assert records == []
+    held.owned.pulled([message(0)], 1, None, ["a"])
+    saver.save_all()
+    saver.save_all()
+    (entry,) = [decode_record(call.body) for call in records]
+    assert (entry.landmark, entry.low) == ((0, 2000), 0)
+
+
+# --- a state topic that is missing -------------------------------------------------------------
 
 
 def test_without_a_state_topic_the_offset_is_saved_and_the_next_round_asked_for(

@@ -77,6 +77,35 @@ def test_not_over_before_all_of_them_were_pulled(suspects):
     assert suspects.on
 
 
+def tried(queue):
+    """Handle the next message; it is kept in hand, as under manual commit."""
+    batch = queue.take(1, 1.0)
+    (offset,) = [each.queue_offset for each in batch.messages]
+    queue.tries(offset)
+    queue.finish(batch, Disposition.KEEP, 1.0)
+    queue.tries(None)
+    return offset
+
+
+@pytest.mark.parametrize("max_messages", [100, 2], ids=["with bodies", "bodies not kept"])
+def test_not_over_while_a_message_behind_a_kept_one_was_not_tried(max_messages):
+    """Under manual commit the lowest one of a lane stays, though the handler came back from it."""
+    suspects = Suspects(Crashes(2), 10, 14)
+    limits = {"max_messages": max_messages, "max_bytes": 10**6}
+    lease = Lease(0.0, 30.0)
+    queue = OwnedQueue(QUEUE, 10, lease, by_key=True, suspects=suspects, **limits)
+    messages = [message(offset) for offset in range(10, 14)]
+    queue.pulled(messages, 14, None, ["a"] * 4)
+    queue.request_run()
+    for offset in range(10, 14):
+        assert suspects.on, f"{offset} was not tried"
+        if (asked := queue.refill_gate()) is not None:
+            queue.refilled(asked, [m for m in messages if m.queue_offset >= asked], 14)
+        assert tried(queue) == offset
+    assert not suspects.on
+    assert suspects.over
+
+
 def test_what_broke_off_is_not_cleared(suspects):
     suspects.tries(10)
     suspects.stopped()

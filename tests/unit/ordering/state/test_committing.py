@@ -7,6 +7,7 @@ from orderly.errors import (
     BrokerError,
     LockLost,
     NotAvailableYet,
+    OrderlyError,
     RequestTimeout,
     TopicNotFound,
 )
@@ -304,6 +305,21 @@ def test_a_beginning_that_failed_at_any_step_is_found_out_again(failing):
     with pytest.raises(Recreated):
         converse(begin_anew(QUEUE, fence, memory, KEPT), broker)
     assert (broker.stored, broker.asked[-1]) == (3, BEGUN)
+
+
+@pytest.mark.xfail(strict=True, reason="once the minimum is stored the next commit does not ask")
+@pytest.mark.parametrize("error", [RequestTimeout("late"), TopicNotFound("gone", code=17)])
+def test_a_beginning_that_is_not_on_record_is_not_overwritten_by_the_next_commit(error):
+    """The minimum was an offset of ours before, too: the queue began there."""
+    fence, memory = Fence(3, landmark=MARK, now=NOW), Memory()
+    fence.note(7, NOW)
+    broker = Broker(stored=None, minimum=3, minimum_at=1001, fails=AppendRecord, error=error)
+    with pytest.raises(OrderlyError):
+        converse(commit(QUEUE, Progress(7, AHEAD), fence, memory, now=NOW), broker)
+    broker.fails = None
+    with pytest.raises(LockLost):
+        converse(commit(QUEUE, Progress(7, AHEAD), fence, memory, now=NOW), broker)
+    assert (broker.stored, memory.noted) == (3, []), "3 to 6 of the new one are to come"
 
 
 @pytest.mark.parametrize("by_key", [False, True])

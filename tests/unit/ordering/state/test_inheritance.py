@@ -18,6 +18,7 @@ from orderly.ordering.calls import (
 from orderly.ordering.generation import Landmark
 from orderly.ordering.handover import Begin
 from orderly.ordering.parking.keys import Kept, ParkedKey
+from orderly.ordering.state.committing import Recreated, begin_anew
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import State
 from orderly.ordering.state.inheritance import Resumed, resume, take_over
@@ -506,6 +507,16 @@ def test_where_to_go_on(begin, resumed):
 
 
 @pytest.mark.parametrize(
+    ("stored", "start"), [(10, 10), (8, 10), (6, 6), (3, 3)], ids=["low", "before", "6", "3"]
+)
+def test_with_nothing_ahead_an_offset_of_the_window_is_obeyed_and_discards_nothing(stored, start):
+    """Whoever set it, a broker that was killed or an operator."""
+    entry = replace(ENTRY, runs=())
+    found = resume(State(5, entry, (), PARKED), Begin(stored), takeovers=0)
+    assert found == Resumed(start, (), reset=False)
+
+
+@pytest.mark.parametrize(
     ("stored", "closed", "takeovers", "reset"),
     [(20, False, 0, False), (20, True, 1, False), (20, True, 0, True), (4, False, 1, True)],
 )
@@ -613,11 +624,47 @@ def test_an_offset_that_was_committed_before_it_was_found_out_does_not_hide_it(
     assert (found.start, found.finished, found.memory.generation) == (0, (), 1)
 
 
-def test_an_offset_that_was_set_in_the_new_one_is_obeyed(recreated, broker, inherit):
+@pytest.mark.parametrize("stored", [2, 6, 11, 150, 300])
+def test_the_record_is_the_latest_word_so_an_offset_that_is_not_on_it_counts_for_nothing(
+    recreated, broker, inherit, stored
+):
+    """It may be of the former generation, by a broker that was killed: nothing is passed over."""
     recreated()
-    broker.offset = 6
+    broker.offset = stored
     found = inherit()
+    assert (found.start, found.finished, found.memory.generation) == (0, (), 1)
+    assert broker.offset == 0
+
+
+def test_an_offset_that_is_set_once_the_new_one_is_on_record_is_obeyed(recreated, broker, inherit):
+    recreated()
+    inherit(SECOND)
+    broker.offset = 6
+    found = inherit(THIRD)
     assert (found.start, found.finished, found.memory.generation) == (6, (), 1)
+
+
+def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker, inherit):
+    """`begin_anew` of an owner that holds the queue: not counted again."""
+    first = inherit(SECOND)
+    recreated()
+    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
+    with pytest.raises(Recreated):
+        converse(dialogue, broker.performer(SECOND))
+    found = inherit(THIRD)
+    assert (found.start, found.finished, found.kept) == (0, (), PARKED)
+    assert (found.begin.former, found.memory.generation, found.reset) == (None, 1, False)
+
+
+@pytest.mark.xfail(strict=True, reason="the record of a beginning does not tell the former window")
+def test_nor_does_one_it_brings_back_after_the_owner_itself_began_anew(recreated, broker, inherit):
+    first = inherit(SECOND)
+    recreated()
+    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
+    with pytest.raises(Recreated):
+        converse(dialogue, broker.performer(SECOND))
+    broker.offset = 10  # of the former one
+    assert inherit(THIRD).start == 0
 
 
 def test_generations_are_counted(owner, broker, inherit):

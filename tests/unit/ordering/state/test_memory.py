@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
 from orderly.ordering.calls import AppendRecord, ReadRecords, converse
 from orderly.ordering.generation import Landmark
-from orderly.ordering.parking.keys import Kept, ParkedKey
+from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
 from orderly.ordering.state import memory as state_memory
 from orderly.ordering.state.content import Remembered
 from orderly.ordering.state.fence import Fence
@@ -140,6 +140,52 @@ def test_what_the_fence_knows_is_written_along_and_makes_no_record_due(broker, m
         ((3,), (6, 1_700_000_000_060)),
         ((3, 4), (9, 1_700_000_000_090)),
     ]
+
+
+def test_the_first_landmark_makes_a_record_due_and_no_later_one(broker, memory, remember):
+    """Without it on record nobody could prove a new generation; afterwards it stays."""
+    fence = Fence(3)
+    assert not memory.due(3, 3, (), fence=fence)
+    fence.landmark = Landmark(6, 1_700_000_000_060)
+    assert memory.due(3, 3, (), fence=fence)
+    remember(3, 3, fence=fence)
+    assert [e.landmark for e in entries(broker)] == [(6, 1_700_000_000_060)]
+    assert not memory.due(3, 3, (), fence=fence)
+    remember(3, 3, fence=fence)
+    assert len(entries(broker)) == 1
+
+
+def test_an_heir_owes_no_record_for_a_landmark_that_is_there(broker, remember):
+    fence = Fence(3, landmark=Landmark(6, 1_700_000_000_060))
+    remember(3, 3, fence=fence, closed=True)
+    broker.offset = 3
+    assert not inherit(broker, OTHER).memory.due(3, 3, (), fence=fence)
+
+
+def test_the_record_of_a_new_generation_has_its_minimum_the_keys_and_nothing_else(
+    broker, memory, remember
+):
+    kept = Kept((ParkedKey("a", 3, 0),))
+    fence = Fence(3, landmark=Landmark(6, 1_700_000_000_060))
+    remember(5, 3, (6, 7), kept=kept, fence=fence)
+    converse(memory.begin_generation(2, kept), broker.performer(ME))
+    entry = entries(broker)[-1]
+    assert (entry.low, entry.previous_low, entry.runs) == (2, 2, ())
+    assert (entry.landmark, entry.generation) == (None, 1)
+    assert (entry.parked, entry.closed) == (kept.parked, False)
+    assert memory.due(2, 2, (), kept, fence=fence), "its first landmark is to be written yet"
+
+
+def test_a_new_generation_is_counted_once_however_often_it_is_written(broker, memory):
+    def lost(call):
+        broker.answer(call, ME)
+        raise RequestTimeout("its answer was lost")
+
+    with pytest.raises(RequestTimeout):
+        converse(memory.begin_generation(0, NOTHING_KEPT), lost)
+    converse(memory.begin_generation(0, NOTHING_KEPT), broker.performer(ME))
+    assert [entry.generation for entry in entries(broker)] == [1, 1]
+    assert inherit(broker, OTHER).memory.generation == 1
 
 
 def test_each_record_tells_the_generation_and_the_time_of_its_token(broker):
