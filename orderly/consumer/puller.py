@@ -86,8 +86,8 @@ class Puller:
         if not held.doubtful:
             return False
         route = self._session.client.routes.cached(held.queue.topic)
-        broker = route and route.broker(held.queue.broker_name)
-        return broker is None or broker.master is not None
+        broker = None if route is None else route.broker(held.queue.broker_name)
+        return broker is None or bool(broker.master)
 
     def _doubt(self, held: Held, refusal: PullResult | None = None) -> None:
         """Pull nothing more until it is known whether the topic was made anew; returns at once."""

@@ -37,12 +37,14 @@ class Known:
         landmark: a message that the queue had; None: nothing could prove a new generation.
         window: offsets that the former owner sent shortly before (`Fence.window`).
         latest: no other owner came after; True of a record, which each owner writes.
+        anew: the topic was made anew before: the window may have offsets of a former generation.
     """
 
     offset: int
     landmark: Landmark | None = None
     window: tuple[int, ...] = ()
     latest: bool = False
+    anew: bool = False
 
     def sent(self, offset: int) -> bool:
         """Whether the former owner had committed this offset."""
@@ -99,15 +101,16 @@ def find_start(
 def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[Begin]:
     """Compare what the broker has with what is known: they may be of two generations."""
     below, end = yield from _below(queue, stored or 0)
-    if stored is not None and (_is_beyond(stored, end) or known.offset < stored in known.window):
-        stored = None  # of a former generation, or the log was cut
+    beyond = stored is not None and end is not None and end < stored
     start, former = stored, None
     minimum = yield from new_minimum(queue, known.landmark)
     if minimum is not None:
         former = known.offset
         # Another owner may have set it in the new generation. On record it would be known.
-        if stored is None or known.sent(stored) or known.latest:
+        if stored is None or beyond or known.sent(stored) or known.latest:
             start = minimum
+    elif stored is not None and _is_outdated(stored, known, beyond=beyond):
+        start = None
     if start is not None and start == stored:
         return Begin(start, below, former)
     kept = yield from _save(queue, known.offset if start is None else start)
@@ -115,8 +118,14 @@ def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[
     return Begin(kept, below, former, forgotten=former is None)
 
 
-def _is_beyond(stored: int, end: int | None) -> bool:
-    return end is not None and end < stored
+def _is_outdated(stored: int, known: Known, *, beyond: bool) -> bool:
+    """Whether a killed broker may have brought an offset back that is of a former generation.
+
+    One beyond the log is, or the log was cut; of one within it only the window tells.
+    """
+    if beyond:
+        return known.latest or known.sent(stored)
+    return known.anew and known.offset < stored and stored in known.window
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:

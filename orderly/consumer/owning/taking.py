@@ -114,6 +114,7 @@ class Taker:
         self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
         self._drop_outdated()  # what was subscribed otherwise meanwhile
         for held in taken:
+            held.announced = True
             self._start_pulling(held)
 
     def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:

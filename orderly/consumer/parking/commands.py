@@ -45,7 +45,7 @@ class Commands:
 
         A broker that does not answer is asked once a round, so that it holds up no other.
         """
-        holds = [h for h in self._session.held() if h.memory is not None]
+        holds = [h for h in self._session.held() if h.memory is not None and h.announced]
         self._desks = {h: self._desk(h) for h in holds if h in self._desks or h.owned.parking}
         silent: set[str] = set()
         for held, desk in tuple(self._desks.items()):

@@ -7,6 +7,7 @@ what is finished ahead is remembered, and only then is the offset sent.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from orderly.errors import BrokerError, LockLost, OrderlyError, TopicNotFound
@@ -85,12 +86,16 @@ def begin_anew(
     """
     minimum = yield from new_minimum(queue, fence.landmark)
     if minimum is not None:
+        fence.over = True
         stored = yield QueryOffset(queue)
         if fence.explains(stored):
             yield SaveOffset(queue, minimum)
         if memory is not None:
-            yield from memory.begin_generation(minimum, kept)
+            with contextlib.suppress(TopicNotFound):  # then no record contradicts the offset
+                yield from memory.begin_generation(minimum, kept, fence.window)
         raise Recreated(queue, minimum)
+    if fence.over:
+        raise LockLost(f"{queue} was deleted and made anew; it is taken anew")
 
 
 def commit(
@@ -125,7 +130,7 @@ def commit(
         OrderlyError: a call failed; what is not acknowledged is to be tried again.
     """
     stored = yield QueryOffset(queue)
-    if stored is None:
+    if stored is None or fence.over:  # it failed before it was on record
         yield from begin_anew(queue, fence, memory, progress.kept)
     set_already = progress.moved and stored == progress.offset
     if not set_already and not fence.explains(stored):

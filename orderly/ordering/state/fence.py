@@ -37,9 +37,10 @@ class Fence:
         written: the newest offset that the broker acknowledged.
         landmark: a message that the queue surely had when it was taken (`generation`): the one
             below the start, else the first that was pulled; None: there was none yet.
+        over: the topic was found to be made anew; nothing may be committed any more.
     """
 
-    __slots__ = ("_sent", "landmark", "written")
+    __slots__ = ("_sent", "landmark", "over", "written")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Fence:
     ) -> None:
         self.written = start
         self.landmark = landmark
+        self.over = False
         before = [(offset, now) for offset in window if offset != start]
         self._sent = deque([*before, (start, now)], maxlen=MAX_WINDOW)
 

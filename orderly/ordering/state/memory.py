@@ -165,12 +165,15 @@ class Memory:
         self._has_landmark = fence is not None and fence.landmark is not None
         self._sure = _keys(content)
 
-    def begin_generation(self, low: int, kept: Kept) -> Dialogue[None]:
+    def begin_generation(
+        self, low: int, kept: Kept, window: tuple[int, ...] = ()
+    ) -> Dialogue[None]:
         """Write that the source topic was made anew: nothing of the former one is finished here.
 
         Args:
             low: the minimum of the new one, which is committed.
             kept: the parked keys. They stay what they are, of the former generation.
+            window: of the former generation: a broker that is killed now comes back with one.
 
         Raises:
             LockLost, OrderlyError: as `remember`. Calling it again is right.
@@ -178,7 +181,7 @@ class Memory:
         if not self._begun_anew:
             self._begun_anew = True
             self.generation += 1
-        yield from self.remember(low, low, (), kept, fence=Fence(low), refresh=True)
+        yield from self.remember(low, low, (), kept, fence=Fence(low, window), refresh=True)
 
     def journal(self, offset: int | None) -> Dialogue[None]:
         """Write that a message is about to be handled which may end the process.

@@ -104,7 +104,7 @@ def session(cluster):
         client_id=ME,
         config=ClientConfig(namesrv="127.0.0.1:1"),
         brokers=cluster,
-        routes=SimpleNamespace(get=cluster.route),
+        routes=SimpleNamespace(get=cluster.route, cached=lambda topic: None),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
         schedule=Timers(),
     )
@@ -124,6 +124,7 @@ def hold(session):
         owned = OwnedQueue(queue, start, lease, **(limits | settings))
         held = session.add(owned, session.subscriptions["orders"], memory)
         held.tenure = QueueTenure(session, held)
+        held.announced = True
         return held
 
     return hold

@@ -288,6 +288,16 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             self.had.insert(0, (self.now - FORGOTTEN, before))
             self.former = before
 
+    @precondition(lambda self: not self.broker.missing)
+    @rule(messages=st.integers(1, 9), pause=st.sampled_from([0.0, 4.0]), data=st.data())
+    def the_topic_is_made_anew_under_its_owner_and_the_broker_killed(self, messages, pause, data):
+        """It has what was committed to the former one on its disk still."""
+        self.the_usual(messages, pause, "goes on")
+        self.the_topic_is_made_anew(MOST, 0)
+        if self.owner is not None:
+            self.commits(data.draw(STEPS))
+        self.the_broker_goes_back(data)
+
     @rule(missing=st.booleans())
     def the_state_topic_is_deleted(self, missing):
         """What only it told is told no more: only the offset is left, and what is parked."""

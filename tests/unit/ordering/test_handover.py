@@ -18,6 +18,7 @@ OLD = StateBroker(end=100)  # the log as the former owner knew it
 MARK = OLD.landmark(39)
 KNOWN = Known(40, MARK, window=(25, 30, 35, 90))  # 90: of a former generation, or set back since
 RECORD = replace(KNOWN, latest=True)  # by key
+SECOND = replace(RECORD, anew=True)  # of a topic that was made anew before
 BLIND = Known(40, window=(25, 90))  # nothing is known that could prove anything
 
 
@@ -57,18 +58,20 @@ def begin(broker, stored, known, consume_from="last"):
         (70, RECORD, same(), 70, "stored"),  # progress with nothing ahead needs no record
         (12, RECORD, same(), 12, "stored"),
         # the same topic, with an offset that its owner had committed before a lower one
-        (90, KNOWN, same(), 40, "forgotten"),
-        (90, RECORD, same(), 40, "forgotten"),
-        (90, BLIND, same(), 40, "forgotten"),
+        (90, KNOWN, same(), 90, "stored"),  # set back once, and progress since
+        (90, RECORD, same(), 90, "stored"),
+        (90, BLIND, same(), 90, "stored"),
+        (90, SECOND, same(), 40, "forgotten"),  # it may be the former topic's
+        (70, SECOND, same(), 70, "stored"),
         # a log that was cut, at a slave that took over
         (40, KNOWN, same(end=40), 40, "stored"),
         (60, KNOWN, same(end=60), 60, "stored"),
-        (70, KNOWN, same(end=60), 40, "forgotten"),  # beyond it: what is known has messages
-        (70, RECORD, same(end=60), 40, "forgotten"),
-        (70, BLIND, same(end=60), 40, "forgotten"),
+        (70, KNOWN, same(end=60), 70, "stored"),  # another owner's: the first pull is told
+        (70, RECORD, same(end=60), 40, "forgotten"),  # beyond it: what is known has messages
+        (70, BLIND, same(end=60), 70, "stored"),
         (90, KNOWN, same(end=60), 40, "forgotten"),
         (40, KNOWN, same(end=30), 40, "forgotten"),  # the first pull is told
-        (70, KNOWN, same(end=30), 40, "forgotten"),
+        (70, KNOWN, same(end=30), 70, "stored"),
         # a broker that forgot it, or never had it
         (None, KNOWN, same(), 40, "forgotten"),
         (None, BLIND, same(), 40, "forgotten"),
@@ -91,9 +94,9 @@ def begin(broker, stored, known, consume_from="last"):
         (70, KNOWN, anew(end=60), 0, "recreated"),
         (90, KNOWN, anew(end=200), 0, "recreated"),
         (40, KNOWN, anew(end=200, minimum=40), 40, "stored"),  # cannot be proven
-        (90, KNOWN, anew(end=200, minimum=40), 40, "forgotten"),
+        (90, KNOWN, anew(end=200, minimum=40), 90, "stored"),
         (40, BLIND, anew(end=200), 40, "stored"),
-        (90, BLIND, anew(end=200), 40, "forgotten"),
+        (90, BLIND, anew(end=200), 90, "stored"),
         # made anew, and an operator or another program has set an offset there
         (0, KNOWN, anew(end=200), 0, "recreated"),
         (12, KNOWN, anew(end=200), 12, "recreated"),
@@ -209,8 +212,8 @@ def test_in_one_generation_what_is_stored_counts_if_nobody_had_it_before(
     log = same(minimum, minimum + left)
     found = begin(log, stored, known)
     assert found.former is None
-    went_back = stored is not None and stored > low and stored in window
-    counts = stored is not None and not went_back and (stored == 0 or stored <= log.end)
+    known_here = latest or (stored is not None and known.sent(stored))
+    counts = stored is not None and (stored <= log.end or stored == 0 or not known_here)
     assert found.start == (stored if counts else low)
     assert found.forgotten == (not counts)
 

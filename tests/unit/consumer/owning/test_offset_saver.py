@@ -48,7 +48,7 @@ class Memory:
         self.noted.append((low, runs, kept))
         self.closed = closed
 
-    def begin_generation(self, low, kept):
+    def begin_generation(self, low, kept, window=()):
         yield AppendRecord(QUEUE, b"")
         self.begun.append((low, kept))
 

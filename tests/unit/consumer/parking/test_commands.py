@@ -41,6 +41,19 @@ def test_nobody_is_asked_while_nothing_is_parked(asked, shelf):
     assert shelf.reads == 0
 
 
+def test_before_the_program_knows_of_a_queue_no_command_about_it_is_taken(asked, setting, shelf):
+    """Its hook `assigned` prepares what a handler needs; a release calls the handler."""
+    setting.park("a")
+    setting.held.announced = False
+    asked.give(Verb.RELEASE, "a")
+    reads = shelf.reads
+    asked.commands.round()
+    assert shelf.reads == reads
+    setting.held.announced = True
+    asked.commands.round()
+    assert shelf.reads > reads
+
+
 def test_one_command_after_the_other(asked, setting):
     setting.park("a", "b")
     asked.give(Verb.RELEASE, "a", "first")

@@ -656,7 +656,6 @@ def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker,
     assert (found.begin.former, found.memory.generation, found.reset) == (None, 1, False)
 
 
-@pytest.mark.xfail(strict=True, reason="the record of a beginning does not tell the former window")
 def test_nor_does_one_it_brings_back_after_the_owner_itself_began_anew(recreated, broker, inherit):
     first = inherit(SECOND)
     recreated()
