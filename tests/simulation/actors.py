@@ -101,7 +101,7 @@ class Member:
     def _start(self):
         client = Client(ClientConfig(namesrv=NAMESRV))
         self.client_id = client.client_id
-        config = ConsumerConfig(consume_from="first", **dict(self.world.scenario.settings))
+        config = ConsumerConfig(**{"consume_from": "first"} | dict(self.world.scenario.settings))
         hooks = ConsumerHooks(
             assigned=partial(self._told, "taken"), lost=partial(self._told, "lost")
         )

@@ -49,6 +49,7 @@ class Commits:
             for fault in world.scenario.faults
         )
         self.reset_seen = {}
+        self._starts = set()
 
     def arrives(self, member, header, queue):
         """A commit is about to be stored."""
@@ -56,13 +57,38 @@ class Commits:
             return
         offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
+        self._begin(member, queue, offset)
         missing = self._truth.unsettled(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
+        self._truth.aged.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
+
+    def _begin(self, member, queue, offset):
+        """The broker has no offset of the group: it begins here, unless it is known to have begun.
+
+        By key that is on record; by queue the last owner knows it, and nobody else does.
+        """
+        if self._truth.has_stored(queue):
+            return
+        by_key = dict(self._world.scenario.settings)["order"] == "key"
+        knows = by_key or self._ledger.last_owner(queue) is member.process
+        if queue not in self._starts or not knows:
+            self._starts.add(queue)
+            self._truth.start[queue] = max(self._truth.start[queue], offset)
+            self._world.note(member, "begins at", offset, "in", queue)
+
+    def went_back(self, queue):
+        """The broker was killed: it has the offset that it had written to its disk."""
+        stored = self._truth.stored(queue)
+        self._truth.aged.add(queue)
+        self._reached[queue] = min(self._reached[queue], stored)
+        self._ledger.went_back(queue, stored)
+        if not self._truth.skipped[queue]:
+            self._tell(queue, min(self._told[queue], stored))
 
     def parked_changed(self, queue):
         """Other keys are parked than before: of those no more counts as committed."""

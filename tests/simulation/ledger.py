@@ -62,6 +62,7 @@ class Ledger:
         self._committed = {}
         self._late = {}
         self.recorded = defaultdict(set)
+        self._claims = defaultdict(set)  # the part of it that records tell
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
         self.parked = ParkedKeys(world)
@@ -126,6 +127,7 @@ class Ledger:
         self.deaths.entered(queue, record)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
+            self._claims[queue].update(_claimed(record))
             self.recorded[queue].update(_claimed(record))
         return changed
 
@@ -160,6 +162,16 @@ class Ledger:
         self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
 
+    def last_owner(self, queue):
+        """The process that took a queue last, or None."""
+        taken = [(at, process) for (process, one), at in self.tenures.items() if one == queue]
+        return max(taken, key=lambda tenure: tenure[0], default=(0.0, None))[1]
+
+    def went_back(self, queue, stored):
+        """The broker was killed, and has an older offset; the records are all there."""
+        self.recorded[queue] = set(range(stored)) | self._claims[queue]
+        self._committed.pop(queue, None)
+
     def is_on_record(self, queue, offset):
         """Whether a message is on record as finished, and does not wait in the park queue."""
         return offset in self.recorded[queue] and not self.parked.covers(queue, offset)
@@ -167,12 +179,14 @@ class Ledger:
     def lose_records(self, queue):
         """The state records of a queue are gone: what is finished ahead is not known any more."""
         self.recorded[queue] = set(range(self._truth.stored(queue)))
+        self._claims[queue].clear()
         self._unjudged[queue].clear()
 
     def forget(self, queue):
         """An operator reset the offset of a queue: what is on record counts no more."""
         self.deaths.excuse(queue)
         self.recorded[queue].clear()
+        self._claims[queue].clear()
         self._unjudged[queue].clear()
         self._committed.pop(queue, None)
         for place in [place for place in self._finished if place[0] == queue]:

@@ -141,12 +141,27 @@ class Strikes:
     # --- brokers -------------------------------------------------------------------------------
 
     def _broker_restart(self, fault):
+        """A broker ends in an orderly way, and is back without its locks."""
+        name = self._broker(fault)
+        if name not in self._network.down:
+            self._network.stop_broker(name)
+            self._back(name, fault.seconds)
+
+    def _broker_kill(self, fault):
+        """A broker ends at once: it also forgets the offsets it had not written to its disk."""
         name = self._broker(fault)
         if name in self._network.down:
             return
-        self._network.stop_broker(name)
-        self.restarted_at[name] = self._kernel.now + fault.seconds
-        self._kernel.after(fault.seconds, lambda: self._network.start_broker(name))
+        self._network.kill_broker(name)
+        self._back(name, fault.seconds)
+        for queue in self._world.truth.queues():
+            if queue.broker_name == name:
+                self._world.note("left", self._world.truth.stored(queue), "of", queue)
+                self._world.witness.commits.went_back(queue)
+
+    def _back(self, name, seconds):
+        self.restarted_at[name] = self._kernel.now + seconds
+        self._kernel.after(seconds, lambda: self._network.start_broker(name))
 
     def _broker_freeze(self, fault):
         self._network.freeze(self._broker(fault), fault.seconds)

@@ -27,6 +27,9 @@ class Truth:
     Attributes:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over, or dropped.
+        start: by queue, where the group began; what is below was never for it.
+        aged: queues whose broker was killed and has an older offset: their owner does not put that
+            right before it has news.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
         unsure: queues whose offset was reset while other things went wrong: a broker tells one
             pull only, which may be a former owner's or get lost; the offset then stays as it is.
@@ -37,7 +40,9 @@ class Truth:
         self.cluster = cluster
         self.finished = defaultdict(set)
         self.skipped = defaultdict(set)
+        self.start = defaultdict(int)
         self.unsure = set()
+        self.aged = set()
         self.covered = lambda queue, offset: False
         self._messages = {}
 
@@ -61,6 +66,11 @@ class Truth:
         """The group's committed offset; 0 if there is none."""
         offsets = self.cluster.brokers[queue.broker_name].offsets
         return offsets.stored(GROUP, TOPIC, queue.queue_id) or 0
+
+    def has_stored(self, queue):
+        """Whether the broker has an offset of the group."""
+        offsets = self.cluster.brokers[queue.broker_name].offsets
+        return offsets.stored(GROUP, TOPIC, queue.queue_id) is not None
 
     def reset_waits(self, queue):
         """Whether the offset was reset, and no pull was told so yet: commits are ignored."""
@@ -89,13 +99,13 @@ class Truth:
 
     def unfinished(self, queue, end):
         """The offsets below `end` that must be finished and are not."""
-        rest = set(range(end)) - self.finished[queue] - self.skipped[queue]
+        rest = set(range(self.start[queue], end)) - self.finished[queue] - self.skipped[queue]
         return sorted(offset for offset in rest if self.wanted(queue, offset))
 
     def consumed(self, queue):
         """Whether all of the queue is finished, and committed."""
         end = self.log(queue).max_offset
-        committed = self.stored(queue) == end or queue in self.unsure
+        committed = self.stored(queue) == end or queue in self.unsure | self.aged
         return committed and not self.unfinished(queue, end)
 
     def messages(self, queue):

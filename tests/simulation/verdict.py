@@ -28,13 +28,14 @@ def judge_deliveries(world):
         for offset, message in enumerate(truth.messages(queue)):
             if not truth.wanted(queue, offset):
                 continue
-            if offset not in truth.skipped[queue] or (queue, offset) in handled:
+            passed = offset in truth.skipped[queue] or offset < truth.start[queue]
+            if not passed or (queue, offset) in handled:
                 lane = witness.lane(message)
                 lanes[queue][lane] = None
                 sent.append(Sent(_key(message.sharding_key, lane), (queue, offset), lane, offset))
-    for queue, offsets in truth.skipped.items():
-        for offset in offsets & {offset for one, offset in handled if one == queue}:
-            witness.latest[queue, offset].success = True  # an operator said that it is done
+    for queue, offset in handled:
+        if offset in truth.skipped[queue] or offset < truth.start[queue]:
+            witness.latest[queue, offset].success = True  # it was said that it is done
     verdict = judge(sent, _in_lanes(witness.events, lanes, unheard))
     if verdict.lost:
         raise Broken("lost", str(verdict.examples))
