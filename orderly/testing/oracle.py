@@ -4,6 +4,10 @@ Per key, first deliveries strictly rise in the order of sending and none is skip
 delivery goes at most one message forward; it may go back (a failed message at once, others after a
 handover), but never below what was committed, and then goes on without a gap. No two handlers
 work on one queue at a time. Pure, and linear in the number of records.
+
+Where a broker forgets its locks a member may go on that is not the owner any more and cannot know
+it. Such deliveries are *excused*: the others alone must be in order, and may pass over what was
+finished by an excused one before.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class Delivered:
     """One call of a handler; records of one queue in the order in which the calls began.
 
     `success` is whether the handler said that it is done. `started` and `ended` are seconds on one
-    clock; left at 0 they are not judged.
+    clock; left at 0 they are not judged. An excused one is in its place when it has ended.
     """
 
     key: Hashable
@@ -39,6 +43,7 @@ class Delivered:
     success: bool = True
     started: float = 0.0
     ended: float = 0.0
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Verdict:
 
     Attributes:
         sent, delivered, keys, queues: how many there were.
+        excused: deliveries whose order is not judged.
         duplicates: deliveries of a message beyond its first (at least once allows them).
         log_duplicates: messages stored twice by a retried send; not an error of the consumer.
         lost: acknowledged sends that no handler finished.
@@ -70,6 +76,7 @@ class Verdict:
     delivered: int = 0
     keys: int = 0
     queues: int = 0
+    excused: int = 0
     duplicates: int = 0
     log_duplicates: int = 0
     lost: int = 0
@@ -107,6 +114,7 @@ def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verd
         delivered=len(delivered),
         keys=len({record.key for record in sent}),
         queues=len({record.queue for record in sent}),
+        excused=sum(event.excused for event in delivered),
     )
     _judge_messages(verdict, sent, delivered)
     _judge_keys(verdict, sent, delivered)
@@ -136,6 +144,7 @@ def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) 
     for record in sent:
         number[record.id] = count[record.key] = count.get(record.key, -1) + 1
     reached: dict[Hashable, int] = {}
+    passed: dict[Hashable, set[int]] = {}
     seen: set[Hashable] = set()
     for event in delivered:
         if home.get(event.id, event.queue) != event.queue:
@@ -145,8 +154,14 @@ def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) 
             )
         if event.id in seen or event.id not in number:
             continue
+        if event.excused:
+            if event.success:
+                passed.setdefault(event.key, set()).add(number[event.id])
+            continue
         seen.add(event.id)
         expected = reached.get(event.key, -1) + 1
+        while expected < number[event.id] and expected in passed.get(event.key, ()):
+            expected += 1
         if number[event.id] != expected:
             verdict.note(
                 "disorder",
@@ -165,6 +180,7 @@ class _Queue:
     at: int = -1
     failed: bool = False
     busy_until: float = 0.0
+    passed: set[int] = field(default_factory=set)
 
 
 def _judge_queues(verdict: Verdict, sent: list[Sent], events: list[Delivered | Committed]) -> None:
@@ -187,7 +203,13 @@ def _judge_queues(verdict: Verdict, sent: list[Sent], events: list[Delivered | C
 def _step(verdict: Verdict, queue: _Queue, event: Delivered) -> None:
     where = f"queue {event.queue!r}, offset {event.offset}"
     position = queue.position[event.offset]
+    if event.excused:
+        if event.success:
+            queue.passed.add(position)
+        return
     furthest = queue.at if queue.failed else queue.at + 1
+    while furthest < position and furthest in queue.passed:
+        furthest += 1
     if position > furthest:
         passed = "a failed message" if queue.failed else f"{position - furthest} messages"
         verdict.note("skipped", f"{where} came after {passed} had been passed over")

@@ -20,6 +20,7 @@ def main(arguments=None):
         return _replay(options.replay, shrunk=options.shrink)
     result = run_seeds(range(options.start, options.start + options.seeds), options.jobs, _count)
     print(f"\r{result.seeds} seeds, {len(result.violations)} violations, {result.seconds:.1f} s")
+    print(_judged(result.counts))
     for seed, (kind, _) in sorted(result.violations.items())[:_SHOWN]:
         _show(draw(seed), kind)
     if options.mutations:
@@ -43,6 +44,13 @@ def _options():
 def _count(done):
     if sys.stdout.isatty():
         print(f"\r{done} seeds", end="", flush=True)
+
+
+def _judged(counts):
+    deliveries, excused = counts["deliveries"], counts["excused"]
+    share = f"{excused} excused ({excused / max(1, deliveries):.2%})"
+    restarts = f"{counts['in full']} of {counts['restarted']} histories with a broker restart"
+    return f"{deliveries} deliveries, {share}; {restarts} judged in full"
 
 
 def _tell(name, caught):

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import multiprocessing
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.simulation.drawing import draw
@@ -22,6 +23,8 @@ class Result:
         seeds: how many were run.
         seconds: of real time.
         violations: by seed, the kind and the text.
+        counts: of the histories without one: "deliveries", those "excused", and how many had a
+            broker "restarted", how many of these were judged "in full".
         caught: by mutation, how many seeds it took, and the kind of the violation; None: it was
             not caught.
     """
@@ -29,6 +32,7 @@ class Result:
     seeds: int = 0
     seconds: float = 0.0
     violations: dict = field(default_factory=dict)
+    counts: Counter = field(default_factory=Counter)
     caught: dict = field(default_factory=dict)
 
     @property
@@ -47,24 +51,30 @@ def run_seeds(seeds, jobs, progress=lambda done: None):
     result, began = Result(), time.monotonic()
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     with _workers(jobs) as pool:
-        for chunk, violations in pool.imap_unordered(run_chunk, chunks):
+        for chunk, violations, counts in pool.imap_unordered(run_chunk, chunks):
             result.seeds += len(chunk)
             result.violations |= violations
+            result.counts += counts
             progress(result.seeds)
     result.seconds = time.monotonic() - began
     return result
 
 
 def run_chunk(seeds):
-    """Run some seeds here; returns them and the violations by seed."""
-    violations = {}
+    """Run some seeds here; returns them, the violations by seed, and what there was to judge."""
+    violations, counts = {}, Counter()
     with _rare_collections():
         for seed in seeds:
             try:
-                run(draw(seed))
+                report = run(draw(seed))
             except Violation as violation:
                 violations[seed] = (violation.kind, str(violation))
-    return seeds, violations
+            else:
+                counts["deliveries"] += report.deliveries
+                counts["excused"] += report.excused
+                counts["restarted"] += report.restarted
+                counts["in full"] += report.restarted and not report.excused
+    return seeds, violations, counts
 
 
 def try_mutations(names, jobs, progress=lambda name, caught: None):

@@ -33,7 +33,8 @@ class Commits:
         events: Commit is added to them.
 
     Attributes:
-        reset_seen: by queue, when an offset reset was seen to wait, or made, last.
+        reset: queues whose offset an operator has set, and nobody has committed since: it may be
+            news to those who own them, and to those who take them.
     """
 
     def __init__(self, world, ledger, events):
@@ -48,13 +49,14 @@ class Commits:
             fault.kind in ACTS or (fault.kind == "offset reset" and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
-        self.reset_seen = {}
         self._starts = set()
+        self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
+        self.reset = set()
 
     def arrives(self, member, header, queue):
-        """A commit is about to be stored."""
+        """A commit is about to be stored; returns whether it counts."""
         if header.topic != TOPIC or self.ignored(queue):
-            return
+            return False
         offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
         self._begin(member, queue, offset)
@@ -64,8 +66,11 @@ class Commits:
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
         self._truth.aged.discard(queue)
+        self.reset.discard(queue)
+        self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
+        return True
 
     def _begin(self, member, queue, offset):
         """The broker has no offset of the group: it begins here, unless it is known to have begun.
@@ -99,8 +104,8 @@ class Commits:
         self._events.append(Commit(queue, offset, self._ledger.parked.floors(queue)))
 
     def _check_direction(self, member, queue, offset):
-        """Commits rise, unless an operator interferes."""
-        if offset < self._reached[queue] and (self._strict or not self.reset_seen):
+        """Commits rise; where other things go wrong a reset may cross with one of them."""
+        if offset < self._reached[queue] and (self._strict or queue not in self.reset):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
@@ -108,12 +113,13 @@ class Commits:
     def ignored(self, queue):
         """Whether a commit does not count, for the offset was reset just now."""
         if self._truth.reset_waits(queue):
-            self.reset_seen[queue] = self._kernel.now
-        return self._kernel.now - self.reset_seen.get(queue, -math.inf) < _ON_THE_WAY
+            self._reset_seen[queue] = self._kernel.now
+        return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
-        self.reset_seen[queue] = self._kernel.now
+        self._reset_seen[queue] = self._kernel.now
+        self.reset.add(queue)
         self._reached[queue] = target
         self._ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]

@@ -23,9 +23,6 @@ class Grants:
 
     Args:
         world: has `kernel`, `truth`, `strikes` and `note`.
-
-    Attributes:
-        robberies: how often a lock in which its owner believed went to another member.
     """
 
     def __init__(self, world):
@@ -38,8 +35,9 @@ class Grants:
         self._lapsed = set()  # places where there was too long a gap between two of those
         self._refused_at = {}
         self._newest = {}  # by queue, the process that was granted it last
-        self._robbed = set()
-        self.robberies = 0
+        self._robbed = {}  # places, and whether the member has committed since
+        self._hidden = set()  # queues in which one did so, and nobody has taken them since
+        self._by_key = dict(world.scenario.settings)["order"] == "key"
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -64,8 +62,7 @@ class Grants:
         believes = now - self._granted.get((before, queue), -math.inf) < _TRUST
         if before is not process and believes and not before.dead:
             self._world.note(member, "got a lock of", queue, "that", before.name, "believes in")
-            self._robbed.add((before, queue))
-            self.robberies += 1
+            self._robbed[before, queue] = False
         self._granted[process, queue] = now
         self._newest[queue] = process
 
@@ -85,7 +82,13 @@ class Grants:
                 self._trusted[place] = asked_at
         for queue in asked - granted:
             self._refused_at[process, queue] = now
-            self._robbed.discard((process, queue))
+            self._robbed.pop((process, queue), None)
+
+    def committed(self, process, queue):
+        """A member has compared the committed offset with its own, and nobody had changed it."""
+        if (process, queue) in self._robbed:
+            self._robbed[process, queue] = True
+            self._hidden.add(queue)
 
     def unlocked(self, process, queue):
         """A member gives a lock back."""
@@ -93,18 +96,35 @@ class Grants:
 
     def taken(self, process, queue):
         """A member begins to own a queue."""
-        self._robbed.discard((process, queue))
+        self._robbed.pop((process, queue), None)
         self._lapsed.discard((process, queue))
+        self._hidden.discard(queue)
 
     # --- what is so ----------------------------------------------------------------------------
 
-    def is_newest(self, process, queue):
-        """Whether nobody was granted the queue after the process."""
-        return self._newest.get(queue) is process
+    def excuses(self, process, queue):
+        """Whether the process is not the queue's owner any more, and may not know it.
+
+        It goes on with a batch in which it slept, or does not know that it was robbed. What it has
+        no right to begin the witness finds at once.
+        """
+        unaware = self._robbed.get((process, queue)) is False
+        return self._newest.get(queue) is not process or unaware
+
+    def hid(self, queue):
+        """Whether a robbed member moved the offset on: to an heir that looks like a reset.
+
+        The robber put on record, by key, from where it went on; the robbed one does not know that.
+        """
+        return queue in self._hidden
 
     def rightful(self, member, queue):
-        """Whether the member owns the queue, and nobody did since it took it."""
-        robbed = (member.process, queue) in self._robbed
+        """Whether the member owns the queue, and knows what others did since it took it.
+
+        By key there is more than the offset to know: records, which it reads when it writes one.
+        """
+        compared = self._robbed.get((member.process, queue))
+        robbed = compared is False or (compared is True and self._by_key)
         return self._world.truth.owner(queue) == member.client_id and not robbed
 
     def undoubted(self, member, queue, began):
@@ -131,7 +151,7 @@ class Grants:
             other: the process that has one running.
             queue: of both.
         """
-        if {(member.process, queue), (other, queue)} & self._robbed:
+        if {(member.process, queue), (other, queue)} & self._robbed.keys():
             return True
         granted = self._granted.get((other, queue), -math.inf)
         forgotten = self._world.strikes.restarted_at[queue.broker_name] > granted

@@ -96,6 +96,8 @@ class Network:
         self.kernel.at(link.got_until, lambda: self._deliver(link, command))
 
     def _deliver(self, link, command):
+        if link.number not in self.links:  # it has ended: nobody reads it any more
+            return
         self.heard(link, command)
         link.arrived(command)
 

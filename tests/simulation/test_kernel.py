@@ -2,7 +2,12 @@
 
 import pytest
 
+from orderly.errors import ConnectionLost
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.command import request
+from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.kernel import Deadlock, Kernel, Process
+from tests.simulation.network import NAMESRV, Link, Network
 from tests.simulation.threads import Condition, Event, Lock
 
 
@@ -127,3 +132,32 @@ def test_what_a_task_raises_ends_the_run():
 
     with pytest.raises(ValueError, match="no"):
         run(Kernel(1), boom, lambda: None)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_answer_on_its_way_is_lost_with_its_connection(ends):
+    kernel = Kernel(1)
+    network = Network(kernel, FakeCluster({}), {NAMESRV: NAME_SERVER})
+    heard, replies = [], []
+    network.heard = lambda link, command: heard.append(command)
+
+    class Owner:
+        def lost(self, link):
+            """It was to end."""
+
+    def answered(link, command, outgoing):
+        if ends:
+            kernel.after(0.0, lambda: network.cut(link))
+
+    network.answered = answered
+
+    def ask():
+        link = Link(network, NAMESRV, Owner())
+        network.open(link)
+        link.start_reading()
+        link.submit(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "x"}), 3, replies.append)
+        kernel.sleep(1)
+
+    run(kernel, ask)
+    assert len(heard) == (not ends)
+    assert isinstance(replies[0], ConnectionLost) == ends

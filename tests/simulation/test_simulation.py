@@ -1,17 +1,25 @@
 """A share of `make simulate` in each test run: seeds hold, mutations are caught, replays agree."""
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
+import tests.simulation.world as world_module
+from orderly.log import where
 from tests.simulation.campaign import catch, run_chunk
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, applied
 from tests.simulation.shrink import shrink
-from tests.simulation.world import Violation, run
+from tests.simulation.truth import GROUP, TOPIC
+from tests.simulation.verdict import judge_deliveries
+from tests.simulation.witness import Delivery
+from tests.simulation.world import Violation, World, run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 160
@@ -19,7 +27,7 @@ SEEDS = 160
 
 @pytest.mark.parametrize("start", range(0, SEEDS, 40))
 def test_no_seed_breaks_a_promise(start):
-    _, violations = run_chunk(range(start, start + 40))
+    _, violations, _ = run_chunk(range(start, start + 40))
     assert not violations
 
 
@@ -42,6 +50,115 @@ def test_a_mutation_is_caught(name):
 def test_each_mutation_says_what_it_is():
     assert all(mutation.__doc__ for mutation in MUTATIONS.values())
     assert len(MUTATIONS) > 80
+
+
+# --- an excuse is about one queue, and one stretch of time ---------------------------------------
+
+
+def judged(scenario, look):
+    """Play a scenario; `look` sees what was delivered and may change it before it is judged.
+
+    Returns:
+        The violation's kind, or None.
+    """
+
+    def looked_at(world):
+        look(world.witness.events)
+        return judge_deliveries(world)
+
+    with mock.patch.object(world_module, "judge_deliveries", looked_at):
+        try:
+            run(scenario)
+        except Violation as violation:
+            return violation.kind
+    return None
+
+
+def by_queue(events, *, lanes):
+    """The deliveries, by queue or by lane, each with its place among the events."""
+    found = {}
+    for place, event in enumerate(events):
+        if isinstance(event, Delivery):
+            found.setdefault(event.lane if lanes else event.lane[0], []).append((place, event))
+    return found
+
+
+def neighbours(of_lane):
+    """The places of two messages, one behind the other, each handled once and well so far."""
+    for (one, earlier), (two, later) in itertools.pairwise(of_lane):
+        before = {event.id for place, event in of_lane if place < one}
+        well = earlier.success and later.success and not {earlier.id, later.id} & before
+        if well and earlier.id[1] < later.id[1]:
+            return one, two
+    return None
+
+
+def in_another_queue(events):
+    queues = by_queue(events, lanes=False)
+    excused = {q for q, of_queue in queues.items() if any(e.excused for _, e in of_queue)}
+    others = [of for lane, of in by_queue(events, lanes=True).items() if lane[0] not in excused]
+    return next(filter(None, map(neighbours, others)), None) if excused else None
+
+
+def after_the_stretch(events):
+    for of_lane in by_queue(events, lanes=True).values():
+        last = max((place for place, event in of_lane if event.excused), default=None)
+        rest = [] if last is None else [each for each in of_lane if each[0] > last]
+        known = {event.id for place, event in of_lane if last is not None and place <= last}
+        if found := neighbours([each for each in rest if each[1].id not in known]):
+            return found
+    return None
+
+
+def in_the_stretch(events):
+    for of_lane in by_queue(events, lanes=True).values():
+        for (one, earlier), (two, later) in itertools.pairwise(of_lane):
+            if earlier.excused and later.excused and earlier.id != later.id:
+                return one, two
+    return None
+
+
+@pytest.mark.parametrize(
+    ("places", "kind"),
+    [(in_another_queue, "order"), (after_the_stretch, "order"), (in_the_stretch, None)],
+)
+def test_what_is_excused_is_not_judged_and_all_else_is(places, kind):
+    def scenario_with_them():
+        for scenario in map(draw, range(5000)):
+            found = []
+            if any(fault.kind == "broker restart" for fault in scenario.faults):
+                judged(scenario, lambda events: found.append(places(events)))  # noqa: B023
+            if any(found):
+                return scenario
+        raise AssertionError("no history has such deliveries")
+
+    def swap(events):
+        one, two = places(events)
+        events[one], events[two] = events[two], events[one]
+
+    scenario = scenario_with_them()
+    assert judged(scenario, lambda events: None) is None
+    assert judged(scenario, swap) == kind
+
+
+def test_a_reset_excuses_alarms_of_its_own_queue_until_somebody_commits():
+    world = World(next(s for s in map(draw, range(100)) if s.queues == 2), restless=0.0)
+    (reset, other), witness = list(world.truth.queues())[:2], world.witness
+    member = world.members[0]
+
+    def alarms(queue):
+        world.kernel.failure = None
+        witness.alarmed("offset.set_by_another", where(GROUP, queue))
+        return world.kernel.failure is not None
+
+    assert alarms(reset)
+    witness.commits.was_reset(reset, 0)
+    assert (alarms(reset), alarms(other)) == (False, True)
+    world.kernel.now += 30.0
+    assert not alarms(reset)
+    commit = SimpleNamespace(topic=TOPIC, commit_offset=0)
+    assert witness.commits.arrives(member, commit, reset)
+    assert alarms(reset)
 
 
 def replay(seed, **environment):

@@ -31,8 +31,9 @@ class Truth:
         aged: queues whose broker was killed and has an older offset: their owner does not put that
             right before it has news.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
-        unsure: queues whose offset was reset while other things went wrong: a broker tells one
-            pull only, which may be a former owner's or get lost; the offset then stays as it is.
+        unsure: queues whose offset was reset while other things went wrong, until somebody commits:
+            a broker tells one pull only, which may be a former owner's or get lost; the offset then
+            stays as it is.
     """
 
     def __init__(self, kernel, cluster):

@@ -4,6 +4,7 @@ A member is excused only for what it cannot know: a broker that restarted forgot
 renewal was refused yet. Then its handlers may overlap with another member's; it may not commit.
 """
 
+import functools
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import Broken
 
 _CALM = {"kill", "kill at", "close", "grow", *ACTS}  # after these nothing is lost on the way
-_FALSE_ALARMS = (  # unless an operator reset an offset
+_FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",
     "message.deleted",
@@ -40,12 +41,31 @@ class Running:
 
 @dataclass(eq=False)
 class Delivery:
-    """One message in one call of a handler; as the oracle's Delivered, but still open."""
+    """One message in one call of a handler; as the oracle's Delivered, but still open.
+
+    `ended` is how many events there were when the handler was done with it.
+    """
 
     key: str | None
     lane: tuple
     id: tuple
+    excused: bool
     success: bool = False
+    ended: int | None = None
+
+
+def _surely(look):
+    """What goes wrong in a look ends the run, where the library would take it for a handler's."""
+
+    @functools.wraps(look)
+    def surely(self, *args, **options):
+        try:
+            return look(self, *args, **options)
+        except Exception as error:
+            self._kernel.fail(error)
+            raise
+
+    return surely
 
 
 class Witness:
@@ -76,16 +96,10 @@ class Witness:
         self.events = []
         self.commits = Commits(world, self.ledger, self.events)
         self.calls = Counter()
-        self._excused = 0
         world.network.sending = self._leaves
         world.network.watch = self._arrives
         world.network.answered = self._answered
         world.network.heard = self._grants.heard
-
-    @property
-    def excused(self):
-        """How often somebody could not know better: then the order is not judged."""
-        return self._excused + self._grants.robberies
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -115,7 +129,9 @@ class Witness:
             return
         self._spring(member, command, leaving=False)
         if command.code == COMMIT:
-            self.commits.arrives(member, *self._commit(link, command))
+            header, queue = self._commit(link, command)
+            if self.commits.arrives(member, header, queue):
+                self._grants.committed(member.process, queue)
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
@@ -179,6 +195,7 @@ class Witness:
 
     # --- handlers ------------------------------------------------------------------------------
 
+    @_surely
     def handler_begins(self, member, messages, context):
         """A handler is called; returns the record of this call."""
         queue, lane = context.message_queue, self.lane(messages[0])
@@ -186,7 +203,6 @@ class Witness:
         if owner != member.client_id and not self._grants.could_not_know(member, queue):
             text = f"{member} handles {queue}, whose lock belongs to {owner}"
             self._kernel.fail(Broken("handling without the lock", text))
-        self._excused += owner not in (None, member.client_id)
         for other in self._running:
             beside = other.lane == lane
             if beside and not self._grants.may_overlap(member, other.process, queue):
@@ -211,6 +227,7 @@ class Witness:
         except Broken as broken:
             self._kernel.fail(broken)
 
+    @_surely
     def handler_ends(self, call):
         """A handler returned; only now the library can know what it has done."""
         if call in self._running:  # not those of a member that was killed
@@ -219,6 +236,7 @@ class Witness:
             self._finished_by[call.process, call.queue].add(offset)
             self.ledger.finished(call.process, (call.queue, offset))
 
+    @_surely
     def taken(self, member, queues):
         """A member begins to own queues."""
         for queue in queues:
@@ -226,23 +244,25 @@ class Witness:
             self._grants.taken(member.process, queue)
             self.ledger.taken(member.process, queue)
 
+    @_surely
     def lost(self, member, queues):
         """A member was told that queues are no longer its own: there is a reason."""
         for queue in queues:
             began = self.ledger.tenures.get((member.process, queue), math.inf)
             undoubted = self._grants.undoubted(member, queue, began)
-            if undoubted and queue not in self.commits.reset_seen:
+            if undoubted and queue not in self.commits.reset:
                 text = f"{member} takes {queue} for lost, which is its own"
                 self._kernel.fail(Broken("lost for nothing", text))
 
+    @_surely
     def alarmed(self, event, fields):
         """The library warns people: it is true."""
-        excused = (
-            self.commits.reset_seen or self._grants.robberies
-        )  # a former owner committed in vain
         if event in _DEFECTS:
             self._kernel.fail(Broken("broke down", f"{event}: {fields}"))
-        if event in _FALSE_ALARMS and not excused:
+        if event not in _FALSE_ALARMS:
+            return
+        queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
+        if queue not in self.commits.reset and not self._grants.hid(queue):
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
     def died(self, member, *, clean):
@@ -250,6 +270,7 @@ class Witness:
         self.ledger.died(member.process, clean=clean)
         self._running = [call for call in self._running if call.member is not member]
 
+    @_surely
     def tried(self, member, message):
         """A parked message is tried without a trace."""
         self._world.note(member, "tries", message.queue_offset, "of", message.queue)
@@ -257,16 +278,18 @@ class Witness:
             check = self.ledger.parked.check_replayed
             self._checked(check, member, message.queue, message.queue_offset)
 
+    @_surely
     def delivery(self, member, message, *, replayed):
         """A message is being handled; returns the note, open until it is done."""
         place = queue, offset = message.queue, message.queue_offset
         self._world.note(member, "replays" if replayed else "handles", offset, "of", queue)
         self._places[message.message_id] = place
-        self._excused += not self._grants.is_newest(member.process, queue)  # it slept in a batch
         self.calls[place] += 1
         if self._grants.rightful(member, queue):
             self._check_delivery(member, place, replayed=replayed)
-        delivery = self.latest[place] = Delivery(message.sharding_key, self.lane(message), place)
+        excused = self._grants.excuses(member.process, queue)
+        delivery = Delivery(message.sharding_key, self.lane(message), place, excused)
+        self.latest[place] = delivery
         self.events.append(delivery)
         if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
@@ -283,6 +306,7 @@ class Witness:
             options = {"calm": self._calm, "replayed": replayed}
             self._checked(self.ledger.check_repeat, member, place, **options)
 
+    @_surely
     def crashed(self, member, message, *, replayed):
         """A message ends the process that handles it."""
         queue, offset = message.queue, message.queue_offset
@@ -294,9 +318,10 @@ class Witness:
             commands=self.ledger.parked.releases(queue, message.sharding_key),
         )
 
+    @_surely
     def finished(self, call, message, delivery):
         """A handler is done with a message."""
-        delivery.success = True
+        delivery.success, delivery.ended = True, len(self.events)
         self._truth.finished[message.queue].add(message.queue_offset)
         call.done.append(message.queue_offset)
 

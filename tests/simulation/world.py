@@ -44,11 +44,21 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True)
 class Report:
-    """What happened in a history."""
+    """What happened in a history.
+
+    Attributes:
+        deliveries: how often a handler was given a message.
+        duplicates: those of a message that had been delivered before.
+        excused: those whose order is not judged.
+        restarted: whether a broker forgot its locks.
+        seconds: of virtual time.
+        trace: a line each.
+    """
 
     deliveries: int
     duplicates: int
     excused: int
+    restarted: bool
     seconds: float
     trace: tuple
 
@@ -56,17 +66,18 @@ class Report:
 class _Log:
     """A logger that says nothing, but has the witness judge what would alarm people."""
 
-    def __init__(self, witness):
+    def __init__(self, witness, bound):
         self._witness = witness
+        self._bound = bound
 
-    def bind(self, **_):
-        return self
+    def bind(self, **fields):
+        return _Log(self._witness, self._bound | fields)
 
     def _say_nothing(self, *_, **__):
         """Nothing."""
 
     def warning(self, event, **fields):
-        self._witness.alarmed(event, fields)
+        self._witness.alarmed(event, self._bound | fields)
 
     debug = info = _say_nothing
     error = exception = warning
@@ -131,8 +142,14 @@ class World:
         finally:
             kernel.stop()
         seconds = kernel.now - self.began
-        events = len(self.witness.events)
-        return Report(events, verdict.duplicates, self.witness.excused, seconds, self.trace())
+        return Report(
+            deliveries=verdict.delivered,
+            duplicates=verdict.duplicates,
+            excused=verdict.excused,
+            restarted=any(fault.kind == "broker restart" for fault in scenario.faults),
+            seconds=seconds,
+            trace=self.trace(),
+        )
 
     def _all_done(self):
         return (
@@ -172,6 +189,8 @@ def run(scenario, restless=0.05):
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
         mock.patch.object(lanes, "LANE_BODIES", scenario.bodies),
         mock.patch.object(lanes, "SUSPENDED_BODIES", max(1, scenario.bodies // 8)),
-        mock.patch.object(log._AtFirstEvent, "_logger", _Log(world.witness)),
+        mock.patch.object(
+            log._AtFirstEvent, "_logger", property(lambda made: _Log(world.witness, made._bound))
+        ),
     ):
         return world.play()

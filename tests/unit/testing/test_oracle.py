@@ -123,6 +123,44 @@ def test_two_handlers_on_one_queue_are_caught():
     assert judge(sent, [events[0], replace(events[1], started=3.0)]).ok
 
 
+def by_a_former_owner(events, *places, success=True):
+    return [replace(events[place], excused=True, success=success) for place in places]
+
+
+def test_what_is_excused_is_in_no_order_and_the_rest_is():
+    sent, events = a_run()
+    queue = [events[i] for i in of_queue(events)]
+    others = [e for e in events if e.queue != 0]
+    astray = by_a_former_owner(queue, 8, 2, 9)
+    verdict = judge(sent, others + queue[:5] + astray + queue[5:])
+    assert verdict.ok
+    assert verdict.excused == 3
+    queue[6], queue[7] = queue[7], queue[6]
+    assert not judge(sent, others + queue[:5] + astray + queue[5:]).ok
+
+
+@pytest.mark.parametrize(("success", "passed"), [(True, 5), (True, 6), (False, 5)])
+def test_what_is_finished_and_excused_may_be_passed_over_and_nothing_else(success, passed):
+    sent, events = a_run()
+    queue = [events[i] for i in of_queue(events)]
+    others = [e for e in events if e.queue != 0]
+    astray = by_a_former_owner(queue, 5, success=success)
+    verdict = judge(sent, others + queue[:5] + astray + queue[passed + 1 :])
+    assert verdict.ok == (success and passed == 5)
+    assert verdict.lost == (0 if success else 1) + (passed - 5)
+    failed = replace(queue[5], success=False)
+    verdict = judge(sent, others + queue[:5] + [failed] + astray + queue[passed + 1 :])
+    assert verdict.ok == (success and passed == 5)
+
+
+def test_what_is_finished_and_excused_later_could_not_be_passed_over():
+    sent, events = a_run()
+    queue = [events[i] for i in of_queue(events)]
+    others = [e for e in events if e.queue != 0]
+    verdict = judge(sent, others + queue[:5] + queue[6:] + by_a_former_owner(queue, 5))
+    assert (verdict.lost, verdict.skipped) == (0, 1)
+
+
 def test_a_message_nobody_sent_is_caught():
     sent, events = a_run(3)
     assert judge(sent[:-1], events).unknown == 1
