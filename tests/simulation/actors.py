@@ -8,28 +8,23 @@ from orderly import (
     Client,
     ClientConfig,
     ConsumerConfig,
-    ConsumeResult,
     ConsumerHooks,
-    Fail,
     Message,
     OrderlyConsumer,
     OrderlyProducer,
-    Park,
 )
 from orderly.errors import OrderlyError
-from tests.simulation.deaths import ends_processes
+from tests.simulation.handlers import Program
 from tests.simulation.kernel import Process
 from tests.simulation.network import NAMESRV
 from tests.simulation.truth import GROUP, TOPIC, UNWANTED, WANTED
-
-_STUCK = 0.4  # share of the keys that fail for a while, where some do
 
 
 class Member:
     """A member of the group: a process with a consumer, which may die and come back.
 
     Args:
-        world: has `kernel`, `network`, `scenario`, `witness` and `ending`.
+        world: has `kernel`, `network`, `scenario`, `truth`, `witness` and `ending`.
         index: counts members from 0.
     """
 
@@ -101,14 +96,17 @@ class Member:
     def _start(self):
         client = Client(ClientConfig(namesrv=NAMESRV))
         self.client_id = client.client_id
-        config = ConsumerConfig(**{"consume_from": "first"} | dict(self.world.scenario.settings))
+        scenario = self.world.scenario
+        executor = "process" if scenario.engine == "process" else "thread"
+        settings = {"consume_from": "first", "executor": executor} | dict(scenario.settings)
+        config = ConsumerConfig(**settings)
         hooks = ConsumerHooks(
             assigned=partial(self._told, "taken"), lost=partial(self._told, "lost")
         )
-        handler = _Handler(self._handle)
+        handler = Program(self).handler()
         consumer = OrderlyConsumer(GROUP, handler, client=client, config=config, hooks=hooks)
         try:
-            consumer.subscribe(TOPIC, WANTED if self.world.scenario.unwanted else "*").start()
+            consumer.subscribe(TOPIC, WANTED if scenario.unwanted else "*").start()
         except OrderlyError:
             client.close()
             raise
@@ -119,107 +117,42 @@ class Member:
         self.world.note(self, what, *queues)
         getattr(self.world.witness, what)(self, queues)
 
-    def _handle(self, messages, context):
-        """Work through a batch; the first message that fails ends it."""
-        witness, replayed = self.world.witness, context.replayed
-        call = witness.handler_begins(self, messages, context)
-        if context.dry_run:
-            return self._try(call, messages[0])
-        for place, message in enumerate(messages):
-            delivery = witness.delivery(self, message, replayed=replayed)
-            if not self._work(message, replayed=replayed):
-                for later in messages[place + 1 :]:
-                    context.not_tried(later)
-                witness.handler_ends(call)
-                return self._failure(message, context)
-            context.done(message)
-            witness.finished(call, message, delivery)
-        witness.handler_ends(call)
-        return ConsumeResult.SUCCESS
-
-    def _try(self, call, message):
-        """Say what would become of a message, and do nothing."""
-        self.world.witness.tried(self, message)
-        self.world.witness.handler_ends(call)
-        return Park("made up") if self._is_poison(message) else ConsumeResult.SUCCESS
-
-    def _work(self, message, *, replayed):
-        """Take a while with a message, and say whether it is done."""
-        world, place = self.world, (message.queue, message.queue_offset)
-        scenario, nature = world.scenario, self._nature(message)
-        slow, failing = nature.random() < scenario.slow, nature.random() < scenario.failing
-        seconds = nature.choice([3.0, 25.0, 75.0]) if slow else scenario.handling
-        failures = nature.randint(1, 4) if failing else 0
-        calls = world.witness.calls[place]
-        if seconds:
-            in_full = calls == 1 or scenario.killers
-            world.kernel.sleep(seconds if in_full else min(seconds, 0.01))
-        if self._is_killer(message):
-            world.witness.crashed(self, message, replayed=replayed)
-            self._crash()
-        bad = self._is_stuck(message) or self._is_poison(message)
-        return calls > failures and not bad
-
-    def _crash(self):
+    def crash(self):
         """The process ends in the middle of a call, which does not come back."""
         kernel = self.world.kernel
         self.kill()
         kernel.after(kernel.random.choice([1.0, 10.0]), self.begin)
         kernel.park()
 
-    def _is_killer(self, message):
-        """Whether the message ends this process."""
-        scenario = self.world.scenario
-        return scenario.killers and not self._is_fixed and ends_processes(scenario, message)
+    # --- what the program does with its consumer -----------------------------------------------
 
-    def _is_poison(self, message):
-        """Whether the handler has the message parked; without a key it could not be."""
-        scenario = self.world.scenario
-        if not scenario.poison or self._is_fixed or message.sharding_key is None:
-            return False
-        rng = random.Random(f"{scenario.seed} poison {message.queue} {message.queue_offset}")
-        return rng.random() < scenario.poison
+    def hold(self, seconds):
+        """Pause all queues, held or not, and resume them later."""
+        consumer, witness = self.consumer, self.world.witness
+        if not self.running:
+            return
+        consumer.pause(self.world.truth.queues())
+        witness.paused(self)
+        self.world.kernel.sleep(seconds)
+        if self.running and self.consumer is consumer:
+            witness.resumed(self)
+            consumer.resume()
 
-    @property
-    def _is_fixed(self):
-        """Whether a better handler is deployed by now."""
-        return self.world.kernel.now >= self.world.began + self.world.scenario.fixed
-
-    def _nature(self, message):
-        return random.Random(f"{self.world.scenario.seed} {message.queue} {message.queue_offset}")
-
-    def _is_stuck(self, message):
-        """Whether the message's key fails, whatever is done, until a certain time."""
-        scenario = self.world.scenario
-        if self.world.kernel.now >= self.world.began + scenario.stuck:
-            return False
-        return random.Random(f"{scenario.seed} stuck {message.sharding_key}").random() < _STUCK
-
-    def _failure(self, message, context):
-        """Fail in one of the ways in which a handler can."""
-        way = self._nature(message).randrange(4)
-        if self._is_poison(message):
-            return Park("made up") if way < 2 else context.park(message, "made up")
-        match way:
-            case 0:
-                return context.suspend(2.0)
-            case 1:
-                return Fail("made up")
-            case 2:
-                raise ValueError("made up")
-        return ConsumeResult.SUSPEND
-
-
-class _Handler:
-    """A function that says that it can be tried without a trace."""
-
-    dry_run = True
-
-    def __init__(self, handle):
-        self._handle = handle
-
-    def __call__(self, messages, context):
-        return self._handle(messages, context)
+    def seek(self, code):
+        """Go on from another offset of a queue; `code` as `Fault` tells it."""
+        truth, world = self.world.truth, self.world
+        held = self.consumer.assignment if self.running else ()
+        if not held:
+            return
+        queue = world.kernel.random.choice(held)
+        stored, end = truth.stored(queue), truth.log(queue).max_offset
+        target = stored * code // 100 if code <= 100 else stored + (end - stored) * (code - 100) // 100
+        try:
+            self.consumer.seek(queue, target)
+        except OrderlyError as error:
+            world.note(self, "does not seek:", error)
+        else:
+            world.witness.sought(self, queue, target)
 
 
 @dataclass

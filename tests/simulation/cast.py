@@ -97,6 +97,12 @@ class Cast:
     def _grow(self, at):
         return Fault(at, "grow")
 
+    def _program_pause(self, at):
+        return Fault(at, "program pause", self.member(), self.rng.choice([1.0, 10.0, 45.0]))
+
+    def _seek(self, at):
+        return Fault(at, "seek", self.member(), code=self.rng.choice([0, 50, 90, 150, 200]))
+
 
 KINDS = (
     "kill", "kill at", "close", "blind start", "isolate", "pause", "pause at", "cut", "partition",

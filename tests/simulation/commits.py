@@ -46,7 +46,8 @@ class Commits:
         self._reached = Counter()
         self._told = Counter()  # by queue, the last commit among the events
         self._strict = all(
-            fault.kind in ACTS or (fault.kind == "offset reset" and fault.at > SETTLED)
+            fault.kind in (*ACTS, "program pause")
+            or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
         self._starts = set()
@@ -117,7 +118,7 @@ class Commits:
         return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
     def was_reset(self, queue, target):
-        """An operator reset the offset of a queue."""
+        """An operator reset the offset of a queue, or its owner sought another one."""
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
         self._reached[queue] = target

@@ -12,8 +12,8 @@ def draw(seed):
     rng = random.Random(f"scenario {seed}")
     members = rng.choice([1, 2, 2, 3])
     producers, brokers = rng.choice([1, 1, 1, 2]), rng.choice([1, 1, 1, 2])
-    plot = rng.choice(PLOTS)
-    changes = plot(Cast(rng, members, producers, brokers))
+    cast = Cast(rng, members, producers, brokers)
+    changes = rng.choice(PLOTS)(cast)
     drawn = {
         "seed": seed,
         "members": members,
@@ -46,8 +46,35 @@ def draw(seed):
         "killers": 0,
         "fixed": 0.0,
     }
+    drawn |= _handlers(rng)
     settings = drawn["settings"] | changes.pop("settings", {})
     drawn |= changes
+    if drawn["killers"] and drawn["engine"] == "process":
+        drawn |= {"engine": "thread", "dying": 0.0}  # they are to end more than a worker
+    drawn["faults"] = [*drawn.get("faults", ()), *_acts_of_programs(cast)]
     drawn["settings"] = tuple(settings.items())
-    drawn["faults"] = tuple(sorted(drawn.get("faults", ()), key=lambda fault: fault.at))
+    drawn["faults"] = tuple(sorted(drawn["faults"], key=lambda fault: fault.at))
     return Scenario(**drawn)
+
+
+def _handlers(rng):
+    """What the handlers are like."""
+    manual = rng.choice([0.0, 0.0, 0.0, 0.0, 0.5, 1.0])
+    engine = rng.choice(["thread"] * 6 + ["async"] * 3 + ["process"])
+    return {
+        "engine": engine,
+        "plain": rng.random() < 0.5 or manual > 0,
+        "manual": manual,
+        "dying": rng.choice([0.05, 0.3]) if engine == "process" else 0.0,
+        "extending": rng.choice([0.0, 0.0, 0.0, 0.0, 0.1, 0.5]),
+    }
+
+
+def _acts_of_programs(cast):
+    """Now and then a member's program pauses its consumer, or seeks, beside all else."""
+    rng = cast.rng
+    return [
+        cast.fault(kind, rng.uniform(2, 25))
+        for kind in ("program pause", "seek")
+        if rng.random() < 0.06
+    ]

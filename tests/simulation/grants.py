@@ -12,6 +12,7 @@ from orderly import MessageQueue
 from orderly.client.broker import LOCK_TIMEOUT
 from orderly.protocol.json_values import load_object
 from orderly.testing.fake.locks import LEASE
+from tests.simulation.truth import Broken
 
 _TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
 _NOTICE = 0.5  # seconds from a refused renewal's arrival until the member acts on it
@@ -134,6 +135,15 @@ class Grants:
         forgotten = self._world.strikes.restarted_at[queue.broker_name] > began
         mine = self._world.truth.owner(queue) == member.client_id
         return mine and trusted and not forgotten
+
+    def check_extension(self, member, queue, asked, deadline):
+        """A member that renewed a lock owns it; until its deadline nobody else can."""
+        if self._world.strikes.restarted_at[queue.broker_name] > asked:
+            return
+        owner, until = self._world.truth.lease(queue)
+        if owner != member.client_id or deadline > until:
+            text = f"{member}: {queue} until {deadline:.1f}, of {owner} until {until:.1f}"
+            raise Broken("extended in vain", text)
 
     def could_not_know(self, member, queue):
         """Whether a broker forgot the member's lock, and it was not told so yet."""

@@ -11,6 +11,7 @@ SIGSTOP does, and killed, as kill -9 does: its tasks never run again.
 import heapq
 import itertools
 import random
+from asyncio import _set_running_loop
 from collections.abc import Callable
 
 import greenlet
@@ -40,12 +41,13 @@ class Process:
 class Task:
     """One thread of a process."""
 
-    __slots__ = ("daemon", "done", "greenlet", "name", "process", "waiters", "wake", "woken")
+    __slots__ = ("daemon", "done", "greenlet", "loop", "name", "process", "waiters", "wake", "woken")
 
     def __init__(self, name: str, process: Process) -> None:
         self.name = name
         self.process = process
         self.greenlet = None
+        self.loop = None  # the event loop that runs here: asyncio knows one for each OS thread
         self.done = False
         self.waiters: list[Task] = []
         self.wake = 0  # counts the parkings, so that an old timer does not end a new one
@@ -149,6 +151,11 @@ class Kernel:
         if self._stopping:
             raise greenlet.GreenletExit
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the run is over: what still runs is to end at once."""
+        return self._stopping
+
     # --- processes -----------------------------------------------------------------------------
 
     def pause(self, process: Process, seconds: float) -> None:
@@ -158,6 +165,13 @@ class Kernel:
     def kill(self, process: Process) -> None:
         """End `process` at once: none of its tasks runs again."""
         process.dead = True
+
+    def end(self, task: Task) -> None:
+        """End one task where it is, as a child process that is killed: it never runs again."""
+        if not task.done:
+            task.done = True
+            for waiter in task.waiters:
+                self.unpark(waiter)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -211,7 +225,13 @@ class Kernel:
             self.at(process.paused_until, lambda: self._ready.append(task))
             return
         self.current = task
-        task.greenlet.switch()
+        if task.loop is None:
+            task.greenlet.switch()
+        else:
+            _set_running_loop(task.loop)
+            task.greenlet.switch()
+        if task.loop is not None:
+            _set_running_loop(None)
         self.current = None
 
     def stop(self) -> None:
@@ -220,7 +240,10 @@ class Kernel:
         for task in self._tasks:
             if task.greenlet is not None and not task.greenlet.dead:
                 self.current = task
+                _set_running_loop(task.loop)
                 task.greenlet.throw(greenlet.GreenletExit)
+                _set_running_loop(None)
+        self.current = None
         self._tasks.clear()
         self._timers.clear()
         self._ready.clear()

@@ -6,6 +6,7 @@ release. Told by the ledger of state records, by the witness of what is stored i
 """
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 from orderly import MessageQueue
 from orderly.errors import ProtocolError
@@ -29,7 +30,8 @@ class ParkedKeys:
         world: has `truth`, `witness` and `note`.
 
     Attributes:
-        unheard: (queue, offset) of messages that were dropped before anybody had handled them.
+        unheard: (queue, offset) of messages without a place in the order: those that were dropped
+            before anybody had handled them, and dead letters before or out of their turn.
     """
 
     def __init__(self, world):
@@ -92,8 +94,9 @@ class ParkedKeys:
 
     def pass_over(self, queue, claimed):
         """Of what is claimed, note what waits no more because an operator dropped its key."""
-        for offset in self._copies[queue].keys() & claimed:
-            done = offset in self._truth.finished[queue] or self.covers(queue, offset)
+        for offset in sorted(self._copies[queue].keys() & claimed):
+            settled = self._truth.finished[queue] | self._truth.skipped[queue]
+            done = offset in settled or self.covers(queue, offset)
             parked = self._latest[queue].get(self._truth.key(queue, offset))
             if not done and parked is not None and self._is_dropped(queue, parked):
                 self._drop(queue, offset)
@@ -101,11 +104,13 @@ class ParkedKeys:
     def _drop(self, queue, offset):
         """An operator says that a message is done with."""
         self._truth.skipped[queue].add(offset)
-        delivery = self._world.witness.latest.get((queue, offset))
+        witness = self._world.witness
+        delivery = witness.latest.get((queue, offset))
         if delivery is None:
             self.unheard.add((queue, offset))
         else:
             delivery.success = True
+            witness.events.append(replace(delivery))  # in its turn: its key goes on behind it
 
     def _after(self, queue, before, entry):
         """The keys after an entry; None: more parts of it follow."""

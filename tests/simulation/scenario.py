@@ -9,10 +9,16 @@ ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a ke
 ACTS = ("release", "drop", "try")  # what an operator does about parked keys
 SETTLED = 30.0  # seconds after which members that nothing disturbs have shared the queues
 
+_SHARES = (
+    "failing", "slow", "unwanted", "stuck", "keyless", "poison", "manual", "dying", "extending",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Fault:
     """Something that goes wrong, or that somebody does.
+
+    A seek goes to `code` percent of what is committed, up to 100; beyond, so much of what is not.
 
     Attributes:
         at: seconds from the start.
@@ -60,6 +66,12 @@ class Scenario:
         poison: share of messages with a key for which the handler answers Park, until `fixed`.
         killers: how many messages end the process that handles them, until `fixed`.
         fixed: seconds from the start at which a better handler is deployed.
+        engine: what runs the handlers: "thread", "async" or "process".
+        plain: handlers touch nothing of their context, so that quick ones are called in bursts.
+        manual: share of the keys whose messages are committed by the handler, until the faults are
+            over; then a handler is deployed that keeps nothing.
+        dying: share of calls in which the worker process ends, with `engine` "process".
+        extending: share of messages for which the handler extends the lease.
         faults: what goes wrong, by time.
     """
 
@@ -83,6 +95,11 @@ class Scenario:
     poison: float
     killers: int
     fixed: float
+    engine: str
+    plain: bool
+    manual: float
+    dying: float
+    extending: float
     faults: tuple
 
     @property
@@ -100,9 +117,13 @@ class Scenario:
             for less in dict.fromkeys((1, value // 2, value - 1)):
                 if 1 <= less < value:
                     yield _of_those_that_exist(replace(self, **{name: less}))
-        for name in ("failing", "slow", "unwanted", "stuck", "keyless", "poison"):
+        for name in _SHARES:
             if getattr(self, name):
                 yield replace(self, **{name: 0.0})
+        if self.engine != "thread":
+            yield replace(self, engine="thread", dying=0.0)
+        if self.plain and not self.manual:
+            yield replace(self, plain=False)
         for fewer in range(self.killers):
             yield replace(self, killers=fewer)
 

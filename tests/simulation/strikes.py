@@ -97,6 +97,18 @@ class Strikes:
         self._kernel.after(0.5, self._member(fault).begin)
         self._last(fault)
 
+    def _program_pause(self, fault):
+        self._by_member(fault, lambda member: member.hold(fault.seconds))
+
+    def _seek(self, fault):
+        self._by_member(fault, lambda member: member.seek(fault.code))
+
+    def _by_member(self, fault, act):
+        """A member's program does something with its consumer."""
+        member = self._member(fault)
+        if member.process is not None and not member.process.dead:
+            self._kernel.spawn(lambda: act(member), fault.kind, member.process)
+
     # --- the network ---------------------------------------------------------------------------
 
     def _cut(self, fault):

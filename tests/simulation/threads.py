@@ -4,6 +4,7 @@
 the library is written for the simulation: it runs as it is.
 """
 
+import asyncio as real_asyncio
 import contextlib
 import functools
 import random as real_random
@@ -12,6 +13,8 @@ import threading as real_threading
 import time as real_time
 from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from types import SimpleNamespace
+
+from tests.simulation.event_loop import KernelLoop
 
 EPOCH = 1_700_000_000.0  # virtual time 0 on the wall clock
 
@@ -266,6 +269,7 @@ def installed(kernel):
         real_threading: threading,
         real_time: time,
         real_random: SimpleNamespace(random=kernel.random.random, Random=real_random.Random),
+        real_asyncio: _asyncio(kernel),
         Future: make_future,
         ThreadPoolExecutor: lambda *_, **__: Executor(kernel, make_future),
     }
@@ -282,10 +286,17 @@ def installed(kernel):
             setattr(module, attribute, value)
 
 
+def _asyncio(kernel):
+    """All of asyncio, but new loops are the kernel's; none is kept for this OS thread."""
+    names = {name: getattr(real_asyncio, name) for name in real_asyncio.__all__}
+    made = {"new_event_loop": lambda: KernelLoop(kernel), "set_event_loop": lambda loop: None}
+    return SimpleNamespace(**names | made)
+
+
 @functools.lru_cache(1)
 def _places(modules):
     """Where the real ones are; looked for again once the number of `modules` has changed."""
-    real = (real_threading, real_time, real_random, Future, ThreadPoolExecutor)
+    real = (real_threading, real_time, real_random, real_asyncio, Future, ThreadPoolExecutor)
     return [
         (module, attribute, value)
         for name, module in sorted(sys.modules.items())

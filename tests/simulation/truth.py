@@ -59,6 +59,12 @@ class Truth:
         owner, since = locks.owner(GROUP, queue)
         return owner if EPOCH + self._kernel.now - since <= LEASE else None
 
+    def lease(self, queue):
+        """The client that was granted the queue last, and until when that is in force."""
+        locks = self.cluster.brokers[queue.broker_name].locks
+        owner, since = locks.owner(GROUP, queue)
+        return owner, since - EPOCH + LEASE
+
     def log(self, queue):
         """The queue's log."""
         return self.cluster.brokers[queue.broker_name].store.log(TOPIC, queue.queue_id)

@@ -44,6 +44,7 @@ def judge_deliveries(world):
     if not verdict.ok:
         raise Broken("order", str(verdict.examples))
     bad = scenario.failing or scenario.stuck or scenario.poison or scenario.killers
+    bad = bad or scenario.manual or scenario.dying
     undisturbed = not scenario.faults and not bad
     if verdict.duplicates and undisturbed:
         raise Broken("duplicates", f"{verdict.duplicates}, without a fault")

@@ -10,21 +10,24 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from orderly import MessageQueue
+from orderly.errors import LockLost
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.properties import decode_properties
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
+from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in, source_queue
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import Broken
 
-_CALM = {"kill", "kill at", "close", "grow", *ACTS}  # after these nothing is lost on the way
+_CALM = {"kill", "kill at", "close", "grow", "program pause", *ACTS}  # nothing is lost on the way
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",
     "message.deleted",
 )
+_IN_HAND = 1.0  # seconds within which a message that was taken before a pause is handed out
 _DEFECTS = ("run.failed", "periodic_work.failed")
 
 
@@ -36,6 +39,8 @@ class Running:
     queue: MessageQueue
     lane: object
     process: object
+    task: object
+    replayed: bool
     done: list = field(default_factory=list)
 
 
@@ -72,7 +77,7 @@ class Witness:
     """Told of each request, answer and handler call.
 
     Args:
-        world: has `kernel`, `network`, `truth`, `strikes` and `members`.
+        world: has `kernel`, `network`, `truth`, `strikes`, `members` and `happened`.
 
     Attributes:
         events: Delivery and commits.Commit, in order.
@@ -92,6 +97,8 @@ class Witness:
         self._by_key = dict(world.scenario.settings)["order"] == "key"
         self._grants = Grants(world)
         self.ledger = Ledger(world)
+        self.kept = Kept(world)
+        self._paused_at = {}  # by process
         self.latest = {}
         self.events = []
         self.commits = Commits(world, self.ledger, self.events)
@@ -191,7 +198,12 @@ class Witness:
             queue, offset = place = self._places[unique]
             self._world.note("dead letter", queue, offset)
             self._truth.finished[queue].add(offset)
-            self.latest[place].success = True
+            if place in self.latest:
+                self.latest[place].success = True
+            if place not in self.latest or self.kept.before(place):
+                # Not handled itself, for it failed with its batch; or done ahead of what is kept.
+                self._truth.skipped[queue].add(offset)
+                self.ledger.parked.unheard.add(place)
 
     # --- handlers ------------------------------------------------------------------------------
 
@@ -212,9 +224,20 @@ class Witness:
             self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
         if self._grants.rightful(member, queue):
             self._checked(self.ledger.check_token, member, queue, context.token)
-        call = Running(member, queue, lane, member.process)
+        self._check_pause(member, queue, context)
+        task = self._kernel.current
+        call = Running(member, queue, lane, member.process, task, context.replayed)
+        self._places |= {m.message_id: (m.queue, m.queue_offset) for m in messages}
         self._running.append(call)
         return call
+
+    def _check_pause(self, member, queue, context):
+        """Nothing is handed out once a pause is under way; what had been taken still comes."""
+        began = self._paused_at.get(member.process)
+        if began is None or context.replayed or self._world.scenario.killers:
+            return
+        if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
+            self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
 
     def lane(self, message):
         """What is in order: all of a queue, or those of one key in it."""
@@ -228,19 +251,74 @@ class Witness:
             self._kernel.fail(broken)
 
     @_surely
-    def handler_ends(self, call):
-        """A handler returned; only now the library can know what it has done."""
+    def handler_ends(self, call, end):
+        """A handler is about to return; only now the library can know what it has done."""
         if call in self._running:  # not those of a member that was killed
             self._running.remove(call)
-        for offset in call.done:
+        for offset in self.kept.ends(call, end):
+            self._truth.finished[call.queue].add(offset)
             self._finished_by[call.process, call.queue].add(offset)
             self.ledger.finished(call.process, (call.queue, offset))
+
+    @_surely
+    def handler_broke_off(self, call):
+        """A handler was cancelled, or its worker process ended: it says nothing."""
+        self._world.note(call.member, "breaks off a call of", call.queue)
+        self._running.remove(call)
+
+    def worker_killed(self, task):
+        """A worker process was killed, with the handler that runs on `task`, if there is one."""
+        self._running = [call for call in self._running if call.task is not task]
+
+    def is_last_of_lane(self, message):
+        """Whether nothing that is wanted is stored behind a message, in its lane."""
+        queue, lane, truth = message.queue, self.lane(message), self._truth
+        behind = range(message.queue_offset + 1, truth.log(queue).max_offset)
+        return not any(
+            truth.wanted(queue, o) and self.lane(truth.message(queue, o)) == lane for o in behind
+        )
+
+    # --- what the program does -----------------------------------------------------------------
+
+    def paused(self, member):
+        """A member has paused all queues."""
+        self._world.note(member, "pauses")
+        self._world.happened["paused"] += 1
+        self._paused_at[member.process] = self._kernel.now
+
+    def resumed(self, member):
+        """A member ends its pause."""
+        self._world.note(member, "resumes")
+        self._paused_at.pop(member.process, None)
+
+    def sought(self, member, queue, target):
+        """A member goes on from another offset."""
+        stored = self._truth.stored(queue)
+        self._world.note(member, "seeks", target, "of", queue, "from", stored)
+        if target != stored:
+            self._world.happened["seek back" if target < stored else "seek on"] += 1
+        self.commits.was_reset(queue, target)
+
+    @_surely
+    def extended(self, member, queue, asked, deadline):
+        """A handler has renewed the lock: nobody else can get it before the deadline."""
+        self._world.happened["extend"] += 1
+        self._checked(self._grants.check_extension, member, queue, asked, deadline)
+
+    @_surely
+    def not_extended(self, member, queue, error):
+        """A handler could not renew the lock; told that it is lost, there is a reason."""
+        self._world.note(member, "cannot extend:", type(error).__name__)
+        self._world.happened["extend failed"] += 1
+        if isinstance(error, LockLost):
+            self._check_loss(member, queue)
 
     @_surely
     def taken(self, member, queues):
         """A member begins to own queues."""
         for queue in queues:
             self._finished_by.pop((member.process, queue), None)
+            self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self.ledger.taken(member.process, queue)
 
@@ -248,11 +326,14 @@ class Witness:
     def lost(self, member, queues):
         """A member was told that queues are no longer its own: there is a reason."""
         for queue in queues:
-            began = self.ledger.tenures.get((member.process, queue), math.inf)
-            undoubted = self._grants.undoubted(member, queue, began)
-            if undoubted and queue not in self.commits.reset:
-                text = f"{member} takes {queue} for lost, which is its own"
-                self._kernel.fail(Broken("lost for nothing", text))
+            self._check_loss(member, queue)
+
+    def _check_loss(self, member, queue):
+        began = self.ledger.tenures.get((member.process, queue), math.inf)
+        undoubted = self._grants.undoubted(member, queue, began)
+        if undoubted and queue not in self.commits.reset:
+            text = f"{member} takes {queue} for lost, which is its own"
+            self._kernel.fail(Broken("lost for nothing", text))
 
     @_surely
     def alarmed(self, event, fields):
@@ -268,6 +349,8 @@ class Witness:
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
         self.ledger.died(member.process, clean=clean)
+        if self.kept.forget(member.process):
+            self._world.happened["kept and given back" if clean else "kept and lost"] += 1
         self._running = [call for call in self._running if call.member is not member]
 
     @_surely
@@ -279,14 +362,18 @@ class Witness:
             self._checked(check, member, message.queue, message.queue_offset)
 
     @_surely
-    def delivery(self, member, message, *, replayed):
+    def delivery(self, call, message):
         """A message is being handled; returns the note, open until it is done."""
+        member, replayed = call.member, call.replayed
         place = queue, offset = message.queue, message.queue_offset
         self._world.note(member, "replays" if replayed else "handles", offset, "of", queue)
-        self._places[message.message_id] = place
         self.calls[place] += 1
+        in_hand = self.kept.handled(call, offset)
         if self._grants.rightful(member, queue):
             self._check_delivery(member, place, replayed=replayed)
+            if in_hand:
+                text = f"{member}: {offset} of {queue}, which it keeps in hand"
+                self._kernel.fail(Broken("kept and repeated", text))
         excused = self._grants.excuses(member.process, queue)
         delivery = Delivery(message.sharding_key, self.lane(message), place, excused)
         self.latest[place] = delivery
@@ -320,9 +407,8 @@ class Witness:
 
     @_surely
     def finished(self, call, message, delivery):
-        """A handler is done with a message."""
+        """A handler is done with a message, and goes on to the next one."""
         delivery.success, delivery.ended = True, len(self.events)
-        self._truth.finished[message.queue].add(message.queue_offset)
         call.done.append(message.queue_offset)
 
 

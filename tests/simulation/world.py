@@ -4,6 +4,7 @@
 the trace otherwise.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from unittest import mock
@@ -17,11 +18,13 @@ from tests.simulation.actors import Member, Sender
 from tests.simulation.kernel import Kernel
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
+from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
 from tests.simulation.truth import TOPIC, Truth
 from tests.simulation.verdict import judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
+from tests.simulation.workers import modelled
 
 LIMIT = 900.0  # virtual seconds within which everything is consumed once the faults are over
 _RETRY = 2.0  # seconds between attempts to get a queue that is locked; 0.5 only costs time here
@@ -34,12 +37,14 @@ class Violation(AssertionError):
     Attributes:
         kind: which one.
         trace: what happened until then.
+        paths: that were taken until then; names of `paths.PATHS`.
     """
 
-    def __init__(self, error, trace):
+    def __init__(self, error, trace, paths=frozenset()):
         super().__init__(str(error) or repr(error))
         self.kind = getattr(error, "kind", type(error).__name__)
         self.trace = trace
+        self.paths = paths
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Report:
     restarted: bool
     seconds: float
     trace: tuple
+    paths: frozenset  # names of `paths.PATHS`
 
 
 class _Log:
@@ -103,6 +109,7 @@ class World:
         self.cluster.create_topic(TOPIC, scenario.queues)
         servers = {address: name for name, address in addresses.items()} | {NAMESRV: NAME_SERVER}
         self.network = Network(self.kernel, self.cluster, servers)
+        self.happened = Counter()  # events, as `paths` counts them
         self.truth = Truth(self.kernel, self.cluster)
         self.members = [Member(self, index) for index in range(scenario.members)]
         self.producers = [Sender(self, index) for index in range(scenario.producers)]
@@ -127,7 +134,7 @@ class World:
             self.operator.begin()
         for fault in scenario.faults:
             kernel.at(self.began + fault.at, partial(self.strikes.strike, fault))
-        kernel.at(self.end, partial(self.note, "the faults are over"))
+        kernel.at(self.end, self._settle)
         try:
             kernel.run(self._all_done, scenario.end + LIMIT)
             self.ending = True
@@ -138,7 +145,7 @@ class World:
             verdict = judge_deliveries(self)
             judge_sends(self)
         except Exception as error:
-            raise Violation(error, self.trace()) from error
+            raise Violation(error, self.trace(), taken(self)) from error
         finally:
             kernel.stop()
         seconds = kernel.now - self.began
@@ -149,7 +156,16 @@ class World:
             restarted=any(fault.kind == "broker restart" for fault in scenario.faults),
             seconds=seconds,
             trace=self.trace(),
+            paths=taken(self),
         )
+
+    def _settle(self):
+        """The faults are over; members that keep messages get a handler that commits them."""
+        self.note("the faults are over")
+        for member in self.members:
+            if member.running and self.witness.kept.of(member.process):
+                leave = partial(member.leave, 1.0)
+                self.kernel.spawn(leave, "a new handler", member.process)
 
     def _all_done(self):
         return (
@@ -184,6 +200,8 @@ def run(scenario, restless=0.05):
 
     with (
         installed(world.kernel),
+        modelled(world),
+        observed(world),
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
         mock.patch.object(client_module, "_new_client_id", new_client_id),
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
