@@ -131,7 +131,7 @@ class Member:
         consumer, witness = self.consumer, self.world.witness
         if not self.running:
             return
-        consumer.pause(self.world.truth.queues())
+        consumer.pause(self.world.truth.names())
         witness.paused(self)
         self.world.kernel.sleep(seconds)
         if self.running and self.consumer is consumer:

@@ -42,4 +42,33 @@ def _a_new_group(cast):
     }
 
 
-BROKER_PLOTS = (_old_offsets, _old_offsets, _a_new_group, _a_new_group)
+def _topic_anew(cast):
+    """The topic is deleted and made again while members and producers run."""
+    rng = cast.rng
+    at, faults, seconds = rng.uniform(4, 20), [], rng.choice([20.0, 40.0])
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        faults.append(Fault(at, "topic anew", seconds=rng.choice([0.0, 1.0, 5.0, 20.0])))
+        at = faults[-1].end + rng.uniform(2, 25)
+    if rng.random() < 0.3:
+        kinds = ["kill", "close", "pause", "cut", "broker restart", "broker kill"]
+        faults.append(cast.fault(rng.choice(kinds), rng.uniform(2, at)))
+    return {
+        "faults": faults,
+        "messages": rng.choice([20, 40]),
+        "burst": rng.choice([1, 2, 5]),
+        "seconds": seconds,
+        "keys": 8,
+        "queues": rng.choice([1, 1, 2]),
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+        "failing": 0.0,
+        "slow": 0.0,
+        "stuck": rng.choice([0.0, 0.0, 30.0]),
+        "manual": 0.0,
+    }
+
+
+BROKER_PLOTS = (
+    _old_offsets, _old_offsets,
+    _a_new_group, _a_new_group,
+    _topic_anew, _topic_anew,
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orderly import MessageQueue
 from tests.simulation.scenario import ACTS, SETTLED
@@ -60,6 +60,8 @@ class Commits:
             return False
         offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
+        if self._world.generations.is_stale(member.process, queue, offset):
+            return False
         self._begin(member, queue, offset)
         missing = self._truth.unsettled(queue, offset)
         if missing:
@@ -87,10 +89,24 @@ class Commits:
             self._truth.start[queue] = max(self._truth.start[queue], offset)
             self._world.note(member, "begins at", offset, "in", queue)
 
+    def archive(self, former):
+        """The topic is deleted: commits of its queues are of the past."""
+        for queue in former:
+            self._reached.pop(queue, None)
+            self._told.pop(queue, None)
+            self._reset_seen.pop(queue, None)
+            self.reset.discard(queue)
+            self._ledger.forget(queue)
+        for number, event in enumerate(self._events):
+            if isinstance(event, Commit):
+                past = former.get(event.queue, event.queue)
+                self._events[number] = replace(event, queue=past)
+
     def went_back(self, queue):
         """The broker was killed: it has the offset that it had written to its disk."""
         stored = self._truth.stored(queue)
         self._truth.aged.add(queue)
+        self._world.generations.went_back(queue, stored, self._reached[queue])
         self._reached[queue] = min(self._reached[queue], stored)
         self._ledger.went_back(queue, stored)
         if not self._truth.skipped[queue]:
@@ -106,7 +122,8 @@ class Commits:
 
     def _check_direction(self, member, queue, offset):
         """Commits rise; where other things go wrong a reset may cross with one of them."""
-        if offset < self._reached[queue] and (self._strict or queue not in self.reset):
+        known = self._reached[queue] > self._truth.start[queue]
+        if known and offset < self._reached[queue] and (self._strict or queue not in self.reset):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset

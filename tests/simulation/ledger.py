@@ -114,6 +114,8 @@ class Ledger:
         return False
 
     def _enter(self, member, queue, record, *, judged):
+        if not self._world.generations.knows(member.process, queue):
+            return False  # of a topic that is no more
         if record.token < self._confirmed[queue]:
             if judged:
                 self._check_claim(member, queue, record, self.parked.has_copy)
@@ -142,7 +144,8 @@ class Ledger:
         claimed = _claimed(record) | self.recorded[queue]
         end = self._truth.log(queue).max_offset
         unfinished = [o for o in self._truth.unfinished(queue, end) if not waits(queue, o)]
-        wrong = [o for o in sorted(claimed) if o >= end] + unfinished
+        beyond = max(end, self._truth.start[queue])
+        wrong = [o for o in sorted(claimed) if o >= beyond] + unfinished
         wrong = [offset for offset in wrong if offset in claimed]
         if wrong:
             text = f"{member} says that {wrong} of {queue} are finished: {record}"
@@ -161,6 +164,10 @@ class Ledger:
         self._committed[queue] = process, self._kernel.now, offset
         self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
+
+    def has_claims(self, queue):
+        """Whether any record tells what is finished of a queue."""
+        return bool(self._claims[queue])
 
     def last_owner(self, queue):
         """The process that took a queue last, or None."""

@@ -183,6 +183,17 @@ class Strikes:
         self._network.cut_all(lambda link: self._network.servers[link.address] == NAME_SERVER)
         self._kernel.after(fault.seconds, lambda: self._network.down.discard(NAME_SERVER))
 
+    def _topic_anew(self, fault):
+        """The topic is deleted with all that is in it, and made again a while later."""
+        world = self._world
+        if not world.truth.exists:
+            return
+        world.generations.end()
+        world.cluster.delete_topic(TOPIC)
+        queues = world.scenario.queues
+        self._kernel.after(fault.seconds, lambda: world.cluster.create_topic(TOPIC, queues))
+        self._kernel.after(fault.seconds, lambda: world.note("the topic is there again"))
+
     # --- operators -----------------------------------------------------------------------------
 
     def _grow(self, fault):

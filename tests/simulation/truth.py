@@ -46,12 +46,41 @@ class Truth:
         self.aged = set()
         self.covered = lambda queue, offset: False
         self._messages = {}
+        self._deleted = []
 
     def queues(self):
         """All queues of the topic."""
         for name, state in sorted(self.cluster.brokers.items()):
-            for queue_id in range(state.topics.get(TOPIC).read_queues):
+            config = state.topics.get(TOPIC)
+            for queue_id in range(config.read_queues if config else 0):
                 yield MessageQueue(TOPIC, name, queue_id)
+
+    def names(self):
+        """All queues of the topic, also while it is deleted."""
+        return list(self.queues()) or self._deleted
+
+    @property
+    def exists(self):
+        """Whether the topic is there."""
+        return any(state.topics.get(TOPIC) for state in self.cluster.brokers.values())
+
+    def archive(self, former, messages):
+        """The topic is deleted: what is known of its queues has a name of the past from now on.
+
+        Args:
+            former: that name, by queue.
+            messages: of each, by that name.
+        """
+        self._deleted = list(former)
+        self._messages = {place: m for place, m in self._messages.items() if place[0] not in former}
+        for queue, past in former.items():
+            for message in messages[past]:
+                self._messages[past, message.queue_offset] = message
+            for table in (self.finished, self.skipped):
+                table[past] = table.pop(queue, set())
+            self.start[past] = self.start.pop(queue, 0)
+        self.unsure -= former.keys()
+        self.aged -= former.keys()
 
     def owner(self, queue):
         """The client whose lock of the queue is in force, or None."""
@@ -86,6 +115,8 @@ class Truth:
 
     def wanted(self, queue, offset):
         """Whether the group subscribes to the message."""
+        if queue.topic != TOPIC:
+            return self._messages[queue, offset].tags == WANTED
         return self.log(queue).entry(offset).tag_code == _WANTED_CODE
 
     def message(self, queue, offset):

@@ -15,6 +15,7 @@ from orderly.consumer.owning import rebalancer
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
+from tests.simulation.generations import Generations
 from tests.simulation.kernel import Kernel
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
@@ -113,6 +114,7 @@ class World:
         self.truth = Truth(self.kernel, self.cluster)
         self.members = [Member(self, index) for index in range(scenario.members)]
         self.producers = [Sender(self, index) for index in range(scenario.producers)]
+        self.generations = Generations(self)
         self.operator = Operator(self)
         self.strikes = Strikes(self)
         self.witness = Witness(self)
