@@ -16,13 +16,13 @@ from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
 from tests.simulation.generations import Generations
-from tests.simulation.kernel import Kernel
+from tests.simulation.kernel import Kernel, Stall
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
 from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
-from tests.simulation.truth import TOPIC, Truth
+from tests.simulation.truth import TOPIC, Broken, Truth
 from tests.simulation.verdict import judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 from tests.simulation.workers import modelled
@@ -138,7 +138,7 @@ class World:
             kernel.at(self.began + fault.at, partial(self.strikes.strike, fault))
         kernel.at(self.end, self._settle)
         try:
-            kernel.run(self._all_done, scenario.end + LIMIT)
+            self._run_to_the_end()
             self.ending = True
             for member in self.members:
                 if not member.closed:
@@ -160,6 +160,20 @@ class World:
             trace=self.trace(),
             paths=taken(self),
         )
+
+    def _run_to_the_end(self):
+        """Until everything is consumed, or nothing more comes of it."""
+        try:
+            self.kernel.run(self._all_done, self.scenario.end + LIMIT)
+        except Stall as stall:
+            for queue in self.truth.queues():
+                stored = self.truth.stored(queue)
+                log = self.truth.log(queue)
+                passed = self.truth.unsettled(queue, min(stored, log.max_offset))
+                if passed:
+                    text = f"{passed} of {queue}: {stored} is committed of {log.max_offset}"
+                    raise Broken("never delivered", text) from stall
+            raise
 
     def _settle(self):
         """The faults are over; members that keep messages get a handler that commits them."""
