@@ -1,6 +1,6 @@
-"""Plots of brokers that are killed, and of topics that are deleted and made again."""
+"""Plots of brokers that are killed, and of topics that are deleted, also those of the state."""
 
-from tests.simulation.scenario import Fault
+from tests.simulation.scenario import MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC, Fault
 
 
 def _old_offsets(cast):
@@ -67,8 +67,49 @@ def _topic_anew(cast):
     }
 
 
+def _records_deleted(cast):
+    """The group's state topic, or its park topic, is deleted while queues are owned."""
+    rng = cast.rng
+    at, faults = rng.uniform(3, 15), []
+    for _ in range(rng.choice([1, 1, 2])):
+        code = rng.choice([0, 0, MADE_BY_HAND, MADE_BY_SENDS]) | rng.choice([0, 0, 0, PARK_TOPIC])
+        faults.append(Fault(at, "records deleted", "", rng.choice([0.0, 5.0, 20.0]), code))
+        at = faults[-1].end + rng.uniform(2, 25)
+    for _ in range(rng.choice([0, 1, 2])):
+        kind = rng.choice(["kill", "close", "close", "pause", "cut", "broker restart"])
+        faults.append(cast.fault(kind, rng.uniform(2, at)))
+    return {"faults": faults, **_ahead(rng)}
+
+
+def _records_lost(cast):
+    """A broker's machine dies, and the last records of the group's state are lost with it."""
+    rng = cast.rng
+    at = rng.uniform(3, 25)
+    seconds = rng.choice([0.1, 3.0, 20.0, 40.0])
+    faults = [Fault(at, "records lost", cast.broker(), seconds, rng.choice([1, 2, 3]))]
+    for _ in range(rng.choice([0, 1, 2])):
+        kind = rng.choice(["kill", "kill", "close", "pause", "kill at", "broker restart"])
+        faults.append(cast.fault(kind, at + rng.uniform(-5, 30)))
+    return {"faults": faults, **_ahead(rng)}
+
+
+def _ahead(rng):
+    """Some keys are stuck while others go on, so that there is something to put on record."""
+    return {
+        "messages": 20,
+        "burst": rng.choice([1, 5]),
+        "seconds": rng.choice([20.0, 40.0]),
+        "keys": 8,
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+        "stuck": rng.choice([15.0, 40.0, 60.0]),
+        "settings": {"order": "key", "commit_interval": rng.choice([5.0, 1.0, 0.3])},
+    }
+
+
 BROKER_PLOTS = (
     _old_offsets, _old_offsets,
     _a_new_group, _a_new_group,
     _topic_anew, _topic_anew,
+    _records_deleted, _records_deleted,
+    _records_lost,
 )  # fmt: skip

@@ -63,6 +63,9 @@ class Ledger:
         self._late = {}
         self.recorded = defaultdict(set)
         self._claims = defaultdict(set)  # the part of it that records tell
+        self._told = defaultdict(list)  # by queue, (offset, record) that count, of the present log
+        self._acquired = defaultdict(set)  # by queue, the tokens of the present log
+        self._log_changed = {}  # by queue, when records were lost last
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
         self.parked = ParkedKeys(world)
@@ -85,6 +88,8 @@ class Ledger:
                 raise Broken("token", f"{member} has token {token} of {queue}, by queue")
             return
         tenure = member.process, self.tenures.get((member.process, queue))
+        if tenure[1] is not None and tenure[1] < self._log_changed.get(queue, 0.0):
+            return  # its token is of a log that is no more
         holder = self._holders.setdefault((queue, token), tenure)
         if holder != tenure:
             text = f"{member} has token {token} of {queue}, which {holder[0].name} had"
@@ -104,6 +109,11 @@ class Ledger:
         self._world.note(member, f"writes {_shown(record)} at", offset, "of", queue)
         if isinstance(record, Acquire) and offset <= self._confirmed[queue]:
             raise Broken("token", f"{offset} of {queue} is not above {self._confirmed[queue]}")
+        if isinstance(record, Acquire):
+            self._acquired[queue].add(offset)
+        elif record.token not in self._acquired[queue]:
+            return False  # of a log that is no more
+        self._told[queue].append((offset, record))
         if isinstance(record, Confirm):
             self._confirmed[queue] = max(self._confirmed[queue], record.token)
             self.deaths.confirmed(queue, record)
@@ -187,6 +197,31 @@ class Ledger:
         """The state records of a queue are gone: what is finished ahead is not known any more."""
         self.recorded[queue] = set(range(self._truth.stored(queue)))
         self._claims[queue].clear()
+        self._unjudged[queue].clear()
+
+    def lost_records_since(self, queue, moment):
+        """Whether the log of a queue's records was deleted, or cut off."""
+        return self._log_changed.get(queue, -math.inf) > moment
+
+    def records_lost(self, queue, end):
+        """The log of a queue's records has lost those from `end` on; 0: all, the topic is deleted.
+
+        Tokens begin anew there. What the lost ones told is not on record any more, until their
+        owner tells it again.
+        """
+        self._log_changed[queue] = self._kernel.now
+        left = [(offset, record) for offset, record in self._told[queue] if offset < end]
+        self._told[queue] = left
+        self._acquired[queue] = {offset for offset in self._acquired[queue] if offset < end}
+        self._confirmed[queue] = max((r.token for _, r in left if isinstance(r, Confirm)), default=-1)
+        self._tokens[queue] = min(self._tokens[queue], end - 1)
+        for place in [p for p in self._holders if p[0] == queue and p[1] >= end]:
+            del self._holders[place]
+        for place in [p for p in self._late if p[0] == queue]:
+            del self._late[place]
+        # What is left may be older than the committed offset: then it looks like a reset.
+        self._claims[queue].clear()
+        self.recorded[queue] = set(range(self._truth.stored(queue)))
         self._unjudged[queue].clear()
 
     def forget(self, queue):

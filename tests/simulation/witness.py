@@ -377,6 +377,7 @@ class Witness:
         began = self.ledger.tenures.get((member.process, queue), math.inf)
         undoubted = self._grants.undoubted(member, queue, began)
         anew = self._generations.ended_at > began
+        anew = anew or self.ledger.lost_records_since(queue, began)
         if undoubted and not anew and queue not in self.commits.reset:
             text = f"{member} takes {queue} for lost, which is its own"
             self._kernel.fail(Broken("lost for nothing", text))
@@ -390,6 +391,7 @@ class Witness:
             return
         queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
         excused = queue in self.commits.reset or self._generations.changed
+        excused = excused or self.ledger.lost_records_since(queue, -math.inf)
         if not excused and not self._grants.hid(queue):
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
