@@ -65,6 +65,7 @@ class Ledger:
         self._claims = defaultdict(set)  # the part of it that records tell
         self._told = defaultdict(list)  # by queue, (offset, record) that count, of the present log
         self._acquired = defaultdict(set)  # by queue, the tokens of the present log
+        self._forgotten = {}  # by queue, when a broker that was killed forgot its offset
         self._log_changed = {}  # by queue, when records were lost last
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
@@ -126,6 +127,8 @@ class Ledger:
     def _enter(self, member, queue, record, *, judged):
         if not self._world.generations.knows(member.process, queue):
             return False  # of a topic that is no more
+        if self.lost_records_since(queue, self.tenures.get((member.process, queue), math.inf)):
+            return False  # it builds on records that are no more
         if record.token < self._confirmed[queue]:
             if judged:
                 self._check_claim(member, queue, record, self.parked.has_copy)
@@ -168,7 +171,9 @@ class Ledger:
         other = last is not None and last[0] is not process and (began is None or last[1] > began)
         # By queue an owner that stands where the other one ended may go on from there.
         by_key = self._settings["order"] == "key"
-        if other and (began is None or by_key or offset < last[2]):
+        # So may one by key, if what both have committed was forgotten by a broker that was killed.
+        strict = by_key and self._forgotten.get(queue, -math.inf) < (began or 0.0)
+        if other and (began is None or strict or offset < last[2]):
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
         self._committed[queue] = process, self._kernel.now, offset
@@ -188,6 +193,7 @@ class Ledger:
         """The broker was killed, and has an older offset; the records are all there."""
         self.recorded[queue] = set(range(stored)) | self._claims[queue]
         self._committed.pop(queue, None)
+        self._forgotten[queue] = self._kernel.now
 
     def is_on_record(self, queue, offset):
         """Whether a message is on record as finished, and does not wait in the park queue."""
