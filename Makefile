@@ -64,7 +64,7 @@ chaos: $(READY)  ## Kill, pause and cut off brokers of a cluster (ROUNDS=50 SEED
 test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on the real library, too)
 	@$(BIN)/pytest tests/native tests/unit/native $(ARGS)
 
-simulate: $(READY)  ## Run thousands of drawn histories of a cluster under virtual time (ARGS="--seeds 10000 --mutations")
+simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 2000 --known", "--mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 soak: $(READY)  ## Ten minutes and a million messages; memory and threads must stay flat

@@ -159,8 +159,11 @@ def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) 
                 passed.setdefault(event.key, set()).add(number[event.id])
             continue
         seen.add(event.id)
-        expected = reached.get(event.key, -1) + 1
-        while expected < number[event.id] and expected in passed.get(event.key, ()):
+        at, excused = reached.get(event.key, -1), passed.get(event.key, ())
+        if number[event.id] < at and number[event.id] in excused:
+            continue  # it comes again, and its first delivery was not judged
+        expected = at + 1
+        while expected < number[event.id] and expected in excused:
             expected += 1
         if number[event.id] != expected:
             verdict.note(
@@ -168,7 +171,7 @@ def _judge_keys(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) 
                 f"key {event.key!r}: its message {number[event.id]} ({event.id!r}) came when"
                 f" message {expected} was due",
             )
-        reached[event.key] = max(number[event.id], reached.get(event.key, -1))
+        reached[event.key] = max(number[event.id], at)
 
 
 @dataclass(slots=True)

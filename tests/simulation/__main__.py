@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 
-from tests.simulation.campaign import run_seeds, try_mutations
+from tests.simulation.campaign import check_paths, run_seeds, search, try_known, write_seeds
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.path_checks import rare, shares
 from tests.simulation.shrink import shrink
 from tests.simulation.world import Violation, run
 
@@ -23,19 +24,58 @@ def main(arguments=None):
     print(_judged(result.counts))
     for seed, (kind, _) in sorted(result.violations.items())[:_SHOWN]:
         _show(draw(seed), kind)
-    if options.mutations:
-        print(f"{len(MUTATIONS)} mutations of the library, and the seeds it took to catch them:")
-        result.caught = try_mutations(list(MUTATIONS), options.jobs, _tell)
-        print(f"mutations caught: {sum(map(bool, result.caught.values()))} of {len(result.caught)}")
-    return 0 if result.ok else 1
+    all_paths = _look_at_paths(result.paths, options)
+    if options.known or options.mutations:
+        result.caught = _try_mutations(options)
+    return 0 if result.ok and all_paths else 1
+
+
+def _look_at_paths(paths, options):
+    """Tell which share of the histories took each path; returns whether none is missing."""
+    for name, share in shares(paths).items():
+        print(f"  {share:6.1%}  {name}")
+    missing = rare(paths)
+    if missing:
+        print("too few histories take:", ", ".join(missing))
+    if not options.paths:
+        return not missing
+    print("each path, and the seed at which the mutation shows that only it can show:")
+    checks = check_paths(paths, options.jobs, lambda made: print(f"  {made}", flush=True))
+    return not missing and all(made.ok for made in checks)
+
+
+def _try_mutations(options):
+    """All of them: on the seeds that caught them last, or with a search for such seeds."""
+    if not options.mutations:
+        caught = try_known(list(MUTATIONS), options.jobs, _tell_failure)
+    else:
+        print(f"{len(MUTATIONS)} mutations of the library, and the first seed that catches each:")
+        caught = search(list(MUTATIONS), options.jobs, _tell)
+        if options.write:
+            write_seeds(caught)
+    print(f"mutations caught: {sum(map(bool, caught.values()))} of {len(caught)}")
+    if options.known and not all(caught.values()):
+        print('other seeds may catch them: make simulate ARGS="--seeds 0 --mutations --write"')
+    return caught
 
 
 def _options():
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many (10,000)")
     parser.add_argument("--from", dest="start", type=int, default=0, help="the first one (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (one a core)")
-    parser.add_argument("--mutations", action="store_true", help="try the mutations, too")
+    parser.add_argument(
+        "--known", action="store_true", help="try each mutation, too, on the seed that caught it"
+    )
+    parser.add_argument(
+        "--mutations", action="store_true", help="look for the first seed that catches each"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="with --mutations: remember those seeds"
+    )
+    parser.add_argument(
+        "--paths", action="store_true", help="try what each path alone shows, there and elsewhere"
+    )
     parser.add_argument("--replay", type=int, metavar="SEED", help="show one seed's history")
     parser.add_argument("--shrink", action="store_true", help="with --replay: cut it down first")
     return parser
@@ -53,9 +93,14 @@ def _judged(counts):
     return f"{deliveries} deliveries, {share}; {restarts} judged in full"
 
 
-def _tell(name, caught):
-    found = f"{caught[0]:4} seeds  {caught[1]}" if caught else "NOT CAUGHT"
-    print(f"  {name:40} {found}", flush=True)
+def _tell(name, found):
+    text = f"{found[0]:6}  {found[1]}" if found else "NOT CAUGHT"
+    print(f"  {name:40} {text}", flush=True)
+
+
+def _tell_failure(name, found):
+    if not found:
+        print(f"  {name} is no longer caught by the seed that caught it last", flush=True)
 
 
 def _show(scenario, kind):

@@ -146,7 +146,9 @@ class Member:
             return
         queue = world.kernel.random.choice(held)
         stored, end = truth.stored(queue), truth.log(queue).max_offset
-        target = stored * code // 100 if code <= 100 else stored + (end - stored) * (code - 100) // 100
+        target = (
+            stored * code // 100 if code <= 100 else stored + (end - stored) * (code - 100) // 100
+        )
         try:
             self.consumer.seek(queue, target)
         except OrderlyError as error:

@@ -2,17 +2,23 @@
 
 import contextlib
 import gc
+import json
 import multiprocessing
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied, needs
+from tests.simulation.mutations import MUTATIONS, applied, may_show
+from tests.simulation.path_checks import check
+from tests.simulation.paths import PATHS_BY_NAME
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
 MUTATION_SEEDS = 1500  # a mutation that none of these catches is a hole in the simulation
+CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a full search found last
 
 
 @dataclass
@@ -25,7 +31,8 @@ class Result:
         violations: by seed, the kind and the text.
         counts: of the histories without one: "deliveries", those "excused", and how many had a
             broker "restarted", how many of these were judged "in full".
-        caught: by mutation, how many seeds it took, and the kind of the violation; None: it was
+        paths: by seed, the names of the `paths.PATHS` that it took.
+        caught: by mutation, the seed that caught it, and the kind of the violation; None: it was
             not caught.
     """
 
@@ -33,6 +40,7 @@ class Result:
     seconds: float = 0.0
     violations: dict = field(default_factory=dict)
     counts: Counter = field(default_factory=Counter)
+    paths: dict = field(default_factory=dict)
     caught: dict = field(default_factory=dict)
 
     @property
@@ -51,41 +59,78 @@ def run_seeds(seeds, jobs, progress=lambda done: None):
     result, began = Result(), time.monotonic()
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     with _workers(jobs) as pool:
-        for chunk, violations, counts in pool.imap_unordered(run_chunk, chunks):
+        for chunk, violations, counts, paths in pool.imap_unordered(run_chunk, chunks):
             result.seeds += len(chunk)
             result.violations |= violations
             result.counts += counts
+            result.paths |= paths
             progress(result.seeds)
     result.seconds = time.monotonic() - began
     return result
 
 
 def run_chunk(seeds):
-    """Run some seeds here; returns them, the violations by seed, and what there was to judge."""
-    violations, counts = {}, Counter()
+    """Run some seeds here.
+
+    Returns:
+        Them, the violations by seed, what there was to judge, and the paths taken by seed.
+    """
+    violations, counts, paths = {}, Counter(), {}
     with _rare_collections():
         for seed in seeds:
             try:
                 report = run(draw(seed))
             except Violation as violation:
                 violations[seed] = (violation.kind, str(violation))
+                paths[seed] = violation.paths
             else:
+                paths[seed] = report.paths
                 counts["deliveries"] += report.deliveries
                 counts["excused"] += report.excused
                 counts["restarted"] += report.restarted
                 counts["in full"] += report.restarted and not report.excused
-    return seeds, violations, counts
+    return seeds, violations, counts, paths
 
 
-def try_mutations(names, jobs, progress=lambda name, caught: None):
+def search(names, jobs, progress=lambda name, found: None):
     """Look for each mutation's first seed with a violation, on `jobs` processes.
 
     Returns:
-        By mutation, (seeds it took, kind of the violation), or None.
+        By mutation, (seed, kind of the violation), or None.
     """
+    return _each(names, jobs, catch, progress)
+
+
+def try_known(names, jobs, progress=lambda name, found: None):
+    """Run each mutation on the seed that caught it last; returns what `search` does."""
+    return _each(names, jobs, catch_again, progress)
+
+
+def check_paths(paths, jobs, progress=lambda check: None):
+    """Try each path's mutation; returns the checks.
+
+    Args:
+        paths: by seed, the names of those that were taken.
+        jobs: how many processes.
+        progress: told each check.
+    """
+    checks, known = [], {name: found[0] for name, found in known_seeds().items()}
+    with _workers(jobs) as pool:
+        for made in pool.imap_unordered(partial(_check, paths, known), PATHS_BY_NAME):
+            checks.append(made)
+            progress(made)
+    return checks
+
+
+def _check(paths, known, name):
+    with _rare_collections():
+        return check(PATHS_BY_NAME[name], paths, known)
+
+
+def _each(names, jobs, look, progress):
     caught = {}
     with _workers(jobs) as pool:
-        for name, found in pool.imap_unordered(catch, names):
+        for name, found in pool.imap_unordered(look, names):
             caught[name] = found
             progress(name, found)
     return {name: caught[name] for name in MUTATIONS if name in caught}
@@ -93,17 +138,42 @@ def try_mutations(names, jobs, progress=lambda name, caught: None):
 
 def catch(name, limit=MUTATION_SEEDS):
     """Run seeds with a mutation until one fails; returns the name and what was found, or None."""
+    return name, _first(name, range(limit))
+
+
+def catch_again(name):
+    """Run a mutation on the seed that caught it last, if there is one."""
+    known = known_seeds().get(name)
+    return name, _first(name, [] if known is None else known[:1])
+
+
+def _first(name, seeds):
+    """The first of some seeds that fails with a mutation, and the kind of the violation."""
     with _rare_collections():
-        for seed in range(limit):
+        for seed in seeds:
             scenario = draw(seed)
-            if needs(name) != "seed" and not getattr(scenario, needs(name)):
+            if not may_show(name, scenario):
                 continue
             try:
                 with applied(name):
                     run(scenario)
             except Violation as violation:
-                return name, (seed + 1, violation.kind)
-    return name, None
+                return seed, violation.kind
+    return None
+
+
+def known_seeds():
+    """By mutation, the seed that caught it last, and the kind of the violation."""
+    return {name: tuple(found) for name, found in json.loads(CAUGHT.read_text()).items()}
+
+
+def write_seeds(caught):
+    """Remember by which seeds mutations were caught; those that were not tried stay as they are."""
+    known = {**known_seeds(), **{name: found for name, found in caught.items() if found}}
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in MUTATIONS if name in known
+    )
+    CAUGHT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 @contextlib.contextmanager

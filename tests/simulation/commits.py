@@ -28,13 +28,14 @@ class Commits:
     """Told by the witness.
 
     Args:
-        world: has `kernel`, `truth`, `scenario` and `note`.
+        world: has `kernel`, `truth`, `witness`, `scenario` and `note`.
         ledger: what is on record.
         events: Commit is added to them.
 
     Attributes:
-        reset: queues whose offset an operator has set, and nobody has committed since: it may be
-            news to those who own them, and to those who take them.
+        strict: offsets are set by operators and programs alone, in quiet times.
+        reset: queues whose offset an operator or an owner has set, and nobody has committed since
+            (or not what was sought): it may be news to those who own them, and who take them.
     """
 
     def __init__(self, world, ledger, events):
@@ -45,13 +46,14 @@ class Commits:
         self._events = events
         self._reached = Counter()
         self._told = Counter()  # by queue, the last commit among the events
-        self._strict = all(
+        self.strict = all(
             fault.kind in (*ACTS, "program pause")
             or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
         self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
+        self._sought = {}  # by queue: which process goes on from where
         self.reset = set()
 
     def arrives(self, member, header, queue):
@@ -69,7 +71,8 @@ class Commits:
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
         self._truth.aged.discard(queue)
-        self.reset.discard(queue)
+        if self._sought.get(queue, (member.process, offset)) == (member.process, offset):
+            self.reset.discard(queue)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
@@ -123,7 +126,7 @@ class Commits:
     def _check_direction(self, member, queue, offset):
         """Commits rise; where other things go wrong a reset may cross with one of them."""
         known = self._reached[queue] > self._truth.start[queue]
-        if known and offset < self._reached[queue] and (self._strict or queue not in self.reset):
+        if known and offset < self._reached[queue] and (self.strict or queue not in self.reset):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
@@ -134,16 +137,28 @@ class Commits:
             self._reset_seen[queue] = self._kernel.now
         return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
+    def was_sought(self, member, queue, target):
+        """A member goes on from another offset; what it commits before that is under way."""
+        self.was_reset(queue, target)
+        self._sought[queue] = member.process, target
+
     def was_reset(self, queue, target):
-        """An operator reset the offset of a queue, or its owner sought another one."""
+        """An operator reset the offset of a queue."""
+        self._sought.pop(queue, None)
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
         self._reached[queue] = target
         self._ledger.forget(queue)
         truth, done = self._truth, self._truth.finished[queue]
-        truth.skipped[queue] |= set(truth.unsettled(queue, target))
-        if self._strict:
+        for offset in truth.unsettled(queue, target):
+            truth.skipped[queue].add(offset)
+            if (delivery := self._world.witness.latest.get((queue, offset))) is not None:
+                delivery.success = True  # it counts as done, until the offset goes back again
+        if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
+            again = {offset for offset in truth.skipped[queue] if offset >= target}
+            truth.skipped[queue] -= again
+            self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         else:
             truth.unsure.add(queue)
         if target <= truth.stored(queue):

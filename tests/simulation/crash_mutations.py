@@ -5,6 +5,7 @@ from dataclasses import replace
 from orderly.consumer.handling.suspect_runs import SuspectRuns
 from orderly.consumer.parking.commands import _Desk
 from orderly.ordering.crashes import conclusion, crashes
+from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state import inheritance
 
 
@@ -64,6 +65,17 @@ def release_killers_again_and_again(set_):
     set_(_Desk, "_ends_processes", lambda self, command, position: False)
 
 
+def clear_what_waits_behind_a_kept_message(set_):
+    """A crash loop is over once the first message of each lane came back, kept in hand or not."""
+
+    def look(self):
+        if self.suspects.on:
+            heads = (lane.low for lane in self.messages.lanes if lane.low is not None)
+            self.suspects.look(self.offset, self.next_pull, heads)
+
+    set_(OwnedQueue, "_look_for_suspects", look)
+
+
 CRASH_MUTATIONS = (
     never_suspect_a_crash_loop,
     condemn_at_the_first_death,
@@ -72,4 +84,5 @@ CRASH_MUTATIONS = (
     journal_after_the_handler,
     try_several_at_once,
     release_killers_again_and_again,
+    clear_what_waits_behind_a_kept_message,
 )

@@ -28,7 +28,7 @@ class Deaths:
     """Told by the ledger and by members.
 
     Args:
-        world: has `note` and `scenario`.
+        world: has `note`, `happened` and `scenario`.
     """
 
     def __init__(self, world):
@@ -44,6 +44,7 @@ class Deaths:
     def tries(self, queue, record):
         """An owner says which suspect it is about to handle, or that it came back."""
         self._trying[queue] = record
+        self._world.happened["suspect tried"] += 1
 
     def confirmed(self, queue, record):
         """A queue has a new owner: the one before did not come back from what it tried."""

@@ -4,7 +4,10 @@ import random
 
 from tests.simulation.cast import Cast
 from tests.simulation.plots import PLOTS
+from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
+
+_PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
 def draw(seed):
@@ -14,6 +17,9 @@ def draw(seed):
     producers, brokers = rng.choice([1, 1, 1, 2]), rng.choice([1, 1, 1, 2])
     cast = Cast(rng, members, producers, brokers)
     changes = rng.choice(PLOTS)(cast)
+    others = random.Random(f"program {seed}")
+    if others.random() < _PROGRAMS:
+        changes = others.choice(PROGRAM_PLOTS)(Cast(others, members, producers, brokers))
     drawn = {
         "seed": seed,
         "members": members,
@@ -49,22 +55,25 @@ def draw(seed):
     drawn |= _handlers(rng)
     settings = drawn["settings"] | changes.pop("settings", {})
     drawn |= changes
-    if drawn["killers"] and drawn["engine"] == "process":
+    if drawn["manual"]:
+        drawn["plain"] = True  # what is named done and kept at once would be neither
+    if drawn["engine"] != "process":
+        drawn["dying"] = 0.0
+    elif drawn["killers"]:
         drawn |= {"engine": "thread", "dying": 0.0}  # they are to end more than a worker
-    drawn["faults"] = [*drawn.get("faults", ()), *_acts_of_programs(cast)]
     drawn["settings"] = tuple(settings.items())
-    drawn["faults"] = tuple(sorted(drawn["faults"], key=lambda fault: fault.at))
+    faults = [*drawn.get("faults", ()), *_acts_of_programs(cast)]
+    drawn["faults"] = tuple(sorted(faults, key=lambda fault: fault.at))
     return Scenario(**drawn)
 
 
 def _handlers(rng):
     """What the handlers are like."""
-    manual = rng.choice([0.0, 0.0, 0.0, 0.0, 0.5, 1.0])
     engine = rng.choice(["thread"] * 6 + ["async"] * 3 + ["process"])
     return {
         "engine": engine,
-        "plain": rng.random() < 0.5 or manual > 0,
-        "manual": manual,
+        "plain": rng.random() < 0.5,
+        "manual": rng.choice([0.0, 0.0, 0.0, 0.0, 0.5, 1.0]),
         "dying": rng.choice([0.05, 0.3]) if engine == "process" else 0.0,
         "extending": rng.choice([0.0, 0.0, 0.0, 0.0, 0.1, 0.5]),
     }

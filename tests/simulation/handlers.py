@@ -17,6 +17,8 @@ from tests.simulation.kept import End
 
 _STUCK = 0.4  # share of the keys that fail for a while, where some do
 _EXTEND = object()  # what a handler waits for, besides seconds
+_STRIDE = 20.0  # seconds of work between two extensions of the lease
+_BREATHS = 0.2  # share of quick handlers that let others run
 _DEATHS = 2  # calls of a message in which a worker may end
 _ROLLBACKS = 2  # calls of a message that may be rolled back
 
@@ -63,6 +65,9 @@ class Program:
         witness = self._world.witness
         call = witness.handler_begins(self._member, messages, context)
         self._world.happened[self._scenario.engine] += 1
+        self._world.happened["batch"] += len(messages) > 1
+        self._world.happened["keyless"] += messages[0].sharding_key is None
+        self._world.happened["replayed"] += context.replayed
         if context.dry_run:
             witness.tried(self._member, messages[0])
             witness.handler_ends(call, End.TRIED)
@@ -70,7 +75,7 @@ class Program:
         try:
             failed = yield from self._work_off(call, messages, context)
         except (CancelledError, WorkerEnds) as error:
-            self._world.happened[f"broken off by {type(error).__name__}"] += 1
+            self._world.happened["cancelled"] += isinstance(error, CancelledError)
             witness.handler_broke_off(call)
             raise
         if failed is None:
@@ -109,17 +114,19 @@ class Program:
         """Take a while with a message, and say whether it is done."""
         scenario, nature = self._scenario, self._nature(message)
         slow, failing = nature.random() < scenario.slow, nature.random() < scenario.failing
+        slow = slow and self._world.kernel.now < self._world.end  # or it takes too long in the end
         seconds = nature.choice([3.0, 25.0, 75.0]) if slow else scenario.handling
         failures = nature.randint(1, 4) if failing else 0
         calls = self._calls(message)
         if calls > 1 and not scenario.killers:
             seconds = min(seconds, 0.01)
         if scenario.extending and self._drawn("extends", message).random() < scenario.extending:
-            yield seconds / 2
-            if not (yield from self._extend(message, context)):
-                return False
-            seconds /= 2
-        if seconds:
+            strides = 1 + int(seconds // _STRIDE)
+            for _ in range(strides):
+                yield seconds / strides
+                if not (yield from self._extend(message, context)):
+                    return False
+        elif seconds or self._world.kernel.random.random() < _BREATHS:
             yield seconds
         if self._is_killer(message):
             self._world.witness.crashed(self._member, message, replayed=context.replayed)
@@ -187,6 +194,9 @@ class Program:
                 return context.suspend(2.0)
             case 1:
                 return Fail("made up")
+            case 2 if self._scenario.engine == "async" and message.queue_offset % 2:
+                self._world.happened["cancelled within"] += 1
+                raise CancelledError  # something that it awaited was cancelled
             case 2:
                 raise MadeUp
         return ConsumeResult.SUSPEND

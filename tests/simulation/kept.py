@@ -46,12 +46,16 @@ class Kept:
     def before(self, place):
         """Whether something is kept of a queue, below an offset."""
         queue, offset = place
-        return any(p[1] == queue and min(o, default=offset) < offset for p, o in self._offsets.items())
+        return any(
+            p[1] == queue and min(o, default=offset) < offset for p, o in self._offsets.items()
+        )
 
     def forget(self, process, queue=None):
-        """A process has ended, or takes a queue anew: what was kept is to come again."""
+        """A process has ended, or takes a queue anew: what it kept is to come again."""
         gone = [p for p in self._offsets if p[0] is process and queue in (None, p[1])]
-        return any([self._offsets.pop(place) for place in gone])
+        kept = [self._offsets.pop(place) for place in gone]
+        if any(kept):
+            self._happened["kept until the end"] += 1
 
     def handled(self, call, offset):
         """A message is handled; returns whether it was in hand, where it should have stayed.

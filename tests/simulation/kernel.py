@@ -41,7 +41,17 @@ class Process:
 class Task:
     """One thread of a process."""
 
-    __slots__ = ("daemon", "done", "greenlet", "loop", "name", "process", "waiters", "wake", "woken")
+    __slots__ = (
+        "daemon",
+        "done",
+        "greenlet",
+        "loop",
+        "name",
+        "process",
+        "waiters",
+        "wake",
+        "woken",
+    )
 
     def __init__(self, name: str, process: Process) -> None:
         self.name = name

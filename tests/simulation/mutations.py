@@ -12,29 +12,27 @@ from tests.simulation.handling_mutations import HANDLING_MUTATIONS
 from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
 from tests.simulation.parking_mutations import PARKING_MUTATIONS
+from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
 
-MUTATIONS = {
-    mutation.__name__: mutation
-    for mutation in (
-        *LOCK_MUTATIONS,
-        *HANDLING_MUTATIONS,
-        *LANE_MUTATIONS,
-        *STATE_MUTATIONS,
-        *SEND_MUTATIONS,
-        *PARKING_MUTATIONS,
-        *CRASH_MUTATIONS,
-    )
-}
+_GROUPS = (  # and what a history must have, other than 0, for one of them to show
+    (LOCK_MUTATIONS, None),
+    (HANDLING_MUTATIONS, None),
+    (LANE_MUTATIONS, None),
+    (STATE_MUTATIONS, None),
+    (SEND_MUTATIONS, None),
+    (PARKING_MUTATIONS, "poison"),
+    (CRASH_MUTATIONS, "killers"),
+    (PROGRAM_MUTATIONS, None),
+)
+MUTATIONS = {mutation.__name__: mutation for group, _ in _GROUPS for mutation in group}
+_NEEDS = {mutation.__name__: needs for group, needs in _GROUPS for mutation in group}
 
 
-def needs(name):
-    """Which histories can catch a mutation: all, or those with poison, or with killers."""
-    mutation = MUTATIONS[name]
-    if mutation in PARKING_MUTATIONS:
-        return "poison"
-    return "killers" if mutation in CRASH_MUTATIONS else "seed"
+def may_show(name, scenario):
+    """Whether a history has what the mutation is about."""
+    return _NEEDS[name] is None or bool(getattr(scenario, _NEEDS[name]))
 
 
 @contextlib.contextmanager

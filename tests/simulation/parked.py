@@ -31,7 +31,8 @@ class ParkedKeys:
 
     Attributes:
         unheard: (queue, offset) of messages without a place in the order: those that were dropped
-            before anybody had handled them, and dead letters before or out of their turn.
+            before anybody had handled them, dead letters before or out of their turn, and what was
+            passed over and comes after all.
     """
 
     def __init__(self, world):
@@ -141,6 +142,7 @@ class ParkedKeys:
         who = member or "operator"
         match record:
             case Parked():
+                self._world.happened["parked"] += 1
                 self._world.note(who, "parks", record.offset, "of", queue, "at", position)
                 self._copies[queue][record.offset].append(position)
                 self._check_copy(queue, record)

@@ -32,25 +32,73 @@ def _happened(event):
     return lambda world: world.happened[event] > 0
 
 
-def _setting(name, wanted):
-    return lambda world: wanted(dict(world.scenario.settings)[name])
+def _either(*events):
+    return lambda world: any(world.happened[event] for event in events)
+
+
+def _fault(kind):
+    return lambda world: any(fault.kind == kind for fault in world.scenario.faults)
+
+
+def _unwanted(world):
+    """Something is stored that the group does not subscribe to."""
+    truth = world.truth
+    offsets = ((queue, o) for queue in truth.queues() for o in range(truth.log(queue).max_offset))
+    return bool(world.scenario.unwanted) and not all(truth.wanted(*place) for place in offsets)
+
+
+def _keyless(world):
+    """By key, messages without one."""
+    return dict(world.scenario.settings)["order"] == "key" and world.happened["keyless"] > 0
 
 
 PATHS = (
-    Path("a burst of several calls", _happened("burst"), ""),
-    Path("a burst that was narrowed", _happened("narrowed"), ""),
-    Path("kept and committed", _happened("kept and committed"), ""),
-    Path("kept and rolled back", _happened("kept and rolled back"), ""),
-    Path("kept and lost with the process", _happened("kept and lost"), ""),
-    Path("coroutines", _happened("async"), ""),
-    Path("coroutines cancelled", _happened("broken off by CancelledError"), ""),
-    Path("a worker died", _happened("worker died"), ""),
-    Path("a seek back", _happened("seek back"), ""),
-    Path("a seek on", _happened("seek on"), ""),
-    Path("a pause", _happened("paused"), ""),
-    Path("a lease extended", _happened("extend"), ""),
-    Path("a lease not extended", _happened("extend failed"), ""),
+    # How handlers are called, and what they answer.
+    Path("a burst of several calls", _happened("burst"), "count_what_is_handed_out"),
+    Path("a burst that was narrowed", _happened("narrowed"), "keep_what_was_not_handed_out"),
+    Path("a batch of several messages", _happened("batch"), "finish_what_was_not_tried"),
+    Path("kept", _happened("kept"), "commit_what_is_kept"),
+    Path("kept and committed", _happened("kept and committed"), "commit_the_last_batch_only"),
+    Path(
+        "kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"
+    ),
+    Path("kept until the end", _happened("kept until the end"), "hand_on_what_is_kept_as_done"),
+    Path("kept beside a burst", _happened("kept beside a burst"), "commit_what_a_burst_finds_kept"),
+    Path("coroutines", _happened("async"), "take_any_coroutine_for_a_success"),
+    Path(
+        "a coroutine cancelled from within",
+        _happened("cancelled within"),
+        "take_a_cancelled_call_for_a_success",
+    ),
+    Path("a coroutine cancelled at a loss", _happened("cancelled"), "forget_a_cancelled_run"),
+    Path("a worker process died", _happened("worker died"), "take_a_dead_worker_for_a_success"),
+    Path("a lease extended", _happened("extend"), "extend_without_asking"),
+    Path("an extension refused", _happened("extend refused"), "extend_what_is_lost"),
+    Path(
+        "an extension not answered", _happened("extend unanswered"), "take_silence_for_an_extension"
+    ),
+    # What programs and operators do with queues.
+    Path("a pause", _happened("paused"), "hand_out_what_is_paused"),
+    Path(
+        "a pause over a rebalance", _happened("paused and taken"), "forget_pauses_over_a_rebalance"
+    ),
+    Path("a seek", _either("seek back", "seek on"), "seek_and_keep_the_cache"),
+    Path("a seek back", _happened("seek back"), "never_seek_back"),
+    Path("a seek on", _happened("seek on"), "never_seek_on"),
+    Path("an offset reset", _fault("offset reset"), "go_on_although_the_broker_reset"),
+    Path("queues added", _fault("grow"), "share_the_first_queues_only"),
+    Path("state records lost", _fault("lose records"), "rebuild_nothing"),
+    # What becomes of messages.
+    Path("a dead letter", _happened("dead letter"), "bury_without_a_grave"),
+    Path("a parked key", _happened("parked"), "handle_what_is_behind"),
+    Path("a release", _happened("replayed"), "take_any_answer_for_done"),
+    Path("a crash loop", _happened("suspect tried"), "never_suspect_a_crash_loop"),
+    Path("bodies pulled again", _happened("refilled"), "refill_with_the_newest"),
+    Path("messages filtered out", _unwanted, "leave_a_filtered_tail_unfinished"),
+    Path("messages without a key", _keyless, "give_each_message_without_a_key_a_lane"),
 )
+
+PATHS_BY_NAME = {path.name: path for path in PATHS}
 
 
 def taken(world):
@@ -70,6 +118,8 @@ def observed(world):
 
     def watched_narrow(self, batch, kept):
         happened["narrowed"] += 1
+        if batch.lane.messages.in_hand > len(batch.messages):
+            happened["kept beside a burst"] += 1
         narrow(self, batch, kept)
 
     def watched_refilled(self, asked, messages, next_offset):

@@ -12,9 +12,13 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from tests.simulation.campaign import catch, run_chunk
+from tests.simulation import campaign
+from tests.simulation.campaign import catch, catch_again, known_seeds, run_chunk, write_seeds
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, applied
+from tests.simulation.path_checks import check, rare
+from tests.simulation.paths import PATHS, PATHS_BY_NAME
+from tests.simulation.paths import Path as Path_
 from tests.simulation.shrink import shrink
 from tests.simulation.truth import GROUP, TOPIC
 from tests.simulation.verdict import judge_deliveries
@@ -27,7 +31,7 @@ SEEDS = 160
 
 @pytest.mark.parametrize("start", range(0, SEEDS, 40))
 def test_no_seed_breaks_a_promise(start):
-    _, violations, _ = run_chunk(range(start, start + 40))
+    _, violations, *_ = run_chunk(range(start, start + 40))
     assert not violations
 
 
@@ -45,6 +49,35 @@ def test_no_seed_breaks_a_promise(start):
 )
 def test_a_mutation_is_caught(name):
     assert catch(name, limit=100)[1] is not None
+
+
+def test_each_mutation_has_a_seed_that_caught_it():
+    assert set(known_seeds()) == set(MUTATIONS)
+
+
+def test_what_a_search_found_is_remembered_and_nothing_else_forgotten(monkeypatch, tmp_path):
+    known = known_seeds()
+    copy = tmp_path / "caught.json"
+    copy.write_bytes(campaign.CAUGHT.read_bytes())
+    monkeypatch.setattr(campaign, "CAUGHT", copy)
+    write_seeds({"never_save": (17, "stall"), "run_twice": None})
+    assert known_seeds() == {**known, "never_save": (17, "stall")}
+    write_seeds({"never_save": known["never_save"]})
+    assert copy.read_bytes() == (Path(campaign.__file__).parent / "caught.json").read_bytes()
+
+
+def test_a_mutation_is_tried_again_on_the_seed_that_caught_it_and_on_no_other(monkeypatch):
+    found = catch("never_save")[1]
+    known = {"never_save": found, "give_everybody_one_token": (by_queue_seed(), "token")}
+    monkeypatch.setattr(campaign, "known_seeds", lambda: known)
+    assert catch_again("never_save") == ("never_save", found)
+    assert catch_again("give_everybody_one_token") == ("give_everybody_one_token", None)
+    assert catch_again("run_twice") == ("run_twice", None)
+
+
+def by_queue_seed():
+    """A history in which nobody has a token."""
+    return next(s for s in range(1000) if dict(draw(s).settings)["order"] == "queue")
 
 
 def test_each_mutation_says_what_it_is():
@@ -177,7 +210,7 @@ def test_a_replay_is_the_same_history_byte_for_byte_in_another_process():
 
 def test_a_failing_scenario_is_cut_down_to_what_the_failure_needs():
     with applied("commit_past_a_failure"):
-        seed = catch("commit_past_a_failure")[1][0] - 1
+        seed = catch("commit_past_a_failure")[1][0]
         small = shrink(draw(seed), "commit past unfinished")
         with pytest.raises(Violation) as caught:
             run(small)
@@ -193,3 +226,42 @@ def test_cutting_down_keeps_the_fault_that_the_failure_needs():
     small = shrink(scenario, "made up", lambda s: "made up" if needed in s.faults else None)
     assert small.faults == (needed,)
     assert small.messages == 1
+
+
+@pytest.mark.parametrize("engine", ["async", "process"])
+def test_handlers_of_every_kind_are_replayed_byte_for_byte(engine):
+    seed = next(s for s in range(1000) if draw(s).engine == engine and draw(s).failing)
+    assert replay(seed) == replay(seed)
+
+
+def test_each_path_has_a_name_and_a_mutation_of_its_own():
+    assert len(PATHS_BY_NAME) == len(PATHS) > 25
+    assert len({path.mutation for path in PATHS}) == len(PATHS)
+    assert all(path.mutation in MUTATIONS for path in PATHS)
+
+
+def test_paths_that_hardly_any_history_takes_are_told():
+    everything = frozenset(PATHS_BY_NAME)
+    paths = dict.fromkeys(range(2000), everything)
+    assert not rare(paths)
+    for seed in range(1985):
+        paths[seed] = everything - {"a pause"}
+    assert rare(paths) == ["a pause"]
+    assert not rare(dict.fromkeys(range(100), frozenset()))  # too few to tell
+
+
+@pytest.mark.parametrize("name", ["a worker process died", "kept and rolled back", "a pause"])
+def test_a_path_shows_what_nothing_else_shows(name):
+    *_, paths = run_chunk(range(60))
+    made = check(PATHS_BY_NAME[name], paths, {})
+    assert made.ok
+    assert PATHS_BY_NAME[name].name in paths[made.caught[0]]
+
+
+def test_a_mutation_that_shows_without_its_path_does_not_prove_it():
+    *_, paths = run_chunk(range(30))
+    path = Path_("a pause", None, "never_save")
+    made = check(path, paths, {})
+    assert made.elsewhere
+    assert not made.ok
+    assert not check(Path_("a walk", None, "never_save"), paths, {}).ok

@@ -32,7 +32,9 @@ def judge_deliveries(world):
         for offset, message in enumerate(messages):
             lane = witness.lane(message, queue)
             past = queue in world.generations.past
-            if not truth.wanted(queue, offset) or (past and offset > reached.get(lane, -1)):
+            if past and offset > reached.get(lane, -1):
+                continue
+            if not truth.wanted(queue, offset) or (queue, offset) in unheard:
                 continue
             if offset >= truth.start[queue] and (
                 offset not in truth.skipped[queue] or (queue, offset) in handled

@@ -21,7 +21,14 @@ from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import WANTED, Broken
 
-_CALM = {"kill", "kill at", "close", "grow", "program pause", *ACTS}  # nothing is lost on the way
+_CALM = {
+    "kill",
+    "kill at",
+    "close",
+    "grow",
+    "program pause",
+    *ACTS,
+}  # after these nothing is lost on the way
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
     "state.damaged",
@@ -102,6 +109,8 @@ class Witness:
         self.ledger = Ledger(world)
         self.kept = Kept(world)
         self._paused_at = {}  # by process
+        self._lost = set()  # (process, queue), as the program was told
+        self._sought = {}  # by (process, queue), since when, and where from on it goes on
         self.latest = {}
         self.events = []
         self.commits = Commits(world, self.ledger, self.events)
@@ -200,6 +209,7 @@ class Witness:
             unique = decode_properties(header.properties.encode())["UNIQ_KEY"]
             queue, offset = place = self._places[unique]
             self._world.note("dead letter", queue, offset)
+            self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
             if place in self.latest:
                 self.latest[place].success = True
@@ -261,6 +271,7 @@ class Witness:
         if self._grants.rightful(member, queue):
             self._checked(self.ledger.check_token, member, queue, context.token)
         self._check_pause(member, queue, context)
+        self._check_seek(member, queue, messages[0])
         task = self._kernel.current
         call = Running(member, queue, lane, member.process, task, context.replayed)
         self._places |= {m.message_id: self.place(member.process, m) for m in messages}
@@ -304,7 +315,6 @@ class Witness:
             self._generations.finished(call.process, home, call.queue)
             self.ledger.finished(call.process, (home, offset))
 
-    @_surely
     def handler_broke_off(self, call):
         """A handler was cancelled, or its worker process ended: it says nothing."""
         self._world.note(call.member, "breaks off a call of", call.queue)
@@ -341,20 +351,33 @@ class Witness:
         self._world.note(member, "seeks", target, "of", queue, "from", stored)
         if target != stored:
             self._world.happened["seek back" if target < stored else "seek on"] += 1
-        self.commits.was_reset(queue, target)
+        self.commits.was_sought(member, queue, target)
+        self._sought[member.process, queue] = self._kernel.now, target
+
+    def _check_seek(self, member, queue, message):
+        """What a seek passed over is not handed out, but for what had been taken before."""
+        at, target = self._sought.get((member.process, queue), (math.inf, 0))
+        passed_over = message.queue_offset < target and self._kernel.now > at + _IN_HAND
+        if passed_over and self.commits.strict:
+            text = f"{member}: {message.queue_offset} of {queue}, from where it went to {target}"
+            self._kernel.fail(Broken("handled after a seek", text))
 
     @_surely
     def extended(self, member, queue, asked, deadline):
         """A handler has renewed the lock: nobody else can get it before the deadline."""
         self._world.happened["extend"] += 1
+        if (member.process, queue) in self._lost:
+            text = f"{member} has {queue} back, of which it was told that it is lost"
+            self._kernel.fail(Broken("extended in vain", text))
         self._checked(self._grants.check_extension, member, queue, asked, deadline)
 
     @_surely
     def not_extended(self, member, queue, error):
         """A handler could not renew the lock; told that it is lost, there is a reason."""
         self._world.note(member, "cannot extend:", type(error).__name__)
-        self._world.happened["extend failed"] += 1
-        if isinstance(error, LockLost):
+        lost = isinstance(error, LockLost)
+        self._world.happened["extend refused" if lost else "extend unanswered"] += 1
+        if lost:
             self._check_loss(member, queue)
 
     @_surely
@@ -362,6 +385,8 @@ class Witness:
         """A member begins to own queues."""
         for queue in queues:
             self._finished_by.pop((member.process, queue), None)
+            self._lost.discard((member.process, queue))
+            self._world.happened["paused and taken"] += member.process in self._paused_at
             self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self._generations.taken(member.process, queue)
@@ -371,6 +396,7 @@ class Witness:
     def lost(self, member, queues):
         """A member was told that queues are no longer its own: there is a reason."""
         for queue in queues:
+            self._lost.add((member.process, queue))
             self._check_loss(member, queue)
 
     def _check_loss(self, member, queue):
@@ -398,8 +424,7 @@ class Witness:
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
         self.ledger.died(member.process, clean=clean)
-        if self.kept.forget(member.process):
-            self._world.happened["kept and given back" if clean else "kept and lost"] += 1
+        self.kept.forget(member.process)
         self._running = [call for call in self._running if call.member is not member]
 
     @_surely

@@ -59,6 +59,7 @@ class Report:
         restarted: whether a broker forgot its locks.
         seconds: of virtual time.
         trace: a line each.
+        paths: names of `paths.PATHS` that it took.
     """
 
     deliveries: int
@@ -67,7 +68,7 @@ class Report:
     restarted: bool
     seconds: float
     trace: tuple
-    paths: frozenset  # names of `paths.PATHS`
+    paths: frozenset
 
 
 class _Log:
@@ -189,6 +190,7 @@ class World:
             and all(producer.done for producer in self.producers)
             and all(member.running for member in self.members)
             and all(map(self.truth.consumed, self.truth.queues()))
+            and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
         )
 

@@ -153,6 +153,16 @@ def test_what_is_finished_and_excused_may_be_passed_over_and_nothing_else(succes
     assert verdict.ok == (success and passed == 5)
 
 
+def test_what_was_finished_and_excused_may_come_again_behind_the_next_message():
+    sent, events = a_run()
+    queue = [events[i] for i in of_queue(events)]
+    others = [e for e in events if e.queue != 0]
+    batch = [*by_a_former_owner(queue, 5), queue[6], *queue[5:]]
+    assert judge(sent, others + queue[:5] + batch).ok
+    unfinished = [*by_a_former_owner(queue, 5, success=False), queue[6], *queue[5:]]
+    assert not judge(sent, others + queue[:5] + unfinished).ok
+
+
 def test_what_is_finished_and_excused_later_could_not_be_passed_over():
     sent, events = a_run()
     queue = [events[i] for i in of_queue(events)]

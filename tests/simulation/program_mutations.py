@@ -1,0 +1,384 @@
+"""Defects of what programs use beside plain handlers, as `mutations` lists them.
+
+Bursts of quick calls, manual commit, coroutines, worker processes, pauses, seeks, extended leases.
+"""
+
+from asyncio import CancelledError
+from dataclasses import replace
+
+from orderly.consumer.control import Control
+from orderly.consumer.handling import calling
+from orderly.consumer.handling.calling import Caller
+from orderly.consumer.handling.coroutines import Coroutines
+from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.handling.stretch import Stretch
+from orderly.consumer.owning.rebalancer import Rebalancer
+from orderly.consumer.owning.tenure import QueueTenure
+from orderly.consumer.puller import Puller
+from orderly.consumer.session import Session, now
+from orderly.errors import LockLost, OrderlyError, WorkerDied
+from orderly.ordering.calls import LockQueues
+from orderly.ordering.drop import Drop
+from orderly.ordering.lanes import Lanes
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.rebalance import my_share
+from orderly.ordering.results import ConsumeResult, Disposition
+from orderly.processes.handler import ProcessHandler
+
+# --- bursts --------------------------------------------------------------------------------------
+
+
+def go_on_after_a_failure(set_):
+    """A burst goes on with the next call whatever the last one came to."""
+    went_well = Stretch._went_well
+
+    def careless(self):
+        went_well(self)
+        return True
+
+    set_(Stretch, "_went_well", careless)
+
+
+def count_what_is_handed_out(set_):
+    """The messages of a burst's later calls count as done when such a call begins."""
+    next_call = Stretch.next_call
+
+    def hasty(self):
+        messages = next_call(self)
+        if messages and self._end > self._size:
+            self._batch.done = self._end
+        return messages
+
+    set_(Stretch, "next_call", hasty)
+
+
+def keep_what_was_not_handed_out(set_):
+    """What a burst did not come to counts as done with its last call."""
+
+    def narrow(self, batch, kept):
+        if batch.done:
+            self.catch_up(batch)
+        batch.narrow(kept)
+
+    set_(Lanes, "narrow", narrow)
+
+
+# --- manual commit -------------------------------------------------------------------------------
+
+
+def commit_what_is_kept(set_):
+    """A success under manual commit is committed at once."""
+    effect_of = calling.effect_of
+
+    def careless(answer, *, auto_commit, java_compat=False):
+        return effect_of(
+            answer,
+            auto_commit=auto_commit or answer is ConsumeResult.SUCCESS,
+            java_compat=java_compat,
+        )
+
+    set_(calling, "effect_of", careless)
+
+
+def commit_the_last_batch_only(set_):
+    """A commit is about its own call's messages; what was kept before stays in hand."""
+    finish = Finisher.finish
+
+    def forgetful(self, held, batch, called):
+        if called.effect.disposition is not Disposition.COMMIT:
+            return finish(self, held, batch, called)
+        done = {message.queue_offset for message in batch.messages}
+        return self._apply(held, batch, Disposition.PUT_BACK, finished=done)
+
+    set_(Finisher, "finish", forgetful)
+
+
+def roll_back_the_last_batch_only(set_):
+    """A rollback is about its own call's messages; what was kept before is committed later."""
+    finish = Lanes.finish
+
+    def forgetful(self, batch, disposition, **options):
+        if disposition is Disposition.ROLLBACK:
+            disposition = Disposition.PUT_BACK
+        finish(self, batch, disposition, **options)
+
+    set_(Lanes, "finish", forgetful)
+
+
+def hand_on_what_is_kept_as_done(set_):
+    """What a lane keeps when its queue is given up counts as done."""
+    drop = OwnedQueue.drop
+
+    def careless(self, reason):
+        if reason in (Drop.CLOSING, Drop.REVOKED):
+            for lane in self.messages.lanes:
+                if lane.since is None and lane.messages.in_hand:
+                    self.messages.count -= lane.messages.in_hand
+                    lane.messages.commit()
+                    self.messages._settle(lane)
+            self._advance()
+        return drop(self, reason)
+
+    set_(OwnedQueue, "drop", careless)
+
+
+def commit_what_a_burst_finds_kept(set_):
+    """A burst whose first call failed commits what its lane kept before."""
+
+    def narrow(self, batch, kept):
+        self.catch_up(batch)
+        untried = len(batch.messages) - batch.done - kept
+        batch.lane.messages.untake(untried)
+        self.pending += untried
+        batch.narrow(kept)
+
+    set_(Lanes, "narrow", narrow)
+
+
+# --- batches, keys, queues -----------------------------------------------------------------------
+
+
+def finish_what_was_not_tried(set_):
+    """Of a batch that failed, what the handler did not look at counts as done."""
+    put_back = ProcessQueue.put_back
+
+    def careless(self, batch, finished=(), untried=()):
+        put_back(self, batch, {*finished, *untried}, untried)
+
+    set_(ProcessQueue, "put_back", careless)
+
+
+def give_each_message_without_a_key_a_lane(set_):
+    """Messages without a key are handled side by side."""
+    init = Session.__init__
+
+    def without_order(self, *args, **options):
+        init(self, *args, **options)
+        self.key = lambda message: message.sharding_key or ("none", message.queue_offset)
+
+    set_(Session, "__init__", without_order)
+
+
+def share_the_first_queues_only(set_):
+    """Queues that are added to a topic later are never seen."""
+    look = Rebalancer._look
+
+    def old(self, topic):
+        outlook = look(self, topic)
+        if outlook is None:
+            return None
+        known = vars(self).setdefault("_first_queues", {})
+        queues = known.setdefault(topic, outlook.queues)
+        me = self._session.client.client_id
+        share = my_share(me, queues, outlook.members, self._allocate)
+        return replace(outlook, queues=queues, share=share)
+
+    set_(Rebalancer, "_look", old)
+
+
+def go_on_although_the_broker_reset(set_):
+    """What a broker says of an offset reset changes nothing but the next pull."""
+    failed = Puller._failed
+
+    def illegal(self, held, correct, *, reset):
+        with held.lock:
+            held.owned.next_pull = correct
+        failed(self, held, OrderlyError("pull again"))
+
+    set_(Puller, "_offset_illegal", illegal)
+
+
+# --- coroutines, worker processes ----------------------------------------------------------------
+
+
+def take_any_coroutine_for_a_success(set_):
+    """What an async handler answers, or raises, is not looked at."""
+
+    async def call_async(self, held, batch, key=None, mode=calling.Mode.LIVE):
+        started = self.begin(held, batch, key, mode)
+        try:
+            await self._handler(started.messages, started.context)
+        except Exception:
+            return self.conclude(started, ConsumeResult.SUCCESS)
+        return self.conclude(started, ConsumeResult.SUCCESS)
+
+    set_(Caller, "call_async", call_async)
+
+
+def take_a_cancelled_call_for_a_success(set_):
+    """A handler of which something that it awaited was cancelled counts as done."""
+    conclude = Caller.conclude
+
+    def careless(self, started, answer):
+        if isinstance(answer, CancelledError):
+            answer = ConsumeResult.SUCCESS
+        return conclude(self, started, answer)
+
+    set_(Caller, "conclude", careless)
+
+
+def forget_a_cancelled_run(set_):
+    """A run that was cancelled stays in work for ever."""
+    ended = Coroutines._ended
+
+    def forgetful(self, task):
+        if task.cancelled():
+            self._tasks[task].claimed = False
+        ended(self, task)
+
+    set_(Coroutines, "_ended", forgetful)
+
+
+def take_a_dead_worker_for_a_success(set_):
+    """A call whose worker process ended counts as done."""
+    call = ProcessHandler.__call__
+
+    def careless(self, messages, context):
+        try:
+            return call(self, messages, context)
+        except WorkerDied:
+            return ConsumeResult.SUCCESS
+
+    set_(ProcessHandler, "__call__", careless)
+
+
+# --- pauses, seeks, leases -----------------------------------------------------------------------
+
+
+def hand_out_what_is_paused(set_):
+    """A pause stops pulling only."""
+    take = OwnedQueue.take
+
+    def careless(self, limit, now):
+        paused, self.paused = self.paused, False
+        try:
+            return take(self, limit, now)
+        finally:
+            self.paused = paused
+
+    set_(OwnedQueue, "take", careless)
+
+
+def forget_pauses_over_a_rebalance(set_):
+    """A queue that is paused and taken anew is handed out."""
+    add = Session.add
+
+    def forgetful(self, owned, subscription, memory=None):
+        paused, self.paused = self.paused, frozenset()
+        try:
+            return add(self, owned, subscription, memory)
+        finally:
+            self.paused = paused
+
+    set_(Session, "add", forgetful)
+
+
+def never_seek_back(set_):
+    """A seek goes on only."""
+    _limit_seeks(set_, lambda owned, offset: max(offset, owned.offset))
+
+
+def never_seek_on(set_):
+    """A seek goes back only."""
+    _limit_seeks(set_, lambda owned, offset: min(offset, owned.offset))
+
+
+def _limit_seeks(set_, limit):
+    seek = Control.seek
+
+    def limited(self, queue, position):
+        held = self._session.find(queue)
+        if held is not None:
+            position = limit(held.owned, position)
+        return seek(self, queue, position)
+
+    set_(Control, "seek", limited)
+
+
+def seek_and_keep_the_cache(set_):
+    """A seek moves the offset, and what is cached is handed out all the same."""
+    restart_at = OwnedQueue.restart_at
+
+    def careless(self, offset, reason):
+        if reason is not Drop.MOVED or self.dropped is not None:
+            return restart_at(self, offset, reason)
+        self.offset = offset
+        return True
+
+    set_(OwnedQueue, "restart_at", careless)
+
+
+def extend_without_asking(set_):
+    """To extend a lease is to count it anew; the broker is not asked."""
+
+    def extend(self):
+        with self._held.lock:
+            self._held.owned.lease.renew(now())
+        return self.deadline
+
+    set_(QueueTenure, "extend", extend)
+
+
+def take_silence_for_an_extension(set_):
+    """A broker that does not answer has extended the lease."""
+    extend = QueueTenure.extend
+
+    def hopeful(self):
+        try:
+            return extend(self)
+        except LockLost:
+            raise
+        except OrderlyError:
+            with self._held.lock:
+                self._held.owned.lease.renew(now())
+            return self.deadline
+
+    set_(QueueTenure, "extend", hopeful)
+
+
+def extend_what_is_lost(set_):
+    """A lease that was lost is extended, if the broker grants the lock again."""
+    extend = QueueTenure.extend
+
+    def reviving(self):
+        held, queue = self._held, self._held.queue
+        try:
+            return extend(self)
+        except LockLost:
+            asked_at = now()
+            if queue not in self._session.perform(LockQueues(queue.broker_name, (queue,))):
+                raise
+            lease = held.owned.lease
+            held.owned.lease = type(lease)(asked_at, lease.trust)
+            return self.deadline
+
+    set_(QueueTenure, "extend", reviving)
+
+
+PROGRAM_MUTATIONS = (
+    go_on_after_a_failure,
+    count_what_is_handed_out,
+    keep_what_was_not_handed_out,
+    commit_what_is_kept,
+    commit_the_last_batch_only,
+    roll_back_the_last_batch_only,
+    hand_on_what_is_kept_as_done,
+    commit_what_a_burst_finds_kept,
+    finish_what_was_not_tried,
+    give_each_message_without_a_key_a_lane,
+    share_the_first_queues_only,
+    go_on_although_the_broker_reset,
+    take_any_coroutine_for_a_success,
+    take_a_cancelled_call_for_a_success,
+    forget_a_cancelled_run,
+    take_a_dead_worker_for_a_success,
+    hand_out_what_is_paused,
+    forget_pauses_over_a_rebalance,
+    never_seek_back,
+    never_seek_on,
+    seek_and_keep_the_cache,
+    extend_without_asking,
+    take_silence_for_an_extension,
+    extend_what_is_lost,
+)
