@@ -240,15 +240,20 @@ class BrokerCalls:
         )
         return sent is not None
 
-    def pull_now(self, query: PullQuery) -> PullResult:
-        """Ask for messages and wait for the reply, `query.suspend` seconds and some at most."""
+    def pull_now(self, query: PullQuery, *, master: bool = False) -> PullResult:
+        """Ask for messages and wait for the reply, `query.suspend` seconds and some at most.
+
+        Args:
+            query: what is asked.
+            master: ask nobody else: a slave may lag.
+        """
         reply = self._requests.ask(
             query.queue,
             pull_command(query),
             f"messages of {query.queue} for group {query.group!r}",
             timeout=query.suspend + _PULL_PATIENCE,
             accept=PULL_ANSWERS,
-            replica=query.broker_id,
+            replica=None if master else query.broker_id,
         )
         return read_pull_reply(query, reply)
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from orderly.errors import OrderlyError, RouteError
+from orderly.errors import OrderlyError, RouteError, TopicNotFound
 from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.remoting.periodic import Periodic
@@ -38,6 +38,7 @@ class Routes:
         self._asked_at: dict[str, float] = {}
         self._failing: set[str] = set()
         self._suspects: set[str] = set()
+        self._missing: set[str] = set()
         self._all_due = time.monotonic() + interval
         self._refresher = Periodic("routes", interval, self._round, first_after=interval)
 
@@ -62,6 +63,14 @@ class Routes:
         """The topic's route if it is known here. Never blocks."""
         return self._routes.get(topic)
 
+    def missing(self, topic: str) -> bool:
+        """Whether the name server last said that there is no such topic. Never blocks.
+
+        A route that was known stays, for a name server that was restarted knows no topic for some
+        seconds. Whoever can make the topic asks the brokers.
+        """
+        return topic in self._missing
+
     def refresh(self, topic: str) -> TopicRoute:
         """Fetch the topic's route now. The known one stays if that fails.
 
@@ -76,6 +85,7 @@ class Routes:
         with self._lock:
             self._routes.pop(topic, None)
             self._asked_at.pop(topic, None)
+            self._missing.discard(topic)
             self._suspects.discard(topic)
 
     def suspect(self, topic: str) -> None:
@@ -113,8 +123,14 @@ class Routes:
         with self._lock:
             self._asked_at[topic] = time.monotonic()
             self._suspects.discard(topic)
-        route = self._fetch(topic)
+        try:
+            route = self._fetch(topic)
+        except TopicNotFound:
+            with self._lock:
+                self._missing.add(topic)
+            raise
         with self._lock:
+            self._missing.discard(topic)
             before = self._routes.get(topic)
             self._routes[topic] = route
         if before is not None and before != route:

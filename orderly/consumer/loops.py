@@ -77,12 +77,12 @@ class Loops:
         engine = Coroutines if is_async(handler) else Worker
         self.engine = engine(session, Caller(session, handler), self._reopen)
         session.interrupt = self.engine.interrupt
-        self._puller = Puller(session, self.engine.ready)
+        self._saver = OffsetSaver(session)
+        self._puller = Puller(session, self.engine.ready, self._saver.find_out)
         self.control = Control(session, self._puller, self.engine.ready)
         company = _company(session)
         self.insight = Insight(session, company, calls)
         self.direct = DirectConsumption(session, self.engine.ready)
-        self._saver = OffsetSaver(session)
         self._span_ends = SpanEnds(session)
         self.releaser = Releaser(session, self._saver)
         taker = Taker(session, self._puller.start, self.releaser.drop_outdated, state_topics)

@@ -74,7 +74,7 @@ def new_session(
         perform = performer(group, client.brokers)
         return Session(group, client, config, perform, hooks, key=key), None
     offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
-    perform = broadcasting_performer(offsets, client.brokers)
+    perform = broadcasting_performer(group, offsets, client.brokers)
     together = offsets.put_all
     session = Session(group, client, config, perform, hooks, key=key, store_together=together)
     return session, offsets

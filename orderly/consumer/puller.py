@@ -18,9 +18,10 @@ from functools import partial
 
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import OrderlyError
+from orderly.errors import LockLost, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage
+from orderly.ordering.calls import OffsetReset
 from orderly.ordering.drop import Drop
 from orderly.ordering.window import Gate
 
@@ -34,11 +35,19 @@ class Puller:
     Args:
         session: the consumer's shared state.
         arrived: called when a queue has something to hand out.
+        find_out: asks the broker whether a queue's topic was made anew; blocks, raises
+            OrderlyError, LockLost if so.
     """
 
-    def __init__(self, session: Session, arrived: Callable[[Held], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        arrived: Callable[[Held], None],
+        find_out: Callable[[Held], None],
+    ) -> None:
         self._session = session
         self._arrived = arrived
+        self._find_out = find_out
         self._namespace = session.client.config.namespace
         self._executor = ThreadPoolExecutor(
             _CONNECTING_THREADS, thread_name_prefix=f"orderly-pull-{session.group}"
@@ -63,13 +72,37 @@ class Puller:
 
     def _connect_and_pull(self, held: Held) -> None:
         try:
+            if held.doubtful:
+                self._settle_doubts(held)
             self._pull(held, may_connect=True)
             self._refill(held, may_connect=True)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
 
+    # --- topics that may have been made anew ---------------------------------------------------
+
+    def _doubt(self, held: Held, refusal: PullResult | None = None) -> None:
+        """Pull nothing more until it is known whether the topic was made anew; returns at once."""
+        held.doubtful, held.refusal = True, refusal
+        with held.lock:
+            held.owned.pull_failed()
+        self.start(held)
+
+    def _settle_doubts(self, held: Held) -> None:
+        try:
+            self._find_out(held)
+        except LockLost:
+            return  # it was, or the queue is lost: it is taken anew
+        except OffsetReset as reset:
+            held.refusal = None
+            self._offset_illegal(held, reset.offset, reset=True)
+        held.doubtful = False
+        if held.refusal is not None:
+            self._refused(held, held.refusal)
+            held.refusal = None
+
     def _pull(self, held: Held, *, may_connect: bool) -> None:
-        if self._closed:
+        if self._closed or held.doubtful:
             return
         with held.lock:
             gate = held.owned.pull_gate(now())
@@ -107,7 +140,11 @@ class Puller:
             if not found and self._is_slave(held, reply.address):
                 self._not_at_slave(held)
             elif reply.status is PullStatus.OFFSET_ILLEGAL:
-                self._refused(held, reply)
+                self._refuse(held, reply)
+            elif reply.max_offset < (held.owned.end or 0) and not self._is_slave(
+                held, reply.address
+            ):
+                self._doubt(held)  # the log got shorter: what it brings may be of another one
             else:
                 self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
@@ -262,6 +299,13 @@ class Puller:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             self._executor.submit(partial(self._refill, held, may_connect=True))
 
+    def _refuse(self, held: Held, reply: PullResult) -> None:
+        asked = held.owned.next_pull
+        if reply.min_offset <= asked <= reply.max_offset:  # an operator's reset
+            self._refused(held, reply)
+        else:
+            self._doubt(held, reply)
+
     def _refused(self, held: Held, reply: PullResult) -> None:
         """Go on where the broker says; of one that lost its newest messages: skip none that it has.
 
@@ -303,6 +347,8 @@ class Puller:
             held.owned.pull_failed()
         if self._closed:
             return
+        if isinstance(error, TopicNotFound | RemotingError):
+            held.doubtful = True
         retry = self._session.config.pull_retry
         if held.replica:  # a slave, which learns of a new topic a minute later: the master, at once
             held.replica, held.master_until, retry = 0, now() + _MISTRUST, 0.0

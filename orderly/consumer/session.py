@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orderly.client import Client
+from orderly.client.pulling import PullResult
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.queue_lock import QueueLock, new_lock
@@ -20,6 +21,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
+from orderly.ordering.handover import Known
 from orderly.ordering.lane import Batch
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state.memory import Memory
@@ -71,6 +73,7 @@ class Held:
     Attributes:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
+        compared_at: when the broker's offset was last seen to be ours (seconds).
         tenure: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
@@ -79,6 +82,8 @@ class Held:
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
         master_until: no slave is asked before (seconds).
+        doubtful: the topic may have been made anew: to be found out before the next pull.
+        refusal: what a broker said of an offset that it does not have, until that is found out.
         stretches: batches in work whose messages are handed out in several calls.
         stretch: for how many calls messages are taken at once.
     """
@@ -90,6 +95,7 @@ class Held:
     saving: threading.Lock = field(default_factory=new_lock)
     memory: Memory | None = None
     refreshed_at: float = field(default_factory=now)
+    compared_at: float = field(default_factory=now)
     tenure: Tenure | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_told: bool = False
@@ -101,6 +107,8 @@ class Held:
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
+    doubtful: bool = False
+    refusal: PullResult | None = None
     released: bool = False
     stretches: set[Batch] = field(default_factory=set)
     stretch: int = 1
@@ -129,6 +137,7 @@ class Session:
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
         closing: True from the moment on at which nothing must be taken any more.
         outlook: by topic, what the last round saw. Replaced, never changed.
+        known: where queues stood that this process held, for a broker that forgets it.
         version: of the subscriptions, renewed when what we hold changes.
         locking: held from choosing the locks to renew until the answer, and from an unlock until
             the queue is forgotten: a renewal must not take back what was just given up.
@@ -164,6 +173,7 @@ class Session:
         self.paused: frozenset[MessageQueue] = frozenset()
         self.closing = False
         self.outlook: dict[str, Outlook] = {}
+        self.known: dict[MessageQueue, Known] = {}
         self.version = 0
         self.locking = threading.Lock()
         self._lock = threading.Lock()
@@ -215,6 +225,8 @@ class Session:
     def remove(self, held: Held) -> None:
         """Forget a queue that was released or lost."""
         self.renew_version()
+        fence = held.owned.fence
+        self.known[held.queue] = Known(fence.written, fence.landmark, fence.window)
         with self._lock:
             self._held.pop(held.queue, None)
         held.released = True

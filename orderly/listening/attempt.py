@@ -53,6 +53,11 @@ class Attempt:
         return self._context.token
 
     @property
+    def generation(self) -> int:
+        """How often the topic was deleted and made anew; see `ConsumeContext.generation`."""
+        return self._context.generation
+
+    @property
     def deadline(self) -> float:
         """Until when nobody else can own the queue: seconds on the system's CLOCK_BOOTTIME."""
         return self._context.deadline

@@ -2,30 +2,32 @@
 -- KEYS[1]: the row. ARGV: offset, token or '', stored_at, id or '', ids to keep,
 -- then for each command the number of its words and the words.
 -- Returns the verdict, and offset and token of the row as it was.
-local offset, token, stored_at = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local offset, token, stored_at = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local id, recent_limit = ARGV[4], tonumber(ARGV[5])
 local row = redis.call('HMGET', KEYS[1], 'offset', 'token', 'stored_at', 'recent')
-local row_offset, row_token = tonumber(row[1] or -1), tonumber(row[2] or '')
+local row_offset, row_token = tonumber(row[1] or -1), row[2] or ''
 local row_stored_at, recent = tonumber(row[3] or 0), row[4] or ''
 local known = id ~= '' and string.find(' ' .. recent .. ' ', ' ' .. id .. ' ', 1, true) ~= nil
 
 local function answer(verdict)
-  return {verdict, row_offset, row_token or ''}
+  return {verdict, row_offset, row_token}
 end
 
-if token and row_token and token < row_token then
+-- Tokens are compared as text, '' below all others: a number of Lua's has 53 bits only.
+local function below(one, other)
+  return #one < #other or (#one == #other and one < other)
+end
+
+if token ~= '' and below(token, row_token) then
   return answer('stale_owner')
 end
-local highest = row_token
-if token and (not row_token or token > row_token) then
-  highest = token
-end
+local highest = below(row_token, token) and token or row_token
 if offset <= row_offset then
   if stored_at > row_stored_at and not known then
     return answer('recreated')
   end
   if highest ~= row_token then
-    redis.call('HSET', KEYS[1], 'token', string.format('%.0f', highest))
+    redis.call('HSET', KEYS[1], 'token', highest)
   end
   return answer('repeat')
 end
@@ -50,7 +52,7 @@ if not known then
 end
 redis.call('HSET', KEYS[1], 'offset', ARGV[1], 'recent', recent,
   'stored_at', string.format('%.0f', math.max(stored_at, row_stored_at)))
-if highest then
-  redis.call('HSET', KEYS[1], 'token', string.format('%.0f', highest))
+if highest ~= '' then
+  redis.call('HSET', KEYS[1], 'token', highest)
 end
 return answer(known and 'duplicate' or 'apply')

@@ -28,6 +28,10 @@ class Owner(Protocol):
         """Rises with each owner of the queue."""
 
     @property
+    def generation(self) -> int:
+        """How often the topic was made anew."""
+
+    @property
     def key(self) -> Hashable | None:
         """What orders the message; None: by its sharding key."""
 
@@ -55,7 +59,7 @@ class Naming:
 
     Args:
         cluster: tells brokers of the same name in two clusters apart.
-        generation: raised by 1 to begin anew with all rows.
+        generation: raised by 1 to begin anew with all rows; what the consumer counts is added.
         redact: store and log hashes of keys, not keys.
 
     Raises:
@@ -79,7 +83,7 @@ class Naming:
         key = message.sharding_key if owner.key is None else owner.key
         text = key_text(key, redact=self.redact)
         where = (self.cluster, queue.topic, queue.broker_name, queue.queue_id)
-        return Place(owner.group, *where, self.generation, text)
+        return Place(owner.group, *where, self.generation + owner.generation, text)
 
 
 def arrival(message: ReceivedMessage, owner: Owner) -> Arrival:

@@ -70,6 +70,39 @@ class SearchOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Peek:
+    """Look at the message at `offset`, without consuming it. Answer: Peeked.
+
+    A failure may be `OffsetReset`: a broker tells a reset to the first pull that comes.
+    """
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """The answer to Peek.
+
+    Attributes:
+        stored_at: when the message was stored (milliseconds since the epoch); None: there is none
+            at that offset, or it cannot be read.
+        end: the offset after the newest message.
+    """
+
+    stored_at: int | None
+    end: int
+
+
+class OffsetReset(OrderlyError):
+    """An operator has reset the offset of a queue, to `offset`; that is told only once."""
+
+    def __init__(self, queue: MessageQueue, offset: int) -> None:
+        super().__init__(f"the offset of {queue} was reset to {offset}; the queue is tried again")
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
 class AppendRecord:
     """Store one record in a queue of the state topic. Answer: int, its queue offset."""
 
@@ -141,6 +174,7 @@ Call = (
     | MinOffset
     | MaxOffset
     | SearchOffset
+    | Peek
     | AppendRecord
     | ReadRecords
     | ReadParked

@@ -34,6 +34,9 @@ class Tenure(Protocol):
     def token(self) -> int | None:
         """Rises with each taking of the queue."""
 
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:
+        """The generation of the topic that a message of `key` is of."""
+
     @property
     def deadline(self) -> float:
         """Until when nobody else can own the queue."""
@@ -153,6 +156,15 @@ class ConsumeContext:
         return None if self.tenure is None else self.tenure.token
 
     @property
+    def generation(self) -> int:
+        """How often the topic was deleted and made anew since the group's state topic was made.
+
+        Offsets of two generations cannot be compared. Always 0 with order by queue, which keeps no
+        record of it.
+        """
+        return 0 if self.tenure is None else self.tenure.generation_of(self.key, self.replayed)
+
+    @property
     def deadline(self) -> float:
         """Until when nobody else can own the queue: seconds on the system's CLOCK_BOOTTIME.
 
@@ -209,7 +221,8 @@ class ConsumeContext:
     def not_tried(self, message: ReceivedMessage) -> None:
         """Say that one message of the batch was not looked at, because one before it failed.
 
-        It comes again without having an attempt counted against it.
+        It comes again without having an attempt counted against it, also if the batch is
+        acknowledged: the rest is done then; under manual commit that rest comes again, too.
         """
         self.untried.add(message.queue_offset)
 

@@ -15,8 +15,9 @@ class Drop(Enum):
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
     MOVED = "the offset was set by hand"
     STALLED = "it was not pulled for two minutes"
+    RECREATED = "its topic was deleted and made anew"
     CLOSING = "the consumer is closing"
 
 
-NOT_OURS = frozenset({Drop.LOST, Drop.FENCED})
+NOT_OURS = frozenset({Drop.LOST, Drop.FENCED, Drop.RECREATED})
 """Reasons after which the offset is no longer ours to move."""

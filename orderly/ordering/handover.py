@@ -1,58 +1,148 @@
-"""Where a queue that was taken over starts: lock first, then read the committed offset, then pull.
+"""Where a queue that was taken over goes on: lock first, then read the committed offset, then pull.
 
 The offset of the former owner is final by then (`committing.hand_on`: acknowledged before the
-unlock).
+unlock). A broker may have lost it, though, or have one of another generation of the topic; then
+what the former owner knew decides. Only where nobody knows anything is a start computed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import (
-    Call,
     Dialogue,
     MaxOffset,
     MinOffset,
+    Peek,
+    Peeked,
     QueryOffset,
     SaveOffset,
     SearchOffset,
 )
+from orderly.ordering.generation import Landmark, new_minimum
 from orderly.ordering.start import Start, start_of
 
 _SAVES = 3
 
 
-def find_start(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[int]:
-    """Return the offset to pull from; call only while the queue's lock is held.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where a queue stood, as its former owner knew: by key from the record, else in this process.
 
-    A start computed for want of a committed offset is committed before it is returned, so that a
-    second computation can never skip what was sent in the meantime. And it is read back: of the
-    first commits of a group to a topic that arrive together, a broker may acknowledge one and
-    lose it (ConsumerOffsetManager.commitOffset makes the group's table without a lock).
+    Attributes:
+        offset: everything below was finished.
+        landmark: a message that the queue had; None: nothing could prove a new generation.
+        window: offsets that the former owner sent shortly before (`Fence.window`).
+    """
+
+    offset: int
+    landmark: Landmark | None = None
+    window: tuple[int, ...] = ()
+
+    def sent(self, offset: int) -> bool:
+        """Whether the former owner had committed this offset."""
+        return offset == self.offset or offset in self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a queue that was taken goes on.
+
+    Attributes:
+        start: the first offset to pull; it is committed.
+        landmark: the message below it, or what was known before; None: neither.
+        former: where the former owner stood, if the topic was made anew since.
+        forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
+        passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
+            of a former owner and the consumer does not begin with the first one.
+    """
+
+    start: int
+    landmark: Landmark | None = None
+    former: int | None = None
+    forgotten: bool = False
+    passed_over: tuple[int, int] | None = None
+
+
+def find_start(
+    queue: MessageQueue, consume_from: str | datetime, known: Known | None = None
+) -> Dialogue[Begin]:
+    """Return where to go on; call only while the queue's lock is held.
+
+    What is not stored already is committed before it is returned, so that a second computation can
+    never skip what was sent in the meantime. And it is read back: of the first commits of a group
+    to a topic that arrive together, a broker may acknowledge one and lose it
+    (ConsumerOffsetManager.commitOffset makes the group's table without a lock).
+
+    Args:
+        queue: which one.
+        consume_from: where a queue begins of which nothing is known.
+        known: where it stood.
 
     Raises:
         OrderlyError: any failure but "none stored"; the caller must not pull then.
     """
-    stored = yield QueryOffset(queue)
-    if stored is not None:
-        return int(stored)
-    computed = yield _start_call(queue, consume_from)
+    stored: int | None = yield QueryOffset(queue)
+    if known is not None:
+        return (yield from _resumed(queue, stored, known))
+    if stored is None:
+        return (yield from _computed(queue, consume_from))
+    below, _ = yield from _below(queue, stored)
+    return Begin(stored, below)
+
+
+def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[Begin]:
+    """Compare what the broker has with what is known: they may be of two generations."""
+    below, end = yield from _below(queue, stored or 0)
+    if stored is not None and end is not None and end < stored:
+        stored = None  # beyond the log: a former generation's, or the log was cut
+    start, former = stored, None
+    minimum = yield from new_minimum(queue, known.landmark)
+    if minimum is not None:
+        former = known.offset
+        if stored is None or known.sent(stored):  # any other was set in the new generation
+            start = minimum
+    if start is not None and start == stored:
+        return Begin(start, below, former)
+    kept = yield from _save(queue, known.offset if start is None else start)
+    below, _ = yield from _below(queue, kept)
+    return Begin(kept, below, former, forgotten=former is None)
+
+
+def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
+    """The message right below an offset, and where the queue ends; None: not known."""
+    if offset <= 0:
+        return None, None
+    peeked: Peeked = yield Peek(queue, offset - 1)
+    landmark = None if peeked.stored_at is None else Landmark(offset - 1, peeked.stored_at)
+    return landmark, peeked.end
+
+
+def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[Begin]:
+    start = start_of(consume_from, queue.topic)
+    minimum: int = yield MinOffset(queue)
+    computed = minimum
+    if start is Start.TIME:
+        assert isinstance(consume_from, datetime)
+        computed = yield SearchOffset(queue, consume_from)
+    elif start is Start.MAX:
+        computed = yield MaxOffset(queue)
+    kept = yield from _save(queue, computed)
+    below, _ = yield from _below(queue, kept)
+    return Begin(kept, below, passed_over=(minimum, kept) if kept > minimum else None)
+
+
+def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:
+    """Commit a start and read it back; returns what the broker has then."""
     for _ in range(_SAVES):
-        yield SaveOffset(queue, computed)
+        yield SaveOffset(queue, offset)
         kept = yield QueryOffset(queue)
         if kept is not None:
             return int(kept)
     raise OrderlyError(
-        f"the broker acknowledged the offset {computed} of {queue} {_SAVES} times and has none;"
+        f"the broker acknowledged the offset {offset} of {queue} {_SAVES} times and has none;"
         " look at its log. The queue is tried again"
     )
-
-
-def _start_call(queue: MessageQueue, consume_from: str | datetime) -> Call:
-    start = start_of(consume_from, queue.topic)
-    if start is Start.TIME:
-        assert isinstance(consume_from, datetime)
-        return SearchOffset(queue, consume_from)
-    return MinOffset(queue) if start is Start.MIN else MaxOffset(queue)

@@ -290,8 +290,17 @@ class Lanes:
 
     # --- going out -----------------------------------------------------------------------------
 
-    def take(self, limit: int, now: float) -> Batch | None:
-        """Take up to `limit` messages of the lane that has waited longest, or its errand."""
+    def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
+        """Take messages of the lane that has waited longest, or its errand.
+
+        What a handler kept (manual commit) is waiting for its word: of such a lane the messages of
+        one call are taken.
+
+        Args:
+            size: messages of one call at most.
+            now: seconds.
+            calls: for how many calls they are taken at once, of a lane with nothing in hand.
+        """
         if not self._ready:
             return None
         lane = self._ready.popleft()
@@ -300,7 +309,7 @@ class Lanes:
         if lane.errands:
             batch = Batch(lane, (), lane.errands.pop(0))
         else:
-            messages = lane.messages.take(limit)
+            messages = lane.messages.take(size if lane.messages.in_hand else size * calls)
             batch = Batch(lane, tuple(messages))
             self.pending -= len(messages)
         self._running[lane] = batch
@@ -317,8 +326,11 @@ class Lanes:
         self._settle(batch.lane)
 
     def catch_up(self, batch: Batch) -> None:
-        """Finish what is done of a batch that stays in work."""
-        if not self.in_work(batch):
+        """Finish what is done of a batch that stays in work, and what was kept before that.
+
+        A plain success commits all that its lane has in hand; without one nothing is committed.
+        """
+        if not batch.done or not self.in_work(batch):
             return
         messages = batch.lane.messages
         count, size = messages.count, messages.size

@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Sequence
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import NOT_OURS, Drop
+from orderly.ordering.generation import landmark_of
 from orderly.ordering.lane import Batch
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.lease import Lease
@@ -42,9 +43,9 @@ class OwnedQueue:
         max_span: with `by_key`, how far the pull may be ahead of the lowest unfinished offset.
         batch_size: messages of a full batch; the lane of a key keeps room for one.
         finished: what former owners finished ahead of `start`; it is not handed out again.
-        stored: the offset the broker has; None: `start`.
-        remembered: how many of our latest commits a killed broker may forget (`Fence`).
+        fence: the offsets that are ours at the broker; None: `start`.
         kept: the keys that former owners parked.
+        generation: of the topic, as the record counts them.
         suspects: what may have ended their processes; None: nothing.
 
     Attributes:
@@ -68,9 +69,9 @@ class OwnedQueue:
         max_span: int = 1_000_000,
         batch_size: int = 1,
         finished: Runs = (),
-        stored: int | None = None,
-        remembered: int = 4,
+        fence: Fence | None = None,
         kept: Kept = NOTHING_KEPT,
+        generation: int = 0,
         suspects: Suspects | None = None,
     ) -> None:
         self.queue = queue
@@ -79,8 +80,8 @@ class OwnedQueue:
         self.messages = Lanes(bounded=by_key, batch_size=batch_size)
         self.next_pull = start
         self.offset = start
-        self.fence = Fence(start if stored is None else stored, remembered)
-        self.parking = ParkedKeys(kept)
+        self.fence = Fence(start, now=lease.renewed_at) if fence is None else fence
+        self.parking = ParkedKeys(kept, generation)
         self.suspects = suspects or Suspects()
         self.dropped: Drop | None = None
         self.restarted = False
@@ -203,6 +204,11 @@ class OwnedQueue:
         return expected and now - self.pulled_at > PULL_IDLE
 
     @property
+    def end(self) -> int | None:
+        """The offset after the broker's newest message at the last pull; None: there was none."""
+        return self._end
+
+    @property
     def at_end(self) -> bool:
         """True if the last pull reached the end of the queue and all of it is finished."""
         return self._end is not None and self.offset >= self._end
@@ -227,6 +233,8 @@ class OwnedQueue:
         self._end = end
         if self.dropped is not None:
             return False
+        if messages and self.fence.landmark is None:
+            self.fence.landmark = landmark_of(messages[0])
         if self._finished:
             new = [not contains(self._finished, m.queue_offset) for m in messages]
             messages = [m for m, is_new in zip(messages, new, strict=True) if is_new]
@@ -331,12 +339,19 @@ class OwnedQueue:
         """A claimed run is on its thread, or in its task: the next one may be claimed."""
         self._run_waits = False
 
-    def take(self, limit: int, now: float) -> Batch | None:
-        """Next batch for the handler, only under a valid lease; None ends the run."""
+    def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
+        """Next batch for the handler, only under a valid lease; None ends the run.
+
+        Args:
+            size: messages of one call at most.
+            now: seconds.
+            calls: for how many calls messages are taken at once, where that may be.
+        """
         self.keeps_lock(now)
+        if self.suspects.careful:
+            size = calls = 1
         stopped = self.paused or self.dropped is not None
-        most = 1 if self.suspects.careful else limit
-        batch = None if stopped else self.messages.take(most, now)
+        batch = None if stopped else self.messages.take(size, now, calls)
         if batch is None:
             self._runs -= 1
         else:
@@ -349,7 +364,7 @@ class OwnedQueue:
 
     def catch_up(self, batch: Batch) -> None:
         """Count what is done of a batch that is still in work (`Batch.done`)."""
-        if batch.done and self.counts:
+        if self.counts:
             self.messages.catch_up(batch)
             self._advance()
 
@@ -420,7 +435,10 @@ class OwnedQueue:
         """True if the message of `key` at `offset` is done here; else it is still to come.
 
         A parked copy of one that is not done was written by somebody who could not say so any more.
+        Of a key that was parked in a former generation of the topic nothing is still to come.
         """
+        if self.parking.is_former(key):
+            return True
         if offset >= self.next_pull:
             return contains(self._finished, offset)
         low = self.messages.lowest_of(key)
@@ -448,7 +466,7 @@ class OwnedQueue:
 
     def may_save(self, now: float) -> bool:
         """True if the committed offset is ours to move."""
-        return self.keeps_lock(now) and self.dropped is not Drop.FENCED
+        return self.keeps_lock(now) and self.dropped not in NOT_OURS
 
     def unsaved(self, now: float) -> int | None:
         """The offset to save, or None if it is saved already or not ours to save."""

@@ -98,6 +98,7 @@ class Call:
     messages: tuple[ReceivedMessage, ...]
     context: Packed
     token: int | None
+    generation: int
     news: News
 
 

@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -94,6 +94,7 @@ class ParentTenure:
 
     def __init__(self, pipe: Connection, call: Call) -> None:
         self.token = call.token
+        self._generation = call.generation
         self.lost = Lost(self)
         self.over = False
         self._pipe = pipe
@@ -102,6 +103,10 @@ class ParentTenure:
         self._extended: Packed | None = None
         self._lock = threading.Lock()
         self._asking = threading.Lock()
+
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:  # noqa: ARG002
+        """As `ConsumeContext.generation`: a call has messages of one."""
+        return self._generation
 
     @property
     def deadline(self) -> float:

@@ -151,7 +151,8 @@ class WorkerProcess:
     ) -> Answered:
         told = News(context.deadline, context.lost.is_set())
         number = next(self._numbers)
-        self._pipe.send(Call(number, tuple(messages), state, context.token, told))
+        owner = context.token, context.generation
+        self._pipe.send(Call(number, tuple(messages), state, *owner, told))
         while not isinstance(said := self._hear(), Answered):
             if isinstance(said, ExtensionAsked):
                 self._pipe.send(_extended(context))

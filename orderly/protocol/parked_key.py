@@ -17,6 +17,7 @@ from orderly.protocol.json_values import as_int
 Key = str | int
 MOST_OF_KEY = 1024  # bytes as JSON; so a record has room for two hundred of the longest
 _INT_BITS = 63
+_PARKED_FIELDS = 5  # of a parked key, as it is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class ParkedKey:
         at: position in the park queue from which on its messages are found.
         messages, size: about how many are parked, and their bytes; exact unless a crash came
             between.
+        generation: of the source topic that `next` counts in. An entry holds it beside the list
+            that the other fields are written as: older releases read that list only.
     """
 
     key: Key
@@ -36,6 +39,7 @@ class ParkedKey:
     at: int
     messages: int = 0
     size: int = 0
+    generation: int = 0
 
 
 def key_of(key: Hashable) -> Key | None:
@@ -86,7 +90,7 @@ def parked_from_json(value: Any) -> ParkedKey:
     Raises:
         ProtocolError: not such a list, or with numbers below 0.
     """
-    if not isinstance(value, list) or len(value) != len(ParkedKey.__slots__):
+    if not isinstance(value, list) or len(value) != _PARKED_FIELDS:
         raise ProtocolError(f"not a parked key: {value!r:.80}")
     numbers = [as_int(number, "a number of a parked key") for number in value[1:]]
     if min(numbers) < 0:

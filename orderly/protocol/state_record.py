@@ -6,7 +6,7 @@ A record is one readable line (see `record_line`). Which records count, and when
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -42,6 +42,7 @@ MAX_CHUNKS = 256
 PARKED_CHUNKS = 56  # of them may hold parked keys: 10 000 of the longest
 MAX_RUNS = RUNS_A_RECORD * (MAX_CHUNKS - PARKED_CHUNKS)
 MAX_SUSPECTS = 1000
+MAX_WINDOW = 512  # commits in 15 s, of which a record can tell
 
 _END = 1 << 63  # offsets are below it
 
@@ -83,6 +84,15 @@ class Entry:
         deaths: how many owners ended without closing since `low` last moved.
         suspects: (offset, how many owners ended while it was handled).
         trying: the suspect that was being handled when this was written; see `Trying`.
+        window: committed offsets that a killed broker may come back with, newest last: what was
+            sent within 15 s before the last acknowledged commit.
+        landmark: (offset, store time in milliseconds) of a message that the source queue had when
+            the owner took it; None: it had none.
+        generation: of the source topic, counted from 0 each time it was made anew.
+        born: when the state topic began (milliseconds since the epoch); 0: not known.
+
+    Releases before `window` pass the last four over, and leave them out of what they write: their
+    heirs know no more than they did.
     """
 
     owner: str
@@ -102,6 +112,10 @@ class Entry:
     deaths: int = 0
     suspects: tuple[tuple[int, int], ...] = ()
     trying: int | None = None
+    window: tuple[int, ...] = ()
+    landmark: tuple[int, int] | None = None
+    generation: int = 0
+    born: int = 0
 
     @property
     def complete(self) -> bool:
@@ -194,6 +208,11 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
         "commands": record.commands,
         "deaths": record.deaths,
         "suspects": list(map(list, record.suspects)),
+        "window": _back_from(record.low, record.window),
+        "landmark": list(record.landmark or ()),
+        "generation": record.generation,
+        "born": record.born,
+        "parkedIn": _generations(record),
     }
     fields |= {name: value for name, value in seldom.items() if value}
     return fields | _known("trying", record.trying)
@@ -201,6 +220,8 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
 
 def _read_entry(fields: dict[str, Any]) -> Entry:
     low = natural_in(fields, "low")
+    generation = natural_in(fields, "generation", 0)
+    parked = map(parked_from_json, list_in(fields, "parked"))
     entry = Entry(
         owner=text_in(fields, "owner"),
         token=natural_in(fields, "token"),
@@ -213,12 +234,16 @@ def _read_entry(fields: dict[str, Any]) -> Entry:
         closed=bool_in(fields, "closed"),
         chunk=natural_in(fields, "chunk"),
         chunks=natural_in(fields, "chunks"),
-        parked=tuple(map(parked_from_json, list_in(fields, "parked"))),
+        parked=_with_generations(tuple(parked), list_in(fields, "parkedIn"), generation),
         released=tuple(map(as_key, list_in(fields, "released"))),
         commands=natural_in(fields, "commands", 0),
         deaths=natural_in(fields, "deaths", 0),
         suspects=_suspects_from(list_in(fields, "suspects")),
         trying=natural_or_none(fields, "trying"),
+        window=_window_from(low, list_in(fields, "window")),
+        landmark=_landmark_from(list_in(fields, "landmark")),
+        generation=generation,
+        born=natural_in(fields, "born", 0),
     )
     if entry.chunks > MAX_CHUNKS or entry.chunk >= max(entry.chunks, 1):
         raise ProtocolError(f"chunk {entry.chunk} of {entry.chunks} of a state")
@@ -253,6 +278,47 @@ def _suspects_from(pairs: list[Any]) -> tuple[tuple[int, int], ...]:
         if min(as_int(number, "a number of a suspect") for number in pair) < 0:
             raise ProtocolError(f"a suspect with a number below 0: {pair!r:.80}")
     return tuple((offset, deaths) for offset, deaths in pairs)
+
+
+def _back_from(low: int, window: tuple[int, ...]) -> list[int]:
+    """Write offsets as distances below `low`: small numbers, below 0 where it was set back."""
+    return [low - offset for offset in window]
+
+
+def _window_from(low: int, steps: list[Any]) -> tuple[int, ...]:
+    if len(steps) > MAX_WINDOW:
+        raise ProtocolError(f"{len(steps)} offsets in a state's window; at most {MAX_WINDOW} fit")
+    window = tuple(low - as_int(step, "a step of 'window'") for step in steps)
+    if any(not 0 <= offset < _END for offset in window):
+        raise ProtocolError("a state's window has an offset that is none")
+    return window
+
+
+def _landmark_from(pair: list[Any]) -> tuple[int, int] | None:
+    if not pair:
+        return None
+    numbers = [as_int(number, "a number of 'landmark'") for number in pair]
+    if len(numbers) != 2 or min(numbers) < 0:
+        raise ProtocolError(f"not a landmark: {pair!r:.80}")
+    return numbers[0], numbers[1]
+
+
+def _generations(entry: Entry) -> list[int]:
+    """Of each parked key the generation its messages are of; nothing, if it is the entry's."""
+    generations = [parked.generation for parked in entry.parked]
+    return generations if any(each != entry.generation for each in generations) else []
+
+
+def _with_generations(
+    parked: tuple[ParkedKey, ...], generations: list[Any], present: int
+) -> tuple[ParkedKey, ...]:
+    told = generations or [present] * len(parked)
+    if len(told) != len(parked):
+        raise ProtocolError(f"{len(told)} generations of {len(parked)} parked keys")
+    return tuple(
+        replace(each, generation=as_int(generation, "a number of 'parkedIn'"))
+        for each, generation in zip(parked, told, strict=True)
+    )
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:

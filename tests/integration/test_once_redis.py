@@ -42,8 +42,9 @@ def sent(offset, key="a", **fields):
     return replace(made, **fields)
 
 
-def owner(token=1):
-    return ConsumeContext(QUEUE, "g", tenure=SimpleNamespace(token=token))
+def owner(token=1, generation=0):
+    tenure = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
+    return ConsumeContext(QUEUE, "g", tenure=tenure)
 
 
 def counted(client):
@@ -64,7 +65,7 @@ def test_an_effect_is_had_once_whatever_comes_again(client):
 def arrivals(draw):
     """Messages with few values each, so that all of them meet; more ids than a row keeps."""
     offset = draw(st.integers(0, 25))
-    token = draw(st.none() | st.integers(0, 3))
+    token = draw(st.none() | st.integers(0, 2) | st.integers(2**62, 2**62 + 1))
     stored = draw(st.sampled_from([1.0, 2.0, 2.001, 9.5]))
     made = sent(offset, id=f"m{draw(st.integers(0, 25))}", store_time=stored)
     if draw(st.integers(0, 9)) == 0:
@@ -100,9 +101,11 @@ def test_a_topic_made_anew_is_not_taken_for_repeats(client):
     once = RedisOnce()
     once.apply(client, sent(9, id="m9", store_time=1.0), owner(), ADD)
     assert once.apply(client, sent(2, id="m9", store_time=9.5), owner(), ADD) is Verdict.REPEAT
+    anew = sent(2, id="new", store_time=9.5)
     with pytest.raises(QueueRecreated, match="generation=1"):
-        once.apply(client, sent(2, id="new", store_time=9.5), owner(), ADD)
-    assert RedisOnce(generation=1).apply(client, sent(2), owner(), ADD) is Verdict.APPLY
+        once.apply(client, anew, owner(), ADD)
+    assert once.apply(client, anew, owner(generation=1), ADD) is Verdict.APPLY, "by key it is known"
+    assert RedisOnce(generation=2).apply(client, sent(2), owner(), ADD) is Verdict.APPLY
 
 
 def test_more_ids_than_a_row_keeps_push_out_the_oldest(client):

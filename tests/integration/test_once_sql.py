@@ -73,8 +73,9 @@ def sent(offset, key="a", **fields):
     return replace(made, **fields)
 
 
-def owner(token=1, **settings):
-    return ConsumeContext(QUEUE, "g", tenure=SimpleNamespace(token=token), **settings)
+def owner(token=1, generation=0, **settings):
+    tenure = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
+    return ConsumeContext(QUEUE, "g", tenure=tenure, **settings)
 
 
 def add(db):
@@ -129,7 +130,8 @@ def test_a_topic_made_anew_is_not_taken_for_repeats(engine):
     anew = sent(0, id="new", store_time=200.0)
     with pytest.raises(QueueRecreated, match="generation=1"):
         handle(Once(), engine, anew, owner())
-    assert handle(Once(generation=1), engine, anew, owner()) is Verdict.APPLY
+    assert handle(Once(), engine, anew, owner(generation=1)) is Verdict.APPLY, "by key it is known"
+    assert handle(Once(generation=2), engine, anew, owner()) is Verdict.APPLY
 
 
 def test_by_queue_there_is_no_token_and_offsets_suffice(engine):

@@ -115,8 +115,8 @@ def skip_the_first_of_a_pull(set_):
 def take_in_after_the_drop(set_):
     """What a pull brings is taken in and run although the queue is being given up."""
 
-    def take(self, limit, now):
-        batch = self.messages.take(limit, now)
+    def take(self, size, now, calls=1):
+        batch = self.messages.take(size, now, calls)
         self._runs -= batch is None
         return batch
 

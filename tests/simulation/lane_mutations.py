@@ -26,11 +26,11 @@ def suspend_nobody(set_):
     """A lane that failed goes behind what it has, instead of waiting: the next message runs."""
     take = Lanes.take
 
-    def take_the_next(self, limit, now):
+    def take_the_next(self, size, now, calls=1):
         lane = self._ready[0] if self._ready else None
         if lane is not None and lane.messages.pending > 1:
             lane.messages._pending.rotate(-1 if lane.messages.head.reconsume_times else 0)
-        return take(self, limit, now)
+        return take(self, size, now, calls)
 
     set_(Lanes, "take", take_the_next)
 
@@ -134,6 +134,31 @@ class _WithKeys:
         return getattr(self._lanes, name)
 
 
+def commit_what_was_kept_in_a_burst(set_):
+    """A burst that is narrowed commits what was kept, though no call of it went well."""
+    take, catch_up, narrow = Lanes.take, Lanes.catch_up, Lanes.narrow
+
+    def take_for_several_calls(self, size, now, calls=1):
+        return take(self, size * calls, now)
+
+    def commit(self, batch):
+        messages = batch.lane.messages
+        count, size = messages.count, messages.size
+        messages.commit(keep=len(batch.messages))
+        self.count += messages.count - count
+        self.size += messages.size - size
+        self._settle(batch.lane)
+
+    def careless(self, batch, kept):
+        catch_up(self, batch)
+        if not batch.done and self.in_work(batch):
+            commit(self, batch)
+        narrow(self, batch, kept)
+
+    set_(Lanes, "take", take_for_several_calls)
+    set_(Lanes, "narrow", careless)
+
+
 LANE_MUTATIONS = (
     two_batches_of_a_key,
     wake_nobody,
@@ -146,4 +171,5 @@ LANE_MUTATIONS = (
     never_refill,
     go_on_with_bodies_after_a_reset,
     mix_up_the_keys,
+    commit_what_was_kept_in_a_burst,
 )

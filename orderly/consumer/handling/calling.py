@@ -244,11 +244,12 @@ class Caller:
         effect = effect_of(result, auto_commit=context.auto_commit, java_compat=compat)
         if effect.misplaced:
             self._warn(started, "handler.answer_misplaced", answer=str(result))
-        if context.names_some and (context.rejected or context.parked) and effect.acknowledges:
-            # They are still to be stored elsewhere; with an acknowledgement they would be lost.
+        if context.names_some and effect.acknowledges and _names_undone(context):
+            # They are still to be stored elsewhere, or to be tried; with an acknowledgement they
+            # would be lost.
             if context.auto_commit and not context.parked:
-                rest = {m.queue_offset for m in started.messages} - context.rejected.keys()
-                context.finished.update(rest)
+                undone = context.rejected.keys() | context.untried
+                context.finished.update({m.queue_offset for m in started.messages} - undone)
             return FAILURE
         return effect
 
@@ -290,6 +291,10 @@ def _unsettled(started: Started) -> tuple[ReceivedMessage, ...]:
     """What the handler named neither done nor untried."""
     settled = started.context.finished | started.context.untried
     return tuple(m for m in started.messages if m.queue_offset not in settled)
+
+
+def _names_undone(context: ConsumeContext) -> bool:
+    return bool(context.rejected or context.parked or context.untried - context.finished)
 
 
 def _heed(context: ConsumeContext, error: BaseException) -> None:

@@ -94,7 +94,7 @@ class Engine(ABC):
 
     def _take_next(self, held: Held) -> Batch | None:
         with held.lock:
-            batch = held.owned.take(self._session.config.batch_size * held.stretch, now())
+            batch = held.owned.take(self._session.config.batch_size, now(), held.stretch)
             another = batch is not None and held.owned.request_run()
         if another:
             self._submit(held)

@@ -5,6 +5,17 @@ where the last calls were quick and went well, a run takes messages for several 
 them out call by call, and finishes them together. What was handled counts for whoever takes the
 queue's lock meanwhile, as if it were finished (`QueueLock`). The first call that is slow, or that
 answers anything but a plain success, ends the stretch; what was not handed out goes back untried.
+
+So a stretch never commits what a handler kept (manual commit). Only plain successes are counted,
+and such a one (SUCCESS under auto-commit, COMMIT under manual commit) commits by itself all that
+its lane has in hand. A call that keeps ends the stretch, and a lane with something in hand takes
+one call's messages (`Lanes.take`) until it is committed or rolled back.
+
+How many calls is learned by the queue, not by its lanes: it tells how quick the handler is and how
+it answers, and a lane is forgotten each time it has nothing left. A wrong number costs time, never
+a message: any lane may have taken too much, and what it was not asked for goes back. Handlers in
+worker processes have no stretches: what comes back from a process always names messages
+(`ConsumeContext.names_some`), and a call of it costs far more than the lock.
 """
 
 from __future__ import annotations

@@ -16,9 +16,18 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
 from orderly.ordering.drop import Drop
-from orderly.ordering.state.committing import Progress, commit, hand_on
+from orderly.ordering.state.committing import (
+    NotOnRecord,
+    Progress,
+    Recreated,
+    begin_anew,
+    commit,
+    hand_on,
+)
+from orderly.ordering.state.fence import Fence
 
 REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+LOOK_AGAIN = 60.0  # seconds after which the broker's offset is compared though nothing is new
 _TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
 
 
@@ -31,6 +40,8 @@ class OffsetSaver:
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
 
+        Of a queue with nothing new the broker's offset is compared once a minute: it vanishes when
+        the topic is deleted, or a killed broker forgets it, and an idle queue would never notice.
         A broker that does not answer is asked once a round, so that it does not hold up the others.
 
         Args:
@@ -41,7 +52,7 @@ class OffsetSaver:
             return
         unsaved: dict[str, list[Held]] = {}
         for held in self._session.held():
-            if self._has_news(held):
+            if self._has_news(held) or self._overdue(held):
                 unsaved.setdefault(held.queue.broker_name, []).append(held)
         for holds in unsaved.values():
             self._save_of_broker(holds, deadline)
@@ -90,7 +101,7 @@ class OffsetSaver:
         """Save one queue's offset; returns whether its broker answers."""
         try:
             with held.saving:
-                progress = self._progress(held)
+                progress = self._progress(held, anyway=self._overdue(held))
                 if progress is not None:
                     self._commit(held, progress)
         except LockLost as error:
@@ -102,10 +113,41 @@ class OffsetSaver:
 
     def _commit(self, held: Held, progress: Progress) -> None:
         stale = self._stale(held)
-        dialogue = commit(held.queue, progress, held.owned.fence, held.memory, refresh=stale)
-        self._session.converse(dialogue, self._in_time(held))
+        dialogue = commit(
+            held.queue, progress, held.owned.fence, held.memory, now=now(), refresh=stale
+        )
+        try:
+            self._session.converse(dialogue, self._in_time(held))
+        except NotOnRecord:
+            self._session.attention()  # the next round makes the state topic
+            raise
+        held.compared_at = now()
         if stale:
             held.refreshed_at = now()
+
+    def find_out(self, held: Held) -> None:
+        """Find out whether the queue's topic was made anew; then the queue is given up.
+
+        Raises:
+            LockLost: it was, or it is no longer ours.
+            OffsetReset: an operator has reset the offset.
+            OrderlyError: it cannot be known now.
+        """
+
+        def before_write() -> None:
+            with self._session.locking:
+                renew(self._session, (held,))
+            self._in_time(held)()
+
+        try:
+            with held.saving:
+                with held.lock:
+                    kept = held.owned.parking.kept
+                dialogue = begin_anew(held.queue, held.owned.fence, held.memory, kept)
+                self._session.converse(dialogue, before_write)
+        except LockLost as error:
+            self._fenced(held, error)
+            raise
 
     def _in_time(self, held: Held) -> Callable[[], None]:
         """The check before each write: the process may have slept since the lock was renewed."""
@@ -120,6 +162,9 @@ class OffsetSaver:
                 raise OrderlyError("the broker's answers came too late to go by them")
 
         return check
+
+    def _overdue(self, held: Held) -> bool:
+        return held.owned.dropped is None and now() - held.compared_at >= LOOK_AGAIN
 
     def _stale(self, held: Held) -> bool:
         return held.memory is not None and now() - held.refreshed_at >= REFRESH
@@ -141,7 +186,7 @@ class OffsetSaver:
                 self._session.log.warning("offset.not_saved", error=str(error))
                 return
             for held, offset in unsaved.items():
-                held.owned.fence.note(offset)
+                held.owned.fence.note(offset, now())
 
     def hand_on(self, held: Held) -> None:
         """Save the offset of an idle, dropped queue, then give its lock back.
@@ -159,7 +204,8 @@ class OffsetSaver:
             with held.lock:
                 ours = held.owned.keeps_lock(now())
             if ours:
-                dialogue = hand_on(held.queue, progress, held.owned.fence, held.memory)
+                fence, memory = held.owned.fence, held.memory
+                dialogue = hand_on(held.queue, progress, fence, memory, now=now())
                 refusal = self._session.converse(dialogue, self._in_time(held))
                 if refusal is not None:
                     held.log.error("offset.save_refused", error=str(refusal))
@@ -173,8 +219,10 @@ class OffsetSaver:
             moved = held.owned.unsaved(now()) is not None
         return moved or self._progress(held) is not None
 
-    def _progress(self, held: Held, *, closing: bool = False) -> Progress | None:
-        """What is to be saved, or None: nothing new, or not ours to save."""
+    def _progress(
+        self, held: Held, *, closing: bool = False, anyway: bool = False
+    ) -> Progress | None:
+        """What is to be saved; None: nothing new, unless wanted `anyway`, or not ours to save."""
         with held.lock:
             owned = held.owned
             if not owned.may_save(now()):
@@ -184,14 +232,22 @@ class OffsetSaver:
             kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
         finished = () if ahead is None else ahead.finished
         progress = Progress(offset, finished, moved, kept, crashes)
-        if unsaved:
+        if unsaved or anyway:
             return progress
         if held.memory is None:
             return None
-        due = held.memory.due(offset, owned.fence.written, finished, kept, crashes)
+        fence = owned.fence
+        due = held.memory.due(offset, fence.written, finished, kept, crashes, fence=fence)
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:
+        former = held.owned.fence.written
         with held.lock:
-            held.owned.drop(Drop.FENCED)
+            if isinstance(error, Recreated):
+                dropped = held.owned.drop(Drop.RECREATED)
+                held.owned.fence = Fence(error.start, now=now())
+            else:
+                dropped = held.owned.drop(Drop.FENCED)
+        if isinstance(error, Recreated) and dropped:
+            held.log.warning("topic.recreated", former=former, start=error.start)
         announce_loss(self._session, held, str(error))

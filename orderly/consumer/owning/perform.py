@@ -6,14 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from orderly.client.broker import BrokerCalls
+from orderly.client.pulling import PullQuery, PullStatus
 from orderly.consumer.owning.local_offsets import LocalOffsets
 from orderly.consumer.owning.state_calls import append_record, read_parked, read_records
+from orderly.errors import ProtocolError
 from orderly.ordering.calls import (
     AppendRecord,
     Call,
     LockQueues,
     MaxOffset,
     MinOffset,
+    OffsetReset,
+    Peek,
+    Peeked,
     QueryOffset,
     ReadParked,
     ReadRecords,
@@ -21,6 +26,7 @@ from orderly.ordering.calls import (
     SearchOffset,
     UnlockQueues,
 )
+from orderly.protocol.heartbeat import Subscription
 
 
 def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
@@ -37,12 +43,15 @@ def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
         AppendRecord: lambda call: append_record(brokers, group, call),
         ReadRecords: lambda call: read_records(brokers, group, call),
         ReadParked: lambda call: read_parked(brokers, group, call),
+        Peek: lambda call: _peek(brokers, group, call),
         **_positions(brokers),
     }
     return lambda call: table[type(call)](call)
 
 
-def broadcasting_performer(offsets: LocalOffsets, brokers: BrokerCalls) -> Callable[[Call], Any]:
+def broadcasting_performer(
+    group: str, offsets: LocalOffsets, brokers: BrokerCalls
+) -> Callable[[Call], Any]:
     """Return the function that answers calls for a broadcasting member.
 
     Nobody else consumes for it: locks are granted here, and its offsets are in a local file.
@@ -52,6 +61,7 @@ def broadcasting_performer(offsets: LocalOffsets, brokers: BrokerCalls) -> Calla
         UnlockQueues: lambda _: None,
         QueryOffset: lambda call: offsets.get(call.queue),
         SaveOffset: lambda call: offsets.put(call.queue, call.offset),
+        Peek: lambda call: _peek(brokers, group, call),
         **_positions(brokers),
     }
     return lambda call: table[type(call)](call)
@@ -63,3 +73,25 @@ def _positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
         MaxOffset: lambda call: brokers.max_offset(call.queue),
         SearchOffset: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
     }
+
+
+def _peek(brokers: BrokerCalls, group: str, call: Peek) -> Peeked:
+    """Look at one message by a pull, which every broker and proxy answers.
+
+    Raises:
+        OffsetReset: an operator has reset the group's offset; this pull was told so.
+        OrderlyError: no answer, or one that says no; TopicNotFound where there is no such topic.
+    """
+    query = PullQuery(group, call.queue, call.offset, 1, Subscription(call.queue.topic), 0.0)
+    try:
+        reply = brokers.pull_now(query, master=True)
+    except ProtocolError:  # there is a message, and it cannot be read
+        return Peeked(None, call.offset + 1)
+    if reply.status is PullStatus.OFFSET_ILLEGAL and (
+        reply.min_offset <= call.offset < reply.max_offset
+    ):
+        raise OffsetReset(call.queue, reply.next_offset)
+    first = next(iter(reply.messages), None)
+    found = first is not None and first.queue_offset == call.offset
+    stored_at = round(first.store_time * 1000) if first is not None and found else None
+    return Peeked(stored_at, reply.max_offset)

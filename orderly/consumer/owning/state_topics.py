@@ -156,9 +156,10 @@ class StateTopics:
     def _look(self, topic: str, own: OwnTopic) -> _Look:
         routes = self._client.routes
         source, before = routes.get(topic), self._looks.get(own.topic)
-        # Our topic's route is renewed in the background: if somebody shrinks the topic, or
-        # a member with an older view of the source topic does, it is seen here.
-        if before and not before.faults and before.routes == (source, routes.cached(own.topic)):
+        # Our topic's route is renewed in the background: if somebody shrinks or deletes the topic,
+        # or a member with an older view of the source topic does, it is seen here.
+        unchanged = before and before.routes == (source, routes.cached(own.topic))
+        if before and unchanged and not before.faults and not routes.missing(own.topic):
             return before
         findings = self._search(source, own)
         look = self._looks[own.topic] = _Look((source, routes.cached(own.topic)), findings)

@@ -23,12 +23,12 @@ from orderly.ordering.calls import WRITES, Call, LockQueues, UnlockQueues, conve
 from orderly.ordering.crashes.crashes import Crashes
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.flow import queue_limits
-from orderly.ordering.handover import find_start
+from orderly.ordering.handover import Begin, find_start
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.rebalance import by_broker
 from orderly.ordering.start import for_later_queue
-from orderly.ordering.state.fence import FORGOTTEN
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
 
@@ -161,9 +161,9 @@ class Taker:
             max_runs=config.concurrency if by_key else 1,
             max_span=config.max_span,
             finished=inherited.finished,
-            stored=inherited.stored,
-            remembered=math.ceil(FORGOTTEN / config.commit_interval) + 1,
+            fence=inherited.fence,
             kept=inherited.kept,
+            generation=0 if inherited.memory is None else inherited.memory.generation,
             suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
         )
         held = self._session.add(owned, subscription, inherited.memory)
@@ -194,22 +194,25 @@ class Taker:
             return answer
 
         if self._state_topics is None or not session.by_key(queue.topic):
-            start = converse(find_start(queue, position), perform)
-            return Inheritance(start=start, stored=start), asked_at
+            known = session.known.get(queue)
+            begin = converse(find_start(queue, position, known), perform)
+            window = () if known is None or begin.former is not None else known.window
+            fence = Fence(begin.start, window, begin.landmark, now())
+            return Inheritance(begin.start, fence, begin), asked_at
         topics, client_id = self._state_topics, session.client.client_id
-        dialogue = take_over(
-            queue, topics.queue_of(queue), topics.park_queue_of(queue), client_id, position
-        )
+        state_queue, park_queue = topics.queue_of(queue), topics.park_queue_of(queue)
+        dialogue = take_over(queue, state_queue, park_queue, client_id, position, now=now())
         return converse(dialogue, perform), asked_at
 
     def _report(self, held: Held, inherited: Inheritance) -> None:
-        token = None if inherited.memory is None else inherited.memory.token
+        token = None if inherited.memory is None else inherited.memory.fencing_token
         ahead = sum(end - start for start, end in inherited.finished)
         details: dict[str, object] = {}
         if token is not None:
             details = {"token": token, "finished_ahead": ahead, "unclean": inherited.unclean}
             details["parked_keys"] = len(inherited.kept.parked)
         held.log.info("queue.assigned", start=inherited.start, **details)
+        _report_begin(held, inherited.begin)
         _report_crashes(held, inherited.crashes)
         if inherited.reset:
             held.log.warning(
@@ -236,6 +239,17 @@ class Taker:
         with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s
             for broker_name, of_broker in by_broker(sorted(queues)).items():
                 self._session.perform(UnlockQueues(broker_name, of_broker))
+
+
+def _report_begin(held: Held, begin: Begin) -> None:
+    """Warn of what nobody would notice: messages left out, or handled from another offset on."""
+    if begin.former is not None:
+        held.log.warning("topic.recreated", former=begin.former, start=begin.start)
+    elif begin.forgotten:
+        held.log.warning("offset.forgotten", start=begin.start)
+    elif begin.passed_over is not None:
+        minimum, start = begin.passed_over
+        held.log.warning("queue.begins_behind", minimum=minimum, start=start)
 
 
 def _report_crashes(held: Held, crashes: Crashes) -> None:

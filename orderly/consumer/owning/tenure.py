@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
 
 from orderly.consumer.owning.renewing import renew
 from orderly.consumer.session import Held, Session, now
@@ -24,7 +25,17 @@ class QueueTenure:
     @property
     def token(self) -> int | None:
         """The fencing token of this take-over; None with order by queue."""
-        return None if self._held.memory is None else self._held.memory.token
+        return None if self._held.memory is None else self._held.memory.fencing_token
+
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:
+        """The generation of the topic that a message of `key` is of."""
+        parked = None
+        if replayed:
+            with self._held.lock:
+                parked = self._held.owned.parking.get(key)
+        if parked is not None:
+            return parked.generation
+        return 0 if self._held.memory is None else self._held.memory.generation
 
     @property
     def deadline(self) -> float:

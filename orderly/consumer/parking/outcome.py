@@ -6,7 +6,7 @@ from orderly.consumer.handling.calling import Called
 from orderly.log import type_text
 from orderly.ordering.fingerprint import fingerprint
 from orderly.ordering.outcomes import Fail
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.results import ConsumeResult, Disposition
 
 
 def failure_of(called: Called, offset: int) -> str | None:
@@ -18,8 +18,9 @@ def failure_of(called: Called, offset: int) -> str | None:
         called: the call.
         offset: of its only message.
     """
-    context, answer = called.context, called.answer
-    if offset in context.finished or called.effect.acknowledges:
+    context, answer, effect = called.context, called.answer, called.effect
+    rolled_back = effect.disposition is Disposition.ROLLBACK  # whatever was named, as live
+    if effect.acknowledges or (offset in context.finished and not rolled_back):
         return None
     if offset in context.parked:
         return context.parked[offset].fingerprint or context.parked[offset].reason

@@ -37,6 +37,12 @@ _BAD_KEY = (
 )
 
 
+_FORMER = (
+    "messages of its key are parked that are older than the topic: release or drop the key first"
+    " (orderly parked release); its new messages wait until then"
+)
+
+
 class SettingAside:
     """Thread-safe; `park` blocks.
 
@@ -133,6 +139,10 @@ class SettingAside:
             return _NO_KEYS
         if key is None:
             return _BAD_KEY.format(type_text(lane_key))
+        with held.lock:
+            former = held.owned.parking.is_former(lane_key)
+        if former:
+            return _FORMER
         return self._limit(held, lane_key, messages)
 
     def _limit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,6 @@ from orderly.ordering.outcomes import Ack, Fail
 from orderly.ordering.parking.keys import Key, ParkedKey, ParkedKeys
 from orderly.ordering.results import ConsumeResult
 from orderly.ordering.state.committing import Progress, commit, hand_on
-from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance, take_over
 from orderly.ordering.state.runs import contains
 from orderly.protocol.park_control import short_text
@@ -94,12 +93,19 @@ class _Owner:
     def __init__(self, queue: ParkedQueue, inherited: Inheritance, taken_at: float) -> None:
         self._queue = queue
         self._inherited = inherited
-        self._fence = Fence(inherited.stored)
+        self._fence = inherited.fence
         self._parking = ParkedKeys(inherited.kept)
         self._renewed_at = taken_at
         self._recorded_at = taken_at
-        self.token: int = inherited.token
+        memory = inherited.memory
+        self.token: int = 0 if memory is None else memory.fencing_token
+        self.generation: int = 0 if memory is None else memory.generation
         self.lost = threading.Event()
+
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:  # noqa: ARG002
+        """As `Tenure` says."""
+        parked = None if key is None else self._parking.get(key)
+        return self.generation if parked is None else parked.generation
 
     @property
     def deadline(self) -> float:
@@ -197,7 +203,8 @@ class _Owner:
 
     def _record(self) -> None:
         self.extend()
-        dialogue = commit(self._queue.queue, self._progress(), self._fence, self._inherited.memory)
+        memory = self._inherited.memory
+        dialogue = commit(self._queue.queue, self._progress(), self._fence, memory, now=now())
         converse(dialogue, self._queue.perform)
         self._recorded_at = now()
 
@@ -211,7 +218,8 @@ class _Owner:
         if self.lost.is_set():
             return
         source = self._queue.queue
-        dialogue = hand_on(source, self._progress(), self._fence, self._inherited.memory)
+        memory = self._inherited.memory
+        dialogue = hand_on(source, self._progress(), self._fence, memory, now=now())
         refused = converse(dialogue, self._queue.perform)
         if refused is not None:
             raise refused

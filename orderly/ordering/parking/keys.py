@@ -39,16 +39,18 @@ class ParkedKeys:
 
     Args:
         kept: what was inherited.
+        generation: of the source topic; new keys are of this one.
 
     Attributes:
         commands: position in the park queue up to which its commands are settled.
         messages, size: parked altogether, and their bytes; see `ParkedKey`.
     """
 
-    __slots__ = ("_keys", "_newest", "commands", "messages", "size")
+    __slots__ = ("_generation", "_keys", "_newest", "commands", "messages", "size")
 
-    def __init__(self, kept: Kept = NOTHING_KEPT) -> None:
+    def __init__(self, kept: Kept = NOTHING_KEPT, generation: int = 0) -> None:
         self.commands = kept.commands
+        self._generation = generation
         self.messages = 0
         self.size = 0
         self._keys: dict[Hashable, ParkedKey] = {}
@@ -66,6 +68,15 @@ class ParkedKeys:
     def get(self, key: Hashable) -> ParkedKey | None:
         """What is noted of a key, or None."""
         return self._keys.get(key)
+
+    def is_former(self, key: Hashable) -> bool:
+        """Whether a key was parked in a former generation of the topic.
+
+        Its later messages count from 0 again. They wait until it is released or dropped: beside
+        those that are parked nobody could tell which comes first.
+        """
+        parked = self._keys.get(key)
+        return parked is not None and parked.generation != self._generation
 
     def snapshot(self) -> tuple[ParkedKey, ...]:
         """All of them, sorted: numbers first."""
@@ -98,7 +109,9 @@ class ParkedKeys:
         """
         if not self._keys:  # an older command was about nothing, and must not be run now
             self.commands = max(self.commands, position)
-        before = self._keys.get(key) or ParkedKey(key, offset, position)
+        before = self._keys.get(key) or ParkedKey(
+            key, offset, position, generation=self._generation
+        )
         newest = self._newest.get(key) if key in self._keys else None
         highest = offset if newest is None else max(offset, newest.offset)
         is_new = newest is None or offset > newest.offset

@@ -74,6 +74,11 @@ class History:
             at = read.next_offset
         self._first = min(start, self._first)
 
+    @property
+    def floor(self) -> int:
+        """The oldest record that the broker has, as far as was read."""
+        return self._floor
+
     def reach(self, offset: int) -> Dialogue[bool]:
         """Read back to `offset`; returns whether the broker still has it."""
         if self._floor <= offset < self._first:

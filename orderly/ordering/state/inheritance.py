@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, MaxOffset, QueryOffset
+from orderly.ordering.calls import AppendRecord, Dialogue, LockQueues, MaxOffset, Peek
 from orderly.ordering.crashes.conclusion import conclude, unclean_ends
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
-from orderly.ordering.handover import find_start
+from orderly.ordering.generation import Landmark
+from orderly.ordering.handover import Begin, Known, find_start
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept
 from orderly.ordering.parking.rebuild import rebuild
 from orderly.ordering.state.content import Remembered
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import BLOCK, History, State
 from orderly.ordering.state.memory import Memory
 from orderly.ordering.state.runs import Runs
@@ -33,14 +35,14 @@ class Inheritance:
 
     Attributes:
         start: the first offset to pull; everything below is finished.
-        stored: the offset the broker has stored; `start` is above it if the former owner ended
+        fence: with the offset the broker has stored; `start` is above it if the former owner ended
             between its last record and its commit.
+        begin: how the stored offset was come by.
         finished: what is finished above `start` and must not be handled again.
         reset: somebody else set the broker's offset; what was finished ahead is discarded.
         unclean: the former owner did not close the queue.
         damaged: a record could not be read, so more may be repeated than otherwise.
         memory: writes the new owner's records; None if the queue has no state.
-        token: rises with each owner of the queue; 0 if the queue has no state.
         kept: the parked keys; also after a reset.
         rebuilt: they were worked out from the park queue, for want of a record.
         crashes: owners that ended without closing, and what they were handling.
@@ -48,13 +50,13 @@ class Inheritance:
     """
 
     start: int
-    stored: int
+    fence: Fence
+    begin: Begin
     finished: Runs = ()
     reset: bool = False
     unclean: bool = False
     damaged: bool = False
     memory: Memory | None = None
-    token: int = 0
     kept: Kept = NOTHING_KEPT
     rebuilt: bool = False
     crashes: Crashes = NO_CRASHES
@@ -67,6 +69,8 @@ def take_over(
     park_queue: MessageQueue,
     client_id: str,
     consume_from: str | datetime,
+    *,
+    now: float = 0.0,
 ) -> Dialogue[Inheritance | None]:
     """Become the owner of a queue and read what the former owners left.
 
@@ -79,6 +83,7 @@ def take_over(
         park_queue: the one of the park topic.
         client_id: of this member, new at each start.
         consume_from: where a queue without a committed offset begins; see `find_start`.
+        now: seconds, on the clock of the fence.
 
     Returns:
         None: the lock is somebody else's by now, or another owner was confirmed meanwhile.
@@ -96,10 +101,15 @@ def take_over(
     rebuilt = found is None or damaged
     kept = yield from _kept(None if rebuilt else found, queue, park_queue)
     takeovers = history.confirms(found.offset if found else -1, confirmed)
-    resumed, stored = yield from _resume(queue, found, takeovers, consume_from)
+    known = None if found is None else _known(found)
+    begin = yield from find_start(queue, consume_from, known)
+    resumed = resume(found, begin, takeovers)
     later = history.between(found.offset if found else -1, confirmed)
     crashes = _crashes(found, later, client_id, resumed)
     end: int = (yield MaxOffset(queue)) if crashes.looped else resumed.start
+    recreated = begin.former is not None
+    window = () if known is None or recreated else (*known.window, known.offset)
+    fence = Fence(begin.start, window, begin.landmark, now)
     memory = Memory(
         state_queue,
         client_id,
@@ -107,17 +117,27 @@ def take_over(
         confirm=confirmed,
         epoch=(found.entry.epoch if found else 0) + takeovers + 1,
         found=_remembered(found),
+        generation=(found.entry.generation if found else 0) + recreated,
+        landmark=found is not None and found.entry.landmark is not None,
+        born=(found.entry.born if found else 0) or (yield from _born(state_queue, history)),
         stale=damaged,
     )
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
-    # On record at once: what a reset discards must never come back, what was worked out must be
-    # known to every later owner, and it must be seen from where on there was no progress.
-    if resumed.reset or unclean or (rebuilt and kept != NOTHING_KEPT):
+    # On record at once: a start that a broker may forget again, what a reset discards and must
+    # never come back, what was worked out and every later owner must know, and from where on there
+    # was no progress.
+    if found is None or resumed.reset or unclean or damaged or recreated:
         yield from memory.remember(
-            resumed.start, stored, resumed.finished, kept, crashes, refresh=True
+            resumed.start,
+            begin.start,
+            resumed.finished,
+            kept,
+            crashes,
+            fence=fence,
+            refresh=True,
         )
     return Inheritance(
-        resumed.start, stored, resumed.finished, resumed.reset, unclean, damaged, memory, token,
+        resumed.start, fence, begin, resumed.finished, resumed.reset, unclean, damaged, memory,
         kept, rebuilt, crashes, end,
     )  # fmt: skip
 
@@ -153,36 +173,44 @@ class Resumed:
     reset: bool
 
 
-def resume(found: State | None, stored: int, takeovers: int) -> Resumed:
+def resume(found: State | None, begin: Begin, takeovers: int) -> Resumed:
     """Compare the newest record with the committed offset.
 
-    The record was written before its `low` was committed, so the broker has that or the one
-    before, unless somebody else set it. With nothing finished ahead nothing is written, so an
-    offset further on is then plain progress.
+    The record was written before its `low` was committed, so the broker has that, the one before,
+    or if it was killed one that was sent some seconds earlier (`Entry.window`), unless somebody
+    else set it. With nothing finished ahead nothing is written, so an offset further on is then
+    plain progress.
 
     Args:
         found: the newest state, if there is one.
-        stored: the committed offset.
+        begin: where the queue goes on by its committed offset.
         takeovers: confirmed since, by owners who finished nothing ahead.
     """
-    if found is None:
+    stored = begin.start
+    if found is None or begin.former is not None:  # of a former generation nothing counts
         return Resumed(stored, (), reset=False)
     entry = found.entry
-    if stored in (entry.low, entry.previous_low):
+    if stored in (entry.low, entry.previous_low, *entry.window):
         return Resumed(entry.low, found.runs, reset=False)
     progress = stored > entry.low and not found.runs and (takeovers > 0 or not entry.closed)
     return Resumed(stored, (), reset=not progress)
 
 
-def _resume(
-    queue: MessageQueue, found: State | None, takeovers: int, consume_from: str | datetime
-) -> Dialogue[tuple[Resumed, int]]:
-    """Where to go on, and the committed offset; without one a start is committed first."""
-    stored = yield QueryOffset(queue)
-    if stored is not None:
-        return resume(found, stored, takeovers), stored
-    start = yield from find_start(queue, consume_from)
-    return Resumed(start, (), reset=found is not None), start
+def _known(found: State) -> Known:
+    """What a record says of where the queue stood."""
+    entry = found.entry
+    landmark = None if entry.landmark is None else Landmark(*entry.landmark)
+    return Known(entry.low, landmark, (*entry.window, entry.previous_low))
+
+
+def _born(state_queue: MessageQueue, history: History) -> Dialogue[int]:
+    """When the state topic began: the store time of the oldest record that is left.
+
+    Later owners go by the entries, so that it stays the same when that record expires; it rises if
+    the topic is made anew.
+    """
+    peeked = yield Peek(state_queue, history.floor)
+    return peeked.stored_at or 0
 
 
 def _crashes(

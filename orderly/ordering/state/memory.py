@@ -14,10 +14,13 @@ from orderly.ordering.calls import AppendRecord, Dialogue
 from orderly.ordering.crashes.crashes import NO_CRASHES, Crashes
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, Key
 from orderly.ordering.state.content import Part, Remembered, change, everything
+from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import History
 from orderly.ordering.state.runs import Runs
 from orderly.protocol.state_record import MAX_RUNS, Entry, Trying, encode_record
 
+_TOKEN_BITS = 32  # of a token: an offset. Before them the seconds since 2020, for 68 years
+_YEAR_2020 = 1_577_836_800
 MAX_CHANGES = 16  # since everything was written: with a take-over's own they fit into one block
 
 
@@ -31,11 +34,15 @@ class Memory:
         confirm: queue offset of its confirm record.
         epoch: how many times the queue was taken over.
         found: what the newest entry says.
+        generation: of the source topic.
+        born: when the state topic began (milliseconds since the epoch).
+        landmark: whether the newest entry has one.
         stale: whether the newest entry must be replaced at the first occasion.
 
     Attributes:
-        token: rises with each owner of the queue.
+        token: the queue offset of the acquire record; rises with each owner of the queue.
         epoch: how many times the queue was taken over.
+        generation: see above.
         closed: whether the mark of a clean end is written.
     """
 
@@ -48,20 +55,35 @@ class Memory:
         confirm: int,
         epoch: int,
         found: Remembered,
+        generation: int = 0,
+        born: int = 0,
+        landmark: bool = False,
         stale: bool = False,
     ) -> None:
         self.token = token
         self.epoch = epoch
+        self.generation = generation
         self.closed = False
         self._queue = queue
         self._owner = owner
+        self._born = born
         self._previous = confirm  # of the newest entry known to be stored and to count
         self._end = confirm + 1  # all records from there to here are ours
         self._last = found
         self._stale = stale
+        self._begun_anew = False
+        self._has_landmark = landmark
         self._sure = frozenset() if stale else _keys(found)  # parked on record in any case
         self._number = 0
         self._changes: int | None = None  # since everything was written; None: never yet
+
+    @property
+    def fencing_token(self) -> int:
+        """The token as programs are given it: it rises also where the state topic was made anew.
+
+        The second in which the state topic began, then the offset of the acquire record.
+        """
+        return (max(0, self._born // 1000 - _YEAR_2020) << _TOKEN_BITS) + self.token
 
     def recorded(self, key: Hashable) -> bool:
         """Whether a key is parked on record, whichever of the writes in doubt are stored.
@@ -77,15 +99,22 @@ class Memory:
         runs: Runs,
         kept: Kept = NOTHING_KEPT,
         crashes: Crashes = NO_CRASHES,
+        *,
+        fence: Fence | None = None,
     ) -> bool:
         """Whether this is to be written before `low` is committed; arguments as `remember`.
 
         True when the parked keys or the crashes changed; and while something is finished ahead and
         it changed, and once more when nothing is. Then once more when the broker has stored the
         last entry's `low`: from that on a reset to an earlier offset cannot be mistaken for a
-        crash. Ask also when there is nothing to commit.
+        crash. Ask also when there is nothing to commit. And when there is a first landmark.
         """
-        return self._stale or self._content(low, previous_low, runs, kept, crashes) != self._last
+        if self._stale or self._lacks_landmark(fence):
+            return True
+        return self._content(low, previous_low, runs, kept, crashes) != self._last
+
+    def _lacks_landmark(self, fence: Fence | None) -> bool:
+        return not self._has_landmark and fence is not None and fence.landmark is not None
 
     def remember(
         self,
@@ -95,6 +124,7 @@ class Memory:
         kept: Kept = NOTHING_KEPT,
         crashes: Crashes = NO_CRASHES,
         *,
+        fence: Fence | None = None,
         closed: bool = False,
         refresh: bool = False,
     ) -> Dialogue[None]:
@@ -109,6 +139,8 @@ class Memory:
                 (`runs.union`). Over MAX_RUNS the highest are left out: they would be repeated.
             kept: the parked keys: all of them.
             crashes: owners that ended without closing, and what they were handling.
+            fence: of the owner; its window and its landmark go on record, too. The window makes
+                no record due, nor does a landmark but the first one.
             closed: the queue is given back: write in any case, once `low` is committed (so that
                 both offsets are the same) and before the unlock.
             refresh: write everything in any case: the broker deletes old records by their age.
@@ -119,17 +151,33 @@ class Memory:
             OrderlyError: it may or may not be written. Calling it again, with newer values or the
                 same, is right.
         """
-        if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes)):
+        forced = closed or refresh or self._lacks_landmark(fence)
+        if not (forced or self.due(low, previous_low, runs, kept, crashes)):
             return
-        forced = closed or refresh
         content = self._content(low, previous_low, runs, kept, crashes, forced=forced)
         changes = None if refresh else self._changes_to(content)
         self._stale = True  # until it is known to be stored
         self._sure &= _keys(content)
-        self._previous = yield from self._write(content, changes, closed=closed)
+        self._previous = yield from self._write(content, changes, fence, closed=closed)
         self._changes = 0 if changes is None else (self._changes or 0) + 1
         self._last, self._stale, self.closed = content, False, closed
+        self._has_landmark = fence is not None and fence.landmark is not None
         self._sure = _keys(content)
+
+    def begin_generation(self, low: int, kept: Kept) -> Dialogue[None]:
+        """Write that the source topic was made anew: nothing of the former one is finished here.
+
+        Args:
+            low: the minimum of the new one, which is committed.
+            kept: the parked keys. They stay what they are, of the former generation.
+
+        Raises:
+            LockLost, OrderlyError: as `remember`. Calling it again is right.
+        """
+        if not self._begun_anew:
+            self._begun_anew = True
+            self.generation += 1
+        yield from self.remember(low, low, (), kept, fence=Fence(low), refresh=True)
 
     def journal(self, offset: int | None) -> Dialogue[None]:
         """Write that a message is about to be handled which may end the process.
@@ -168,9 +216,13 @@ class Memory:
             return None
         return change(self._last, content)
 
-    def _write(self, content: Remembered, changes: Part | None, *, closed: bool) -> Dialogue[int]:
+    def _write(
+        self, content: Remembered, changes: Part | None, fence: Fence | None, *, closed: bool
+    ) -> Dialogue[int]:
         """Write the changes, or everything; returns the queue offset of the last entry."""
         parts = everything(content) if changes is None else [changes]
+        mark = None if fence is None else fence.landmark
+        landmark = None if mark is None else (mark.offset, mark.stored_at)
         previous = self._previous
         for chunk, part in enumerate(parts):
             self._number += 1
@@ -192,6 +244,10 @@ class Memory:
                 deaths=content.crashes.deaths,
                 suspects=content.crashes.suspects,
                 trying=content.crashes.trying,
+                window=() if fence is None else fence.window,
+                landmark=landmark,
+                generation=self.generation,
+                born=self._born,
             )
             previous = yield from self._store(entry)
         return previous

@@ -15,6 +15,9 @@ class Tenure:
     token = 7
     deadline = 99.0
 
+    def generation_of(self, key, replayed):
+        return 3 if replayed else 4
+
     class lost:  # noqa: N801
         is_set = staticmethod(lambda: True)
 
@@ -32,6 +35,7 @@ def test_it_tells_what_the_context_knows():
     assert (attempt.group, attempt.key, attempt.token) == ("shipping", ("k", 1), 7)
     assert (attempt.message_queue, attempt.deadline) == (QUEUE, 99.0)
     assert (attempt.replayed, attempt.dry_run) == (True, True)
+    assert attempt.generation == 3
     assert attempt.lost.is_set()
     with pytest.raises(LockLost):
         attempt.extend()

@@ -5,6 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -19,6 +20,7 @@ from tests.support.messages import message
 
 NOW = 1.0
 COMMIT, PUT_BACK = Disposition.COMMIT, Disposition.PUT_BACK
+KEYS = 4  # in random histories
 
 
 def lanes_of(keys, *, bounded=True):
@@ -294,6 +296,26 @@ def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
     assert (lanes.in_work(batch), lanes.in_work(following)) == (False, True)
 
 
+def test_what_was_kept_stays_in_hand_when_the_first_call_of_a_burst_ends_it():
+    lanes = lanes_of("aaaa")
+    lanes.finish(lanes.take(1, NOW), Disposition.KEEP)
+    batch = lanes.take(2, NOW)
+    lanes.catch_up(batch)
+    lanes.narrow(batch, 1)
+    assert (lanes.lowest, lanes.in_hand, lanes.pending) == (0, 2, 2)
+    lanes.finish(batch, Disposition.ROLLBACK)
+    assert take_all(lanes) == [0, 1, 2, 3]
+
+
+def test_a_plain_success_in_a_burst_commits_what_was_kept_before_it():
+    lanes = lanes_of("aaaa")
+    lanes.finish(lanes.take(1, NOW), Disposition.KEEP)
+    batch = lanes.take(3, NOW)
+    batch.done = 1
+    lanes.narrow(batch, 1)
+    assert (lanes.lowest, lanes.in_hand, lanes.pending) == (2, 1, 1)
+
+
 class Incomparable:
     """A user's key that is equal to nothing, in a bad way."""
 
@@ -325,20 +347,36 @@ class LanesMachine(RuleBasedStateMachine):
     key to its batch, `asleep` each key to when it wakes.
     """
 
-    keys = st.sampled_from(["a", "b", None, 3])
+    keys = st.sampled_from(["a", "b", None, 3])  # `KEYS` of them
+    calls = st.sampled_from([0, 0, 1, 2, 3])
+    ends = st.sampled_from([*Disposition, Disposition.KEEP, Disposition.KEEP])
+    waits = st.sampled_from([None, None, None, 0, 3])
+    turns = st.lists(
+        st.tuples(st.integers(1, 2), st.integers(1, 3), calls, st.booleans(), ends, waits),
+        min_size=8,
+        max_size=16,
+    )
     bounded = True
 
     def __init__(self):
         super().__init__()
         self.lanes = Lanes(bounded=self.bounded)
         self.now = 0.0
-        self.limit = 2
         self.end = 0
         self.unfinished, self.hand, self.work, self.asleep = {}, {}, {}, {}
         self.stored, self.attempts, self.errands = set(), {}, {}
         self.rolled_back = set()
 
     # --- what happens --------------------------------------------------------------------------
+
+    @initialize(
+        data=st.data(),
+        keys=st.lists(st.tuples(keys, st.integers(0, 2)), min_size=6, max_size=12),
+        turns=turns,
+    )
+    def begin(self, data, keys, turns):
+        """With a run: many histories draw hardly any rule that hands something out."""
+        self.run(data, keys, turns)
 
     @rule(keys=st.lists(st.tuples(keys, st.integers(0, 2)), max_size=6))
     def put(self, keys):
@@ -358,38 +396,70 @@ class LanesMachine(RuleBasedStateMachine):
         again = sorted(self.stored)[-3:]
         self.lanes.put([message(o) for o in again], ["a"] * len(again) if self.bounded else None)
 
-    @rule()
-    def take(self):
-        batch = self.lanes.take(self.limit, self.now)
+    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4))
+    def take(self, size, at_once):
+        self._take(size, at_once)
+
+    @precondition(lambda self: self.work)
+    @rule(data=st.data(), disposition=st.sampled_from(Disposition), wait=waits)
+    def finish(self, data, disposition, wait):
+        self._finish(data.draw(st.sampled_from(list(self.work.values()))), data, disposition, wait)
+
+    @rule(
+        data=st.data(), keys=st.lists(st.tuples(keys, st.integers(0, 2)), max_size=6), turns=turns
+    )
+    def run(self, data, keys, turns):
+        """Some turns of a run: take, have calls that go well, end with what the last came to."""
+        self.put(keys)
+        for size, at_once, calls, looked_at, disposition, wait in turns:
+            batch = self._take(size, at_once)
+            if batch is None:
+                return
+            batch.done = min(calls, len(batch.messages))
+            if looked_at:
+                self.somebody_takes_the_queues_lock()
+            if batch.done < len(batch.messages):
+                self._narrow(batch, data)
+            self._finish(batch, data, disposition, wait)
+
+    def _take(self, size, at_once):
+        """`at_once`: for how many calls."""
+        batch = self.lanes.take(size, self.now, at_once)
         if batch is None:
-            return
+            return None
         assert batch.key not in self.work, "one batch of a key at a time"
         assert batch.key not in self.asleep
         self.work[batch.key] = batch
         if batch.errand is not None:
             assert self.errands[batch.key].pop(0) == batch.errand
-            return
+            return batch
         taken = offsets(batch)
         assert taken
+        most = size if self.hand.get(batch.key) else size * at_once
+        assert len(taken) <= most, "while something is kept, what one call gets"
         assert taken == self.waiting(batch.key)[: len(taken)], "in order, and none left out"
         for got in batch.messages:
             if batch.key not in self.rolled_back:
                 assert got.reconsume_times == self.attempts[got.queue_offset]
         self.hand.setdefault(batch.key, []).extend(taken)
+        return batch
 
-    @precondition(lambda self: self.work)
-    @rule(
-        data=st.data(), disposition=st.sampled_from(Disposition), wait=st.sampled_from([None, 0, 3])
-    )
-    def finish(self, data, disposition, wait):
-        key = data.draw(st.sampled_from(list(self.work)))
-        batch = self.work.pop(key)
+    def _finish(self, batch, data, disposition, wait):
+        if batch.done == len(batch.messages) > 0:
+            disposition = COMMIT  # the last call of the burst went well, too
+        elif batch.done and data.draw(st.booleans()):
+            self._catch_up(batch)  # its run broke down in the middle of it
+            disposition = Disposition.ROLLBACK
+        elif batch.done:
+            self._narrow(batch, data)
+        key = batch.key
+        del self.work[key]
         if batch.errand is not None:
             self.lanes.give_back(batch)
             return
         taken = offsets(batch)
-        done = data.draw(st.sets(st.sampled_from(taken)))
-        untried = data.draw(st.sets(st.sampled_from(taken)))
+        named = st.sets(st.sampled_from(taken)) if taken else st.just(set())
+        done, untried = data.draw(named), data.draw(named)
         wake_at = None if wait is None or disposition is Disposition.KEEP else self.now + wait
         self.lanes.finish(batch, disposition, finished=done, untried=untried, wake_at=wake_at)
         self._note(key, taken, disposition, done, untried)
@@ -403,12 +473,55 @@ class LanesMachine(RuleBasedStateMachine):
             hand.clear()
         elif disposition is Disposition.PUT_BACK:
             self._gone(done)
-            del hand[-len(taken) :]
+            del hand[len(hand) - len(taken) :]
             for offset in set(taken) - done - untried:
                 self.attempts[offset] += 1
         elif disposition is Disposition.ROLLBACK:
             self.rolled_back.add(key)
             hand.clear()
+
+    # --- several calls for one taking ----------------------------------------------------------
+
+    @precondition(lambda self: self.bursts())
+    @rule(data=st.data())
+    def the_next_call_goes_well(self, data):
+        data.draw(st.sampled_from(self.bursts())).done += 1
+
+    @rule()
+    def somebody_takes_the_queues_lock(self):
+        for batch in self.work.values():
+            self._catch_up(batch)
+
+    @precondition(lambda self: self.bursts())
+    @rule(data=st.data())
+    def a_burst_ends(self, data):
+        """It may be the first call that ends it, with what an earlier batch kept in hand."""
+        self._narrow(data.draw(st.sampled_from(self.bursts())), data)
+
+    def bursts(self):
+        """The batches of which something is still to be handed out."""
+        return [batch for batch in self.work.values() if batch.done < len(batch.messages)]
+
+    def _narrow(self, batch, data):
+        left = offsets(batch)[batch.done :]
+        kept = data.draw(st.integers(0, len(left)))
+        self._is_done(batch)
+        hand = self.hand[batch.key]
+        del hand[len(hand) - (len(left) - kept) :]
+        self.lanes.narrow(batch, kept)
+        assert (offsets(batch), batch.done) == (left[:kept], 0)
+
+    def _catch_up(self, batch):
+        self._is_done(batch)
+        self.lanes.catch_up(batch)
+
+    def _is_done(self, batch):
+        """A plain success commits all that its lane has in hand up to itself; no other does."""
+        if batch.done:
+            hand = self.hand[batch.key]
+            committed = len(hand) - (len(batch.messages) - batch.done)
+            self._gone(hand[:committed])
+            del hand[:committed]
 
     @rule(key=keys)
     def errand(self, key):
@@ -474,8 +587,7 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.suspended == len(self.asleep)
         assert lanes.wake_at == min(self.asleep.values(), default=None)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
-        lowest = lanes._lowest
-        assert len(lowest._heap) <= 2 * len(lowest._present) + lowest_module._LEFT_IN
+        assert len(lanes._lowest._heap) <= 2 * KEYS + lowest_module._LEFT_IN
 
     @invariant()
     def a_key_that_can_go_on_will(self):
@@ -500,7 +612,7 @@ class LanesMachine(RuleBasedStateMachine):
         left = {key: self.waiting(key) for key in set(self.unfinished.values())}
         came = {}
         for _ in range(1000):
-            batch = self.lanes.take(self.limit, self.now)
+            batch = self.lanes.take(2, self.now)
             if batch is not None:
                 came.setdefault(batch.key, []).extend(offsets(batch))
                 self.lanes.give_back(batch) if batch.errand else self.lanes.finish(batch, COMMIT)

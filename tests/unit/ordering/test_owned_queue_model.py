@@ -1,7 +1,10 @@
 """Random histories of one held queue, by queue and by key: pulls, results, drops, resets, time.
 
-The model knows of each offset whether its handling ended while the queue was ours.
+The model knows of each offset whether its handling ended while the queue was ours. Each step has
+the queue's lock, and so counts what is done of bursts by then.
 """
+
+from functools import wraps
 
 import pytest
 from hypothesis import settings
@@ -15,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from orderly.consumer.queue_lock import QueueLock
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.drop import NOT_OURS, Drop
 from orderly.ordering.lease import Lease
@@ -37,12 +41,47 @@ def offsets(batch):
     return [taken.queue_offset for taken in batch.messages]
 
 
+def locked(step):
+    """With the queue's lock, as the shell has it around each step: what is done counts by then."""
+
+    @wraps(step)
+    def with_lock(self, *given, **drawn):
+        with self.lock:
+            self.held_for = max(0, self.held_for - 1)
+            if self.queue.counts:
+                for batch in self.work:
+                    self._is_done(batch)
+            return step(self, *given, **drawn)
+
+    return with_lock
+
+
 class OwnedQueueMachine(RuleBasedStateMachine):
     by_key = False
+    calls = st.sampled_from([0, 0, 1, 2, 3])
+    ends = st.sampled_from([*Disposition, Disposition.KEEP, Disposition.KEEP])
+    waits = st.sampled_from([None, None, None, 5.0])
+    passing = st.sampled_from([True, True, True, False])
+    turns = st.lists(
+        st.tuples(st.integers(1, 2), st.integers(1, 3), calls, ends, waits),
+        min_size=8,
+        max_size=16,
+    )
 
-    @initialize(ahead=st.sets(st.integers(START + 1, START + 15)))
-    def taken(self, ahead):
+    @initialize(
+        ahead=st.sets(st.integers(START + 1, START + 15)),
+        kinds=st.lists(passing, min_size=6, max_size=12),
+        held=st.integers(0, 60),
+        data=st.data(),
+        turns=turns,
+    )
+    def taken(self, ahead, kinds, held, data, turns):
+        """It begins with a run: many histories draw hardly any rule that hands something out.
+
+        `held`: steps before it may be dropped or reset; nothing is handed out after that.
+        """
         self.now = 0.0
+        self.held_for = held
         self.inherited = ahead if self.by_key else set()
         self.queue = OwnedQueue(
             QUEUE,
@@ -58,25 +97,29 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.stored = set()  # offsets that have a message; the others were filtered
         self.done = set(self.inherited)  # handled, or passed by the filter
         self.work = []
+        self.lock = QueueLock(self.queue, self.work)
         self.in_hand = {}  # lane -> offsets in hand
         self.delivered = {}
         self.runs = 0
         self.committed = START
         self.reset_to = None
+        self.run(data, kinds, turns)
 
     # --- what happens --------------------------------------------------------------------------
 
-    @rule(seconds=st.floats(0, 12))
-    def time_passes(self, seconds):
+    @rule(seconds=st.floats(0, 12), renewed=st.booleans())
+    @locked
+    def time_passes(self, seconds, renewed):
         self.now += seconds
-
-    @rule()
-    def renewed(self):
-        if self.queue.keeps_lock(self.now):
+        if (renewed or self.held_for) and self.queue.keeps_lock(self.now):
             self.queue.lease.renew(self.now)
 
-    @rule(kinds=st.lists(st.booleans(), max_size=5))
+    @rule(kinds=st.lists(passing, max_size=5))
+    @locked
     def pull(self, kinds):
+        self._pull(kinds)
+
+    def _pull(self, kinds):
         """`kinds`: whether each of the next offsets passes the filter."""
         before = self.queue.next_pull
         if self.queue.pull_gate(self.now) is not Gate.OPEN:
@@ -89,29 +132,71 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.queue.pulled([message(offset) for offset in found], end, end, keys)
 
     @rule()
+    @locked
     def a_pull_fails(self):
         if self.queue.pull_gate(self.now) is Gate.OPEN:
             self.queue.pull_failed()
 
     @rule()
+    @locked
     def a_run_is_asked_for(self):
+        self._ask_for_a_run()
+
+    def _ask_for_a_run(self):
         if self.queue.request_run():
             self.runs += 1
         assert self.runs <= (RUNS if self.by_key else 1)
 
     @precondition(lambda self: self.runs > len(self.work))
-    @rule(limit=st.integers(1, 3))
-    def take(self, limit):
-        batch = self.queue.take(limit, self.now)
+    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4))
+    @locked
+    def take(self, size, at_once):
+        self._take(size, at_once)
+
+    @precondition(lambda self: self.work)
+    @rule(data=st.data(), disposition=st.sampled_from(Disposition), wait=waits)
+    @locked
+    def finish(self, data, disposition, wait):
+        self._finish(data.draw(st.sampled_from(self.work)), data, disposition, wait)
+
+    @rule(data=st.data(), kinds=st.lists(passing, max_size=5), turns=turns)
+    def run(self, data, kinds, turns):
+        """Some turns of a run: take, have calls that go well, end with what the last came to."""
+        self.pull(kinds)
+        self.a_run_is_asked_for()
+        self.queue.begin_run()
+        for size, at_once, calls, disposition, wait in turns:
+            if self.runs == len(self.work):
+                return
+            batch = self.taken_now(size, at_once)
+            if batch is not None:
+                batch.done = min(calls, len(batch.messages))
+                self.finished_now(batch, data, disposition, wait)
+
+    @locked
+    def taken_now(self, size, at_once):
+        return self._take(size, at_once)
+
+    @locked
+    def finished_now(self, batch, data, disposition, wait):
+        if batch.done < len(batch.messages):
+            self._narrow(batch, data)
+        self._finish(batch, data, disposition, wait)
+
+    def _take(self, size, at_once):
+        """`at_once`: for how many calls."""
+        batch = self.queue.take(size, self.now, at_once)
         if batch is None:
             self.runs -= 1
-            return
+            return None
         assert self.queue.lease.valid(self.now)
         assert self.queue.dropped is None
         lane = batch.key
         assert lane not in {other.key for other in self.work}
         taken = offsets(batch)
         assert not set(taken) & self.done, "what is finished is not handed out, nor what was"
+        most = size if self.in_hand.get(lane) else size * at_once
+        assert len(taken) <= most, "while something is kept, what one call gets"
         expected = [
             o
             for o in sorted(self.stored - self.done)
@@ -120,15 +205,16 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         assert taken == expected[: len(taken)], "each lane in order, and nothing left out"
         self.in_hand.setdefault(lane, []).extend(taken)
         self.work.append(batch)
+        return batch
 
-    @precondition(lambda self: self.work)
-    @rule(
-        data=st.data(), disposition=st.sampled_from(Disposition), wait=st.sampled_from([None, 5.0])
-    )
-    def finish(self, data, disposition, wait):
-        batch = self.work.pop(data.draw(st.integers(0, len(self.work) - 1)))
+    def _finish(self, batch, data, disposition, wait):
+        if batch.done == len(batch.messages) > 0:
+            disposition = Disposition.COMMIT  # the last call of the burst went well, too
+        elif batch.done:
+            self._narrow(batch, data)
+        self.work.remove(batch)
         taken = offsets(batch)
-        named = data.draw(st.sets(st.sampled_from(taken)))
+        named = data.draw(st.sets(st.sampled_from(taken))) if taken else set()
         wait = None if disposition in (Disposition.COMMIT, Disposition.KEEP) else wait
         ours = self.queue.keeps_lock(self.now) and self.queue.counts
         self.queue.finish(batch, disposition, self.now, finished=named, wait=wait)
@@ -142,12 +228,53 @@ class OwnedQueueMachine(RuleBasedStateMachine):
             hand.clear()
         elif disposition is Disposition.PUT_BACK:
             self.done |= named
-            del hand[-len(taken) :]
+            del hand[len(hand) - len(taken) :]
         elif disposition is Disposition.ROLLBACK:
             hand.clear()
 
+    @precondition(lambda self: self.bursts())
+    @rule(data=st.data())
+    def the_next_call_goes_well(self, data):
+        """Noted without the lock."""
+        batch = data.draw(st.sampled_from(self.bursts()))
+        batch.done += 1
+
+    @rule()
+    @locked
+    def somebody_looks(self):
+        pass
+
+    @precondition(lambda self: self.bursts())
+    @rule(data=st.data())
+    @locked
+    def a_burst_ends(self, data):
+        """It may be the first call that ends it, with what an earlier batch kept in hand."""
+        self._narrow(data.draw(st.sampled_from(self.bursts())), data)
+
+    def bursts(self):
+        """The batches of which something is still to be handed out."""
+        return [batch for batch in self.work if batch.done < len(batch.messages)]
+
+    def _narrow(self, batch, data):
+        left = offsets(batch)[batch.done :]
+        kept = data.draw(st.integers(0, len(left)))
+        if self.queue.counts:
+            hand = self.in_hand[batch.key]
+            del hand[len(hand) - (len(left) - kept) :]
+        self.queue.narrow(batch, kept)
+        assert (offsets(batch), batch.done) == (left[:kept], 0)
+
+    def _is_done(self, batch):
+        """A plain success commits all that its lane has in hand up to itself; no other does."""
+        if batch.done:
+            hand = self.in_hand[batch.key]
+            committed = len(hand) - (len(batch.messages) - batch.done)
+            self.done |= set(hand[:committed])
+            del hand[:committed]
+
     @precondition(lambda self: self.work)
     @rule()
+    @locked
     def our_defect(self):
         batch = self.work.pop()
         self.queue.finish(batch, Disposition.ROLLBACK, self.now)
@@ -156,10 +283,12 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.in_hand[batch.key].clear()
 
     @rule()
+    @locked
     def wake(self):
         self.queue.wake(self.now)
 
     @rule(data=st.data(), fails=st.booleans())
+    @locked
     def refill(self, data, fails):
         asked = self.queue.refill_gate()
         if asked is None:
@@ -174,6 +303,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         assert missing == []
 
     @rule()
+    @locked
     def save(self):
         if self.queue.unsaved(self.now) is None:
             return
@@ -181,17 +311,21 @@ class OwnedQueueMachine(RuleBasedStateMachine):
         self.committed = self.queue.offset
         self.queue.fence.note(self.queue.offset)
 
-    @rule(reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]), really=st.integers(0, 3))
-    def drop(self, reason, really):
-        if really == 0:
-            self.queue.drop(reason)
+    @precondition(lambda self: not self.held_for)
+    @rule(reason=st.sampled_from([Drop.REVOKED, Drop.LOST, Drop.FENCED]))
+    @locked
+    def drop(self, reason):
+        self.queue.drop(reason)
 
-    @rule(offset=st.integers(0, START + 40), really=st.integers(0, 5))
-    def reset(self, offset, really):
-        if really == 0 and self.queue.restart_at(offset, Drop.OFFSET_ILLEGAL):
+    @precondition(lambda self: not self.held_for)
+    @rule(offset=st.integers(0, START + 40))
+    @locked
+    def reset(self, offset):
+        if self.queue.restart_at(offset, Drop.OFFSET_ILLEGAL):
             self.reset_to = offset
 
     @rule(pause=st.booleans())
+    @locked
     def pause(self, pause):
         self.queue.pause() if pause else self.queue.resume(self.now)
 

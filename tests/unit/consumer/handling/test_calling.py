@@ -254,6 +254,40 @@ def test_a_manual_rollback_is_one_whatever_was_named(call):
     assert called.effect.disposition is Disposition.ROLLBACK
 
 
+@pytest.fixture
+def call_untried(run):
+    """The same with a handler that says of one message that it did not try it."""
+
+    def call(answer, *, auto_commit=True, done=()):
+        def prepare(context):
+            context.auto_commit = auto_commit
+            context.not_tried(BATCH[NAMED])
+            for each in done:
+                context.done(each)
+
+        return run(Returned(answer), prepare=prepare)
+
+    return call
+
+
+@pytest.mark.parametrize("answer", [SUCCESS, ConsumeResult.COMMIT, Ack()])
+def test_what_was_not_tried_is_not_acknowledged_with_its_batch(answer, call_untried):
+    called = call_untried(answer)
+    assert called.effect.disposition is Disposition.PUT_BACK
+    assert (called.context.finished, called.context.untried) == ({0, 2}, {NAMED})
+
+
+@pytest.mark.parametrize("answer", [SUCCESS, ConsumeResult.COMMIT, Ack()])
+def test_nor_is_it_committed_under_manual_commit(answer, call_untried):
+    called = call_untried(answer, auto_commit=False)
+    assert called.effect.disposition is Disposition.PUT_BACK
+    assert called.context.finished == set()
+
+
+def test_what_was_named_done_as_well_is_done(call_untried):
+    assert call_untried(SUCCESS, done=BATCH).effect.disposition is Disposition.COMMIT
+
+
 # --- coroutines that are stopped ----------------------------------------------------------------
 
 

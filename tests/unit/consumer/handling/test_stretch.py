@@ -14,7 +14,13 @@ from orderly.ordering.context import ConsumeContext
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.results import FAILURE, PLAIN_SUCCESS, ConsumeResult, Disposition
+from orderly.ordering.results import (
+    FAILURE,
+    PLAIN_SUCCESS,
+    ConsumeResult,
+    Disposition,
+    Effect,
+)
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
 
@@ -35,7 +41,7 @@ def outcome(effect=PLAIN_SUCCESS, seconds=0.0):
 
 def take(held, size):
     with held.lock:
-        return held.owned.take(size * held.stretch, now())
+        return held.owned.take(size, now(), held.stretch)
 
 
 def finish(held, batch, called):
@@ -176,6 +182,50 @@ def test_a_plain_success_that_names_messages_is_applied_by_itself():
                 calls.called.context.done(handed)
         assert not calls.next_call()
     assert [m.queue_offset for m in batch.messages] == [2], "left for the finisher to look at"
+
+
+KEPT = Effect(Disposition.KEEP)
+
+
+def has_turn(held, effect):
+    """One turn of a run, each call of which comes to this; returns how many messages it took."""
+    batch = take(held, 1)
+    taken = len(batch.messages)
+    with Stretch(held, batch, 1) as calls:
+        while calls.next_call():
+            calls.called = outcome(effect)
+    finish(held, batch, calls.outcome)
+    return taken
+
+
+@pytest.mark.parametrize("last", [KEPT, FAILURE, Effect(Disposition.ROLLBACK)])
+def test_a_burst_commits_nothing_that_was_kept_however_quick_other_keys_are(last):
+    held = held_queue(12, by_key=True, keys=["a", "b"] * 6)
+    has_turn(held, KEPT)
+    has_turn(held, PLAIN_SUCCESS)
+    assert held.stretch == 2, "b was quick, and went well"
+    assert has_turn(held, last) == 1, "of a lane that has something in hand"
+    assert held.owned.offset == 0, "nobody committed a's first"
+    assert held.owned.finished_ahead == ((1, 2),)
+
+
+def test_a_burst_that_is_cancelled_commits_nothing_that_was_kept():
+    held = held_queue(12, by_key=True, keys=["a", "b"] * 6)
+    has_turn(held, KEPT)
+    has_turn(held, PLAIN_SUCCESS)
+    batch = take(held, 1)
+
+    def interrupted():
+        with Stretch(held, batch, 1) as calls:
+            assert calls.next_call()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with held.lock:  # as `Engine._failed` does it
+        held.owned.finish(batch, Disposition.ROLLBACK, now(), wait=0.0)
+    assert held.owned.offset == 0
+    assert held.owned.messages.in_hand == 0, "all of it comes again"
 
 
 def test_by_key_the_lanes_stay_apart():

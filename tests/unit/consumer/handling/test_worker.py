@@ -198,7 +198,7 @@ def lanes(setting, hold):
     """A queue of three keys that may have two runs; the setting's own queue is worked off."""
     setting.run()
     setting.calls.clear()
-    held = hold(by_key=True, max_runs=2)
+    held = hold(by_key=True, max_runs=2, asked_at=setting.time)
     held.owned.pulled([message(n) for n in range(6)], 6, None, list("abcabc"))
     setting.worker.ready(held)
     return held

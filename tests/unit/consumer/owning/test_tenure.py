@@ -37,7 +37,7 @@ def test_the_deadline_is_where_the_trust_ends_and_moves_on_by_extending(hold):
 
 def test_the_token_is_that_of_the_state_and_none_by_queue(hold):
     assert hold().tenure.token is None
-    assert hold(memory=SimpleNamespace(token=7)).tenure.token == 7
+    assert hold(memory=SimpleNamespace(fencing_token=7)).tenure.token == 7
 
 
 def test_without_an_answer_the_deadline_stays(hold, cluster):

@@ -323,6 +323,24 @@ def test_what_is_kept_is_not_settled_by_a_later_message_alone(setting, shelf, re
     assert setting.parking.get("a").next == 0
 
 
+def test_what_is_rolled_back_is_not_settled_though_it_was_named_done(setting, shelf, replay):
+    """As with live messages: a rollback brings back all that is in hand, whatever was named."""
+    setting.park("a", "a", "a")
+
+    def roll_back_the_second(message, context):
+        context.auto_commit = False
+        if message.queue_offset == 2:
+            return ConsumeResult.COMMIT
+        context.done(message)
+        return ConsumeResult.ROLLBACK if message.queue_offset == 1 else ConsumeResult.SUCCESS
+
+    setting.answer = roll_back_the_second
+    replay()
+    assert setting.handled == [(0, True), (1, True)]
+    assert (last(shelf).settled, last(shelf).failed_at) == (0, 0)
+    assert setting.parking.get("a").next == 0
+
+
 def test_a_drop_counts_what_it_drops_and_runs_nothing(setting, shelf, replay):
     setting.park("a", "b", "a")
     assert replay(Verb.DROP).ended
