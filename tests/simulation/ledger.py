@@ -212,17 +212,15 @@ class Ledger:
     def records_lost(self, queue, end):
         """The log of a queue's records has lost those from `end` on; 0: all, the topic is deleted.
 
-        Tokens begin anew there. What the lost ones told is not on record any more, until their
-        owner tells it again.
+        Their offsets begin anew there, but tokens rise on. What the lost ones told is not on record
+        any more, until their owner tells it again.
         """
         self._log_changed[queue] = self._kernel.now
         left = [(offset, record) for offset, record in self._told[queue] if offset < end]
         self._told[queue] = left
         self._acquired[queue] = {offset for offset in self._acquired[queue] if offset < end}
-        self._confirmed[queue] = max((r.token for _, r in left if isinstance(r, Confirm)), default=-1)
-        self._tokens[queue] = min(self._tokens[queue], end - 1)
-        for place in [p for p in self._holders if p[0] == queue and p[1] >= end]:
-            del self._holders[place]
+        confirmed = [record.token for _, record in left if isinstance(record, Confirm)]
+        self._confirmed[queue] = max(confirmed, default=-1)
         for place in [p for p in self._late if p[0] == queue]:
             del self._late[place]
         # What is left may be older than the committed offset: then it looks like a reset.

@@ -102,6 +102,7 @@ class Witness:
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._places = {}
+        self._last_calls = {}  # by lane, the last call of a handler and what it has handled
         self._homes = {}  # by process, message and offset: where that is counted
         self._generations = world.generations
         self._by_key = dict(world.scenario.settings)["order"] == "key"
@@ -213,10 +214,15 @@ class Witness:
             self._truth.finished[queue].add(offset)
             if place in self.latest:
                 self.latest[place].success = True
-            if place not in self.latest or self.kept.before(place):
+            if place not in self.latest or self.kept.before(place) or not self._heard(place):
                 # Not handled itself, for it failed with its batch; or done ahead of what is kept.
                 self._truth.skipped[queue].add(offset)
                 self.ledger.parked.unheard.add(place)
+
+    def _heard(self, place):
+        """Whether a message was in the last call of its lane, up to where that failed."""
+        lane = self.latest[place].lane
+        return place in self._last_calls.get(lane, (None, ()))[1]
 
     def archive(self, former):
         """The topic is deleted: what happened in its queues has a name of the past from now on.
@@ -453,6 +459,9 @@ class Witness:
         excused = self._grants.excuses(member.process, queue)
         delivery = Delivery(message.sharding_key, self.lane(message, home), place, excused)
         self.latest[place] = delivery
+        if self._last_calls.get(delivery.lane, (None,))[0] is not call:
+            self._last_calls[delivery.lane] = call, set()
+        self._last_calls[delivery.lane][1].add(place)
         self.events.append(delivery)
         if message.tags != WANTED and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
