@@ -45,12 +45,14 @@ def _a_new_group(cast):
 def _topic_anew(cast):
     """The topic is deleted and made again while members and producers run."""
     rng = cast.rng
+    if rng.random() < 0.2:
+        return _as_many(rng)
     at, faults, seconds = rng.uniform(4, 20), [], rng.choice([20.0, 40.0])
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         faults.append(Fault(at, "topic anew", seconds=rng.choice([0.0, 1.0, 5.0, 20.0])))
         at = faults[-1].end + rng.uniform(2, 25)
-    if rng.random() < 0.3:
-        kinds = ["kill", "close", "pause", "cut", "broker restart", "broker kill"]
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        kinds = ["kill", "kill", "close", "pause", "cut", "broker restart", "broker kill"]
         faults.append(cast.fault(rng.choice(kinds), rng.uniform(2, at)))
     return {
         "faults": faults,
@@ -62,7 +64,25 @@ def _topic_anew(cast):
         "handling": rng.choice([0.0, 0.01, 0.5]),
         "failing": 0.0,
         "slow": 0.0,
-        "stuck": rng.choice([0.0, 0.0, 30.0]),
+        "stuck": rng.choice([0.0, 30.0, 60.0]),
+        "manual": 0.0,
+    }
+
+
+def _as_many(rng):
+    """The new topic gets just as many messages as all have handled of the former one."""
+    burst = rng.choice([1, 5, 10])
+    return {
+        "faults": [Fault(rng.uniform(15, 25), "topic anew")],
+        "messages": 2 * burst,
+        "burst": burst,
+        "seconds": 40.0,
+        "keys": 1,
+        "queues": 1,
+        "handling": 0.0,
+        "failing": 0.0,
+        "slow": 0.0,
+        "stuck": 0.0,
         "manual": 0.0,
     }
 

@@ -7,6 +7,7 @@ Each is what a developer could get wrong, or what another client does: a functio
 import contextlib
 from unittest import mock
 
+from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.crash_mutations import CRASH_MUTATIONS
 from tests.simulation.handling_mutations import HANDLING_MUTATIONS
 from tests.simulation.lane_mutations import LANE_MUTATIONS
@@ -25,6 +26,7 @@ _GROUPS = (  # and what a history must have, other than 0, for one of them to sh
     (PARKING_MUTATIONS, "poison"),
     (CRASH_MUTATIONS, "killers"),
     (PROGRAM_MUTATIONS, None),
+    (BROKER_MUTATIONS, None),
 )
 MUTATIONS = {mutation.__name__: mutation for group, _ in _GROUPS for mutation in group}
 _NEEDS = {mutation.__name__: needs for group, needs in _GROUPS for mutation in group}

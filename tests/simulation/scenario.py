@@ -27,8 +27,8 @@ class Fault:
         who: "member 1", "producer 0" or "broker 0"; "" for none of them.
         seconds: how long.
         code: the request it is about; of an offset reset: where to, in percent; of an operator's
-            command: ONCE, TWICE or UNKNOWN; of deleted records: flags, as MADE_BY_HAND; of lost ones:
-            how many; of a slow network: milliseconds at most. A kill at
+            command: ONCE, TWICE or UNKNOWN; of deleted records: flags, as MADE_BY_HAND; of lost
+            ones: how many; of a slow network: milliseconds at most. A kill at
             SEND is one at a record or a parked message.
     """
 

@@ -176,6 +176,8 @@ class Strikes:
         self._back(name, fault.seconds)
         for queue in self._world.truth.queues():
             if queue.broker_name == name:
+                forgotten = "offsets" if self._world.truth.has_stored(queue) else "start"
+                self._world.happened[f"{forgotten} forgotten"] += 1
                 self._world.note("left", self._world.truth.stored(queue), "of", queue)
                 self._world.witness.commits.went_back(queue)
 

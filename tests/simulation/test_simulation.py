@@ -265,3 +265,24 @@ def test_a_mutation_that_shows_without_its_path_does_not_prove_it():
     assert made.elsewhere
     assert not made.ok
     assert not check(Path_("a walk", None, "never_save"), paths, {}).ok
+
+
+def test_a_new_generation_of_a_topic_is_judged_for_itself():
+    def of_the_new(events):
+        lanes = by_queue(events, lanes=True)
+        deleted = any(lane[0].topic != TOPIC for lane in lanes)
+        present = (of for lane, of in lanes.items() if lane[0].topic == TOPIC)
+        return next(filter(None, map(neighbours, present)), None) if deleted else None
+
+    def swap(events):
+        one, two = of_the_new(events)
+        events[one], events[two] = events[two], events[one]
+
+    for scenario in map(draw, range(5000)):
+        found = []
+        if any(fault.kind == "topic anew" for fault in scenario.faults):
+            judged(scenario, lambda events: found.append(of_the_new(events)))  # noqa: B023
+        if any(found):
+            break
+    assert judged(scenario, lambda events: None) is None
+    assert judged(scenario, swap) == "order"

@@ -1,5 +1,6 @@
 """What must hold of a whole history, once it is over: the oracle's order, and what was sent."""
 
+import math
 from collections import defaultdict
 
 from orderly import ProducerConfig
@@ -26,21 +27,7 @@ def judge_deliveries(world):
     witness, truth, scenario = world.witness, world.truth, world.scenario
     unheard = witness.ledger.parked.unheard
     handled = set(witness.calls) - unheard
-    sent, lanes = [], defaultdict(dict)
-    reached = _reached(world, handled)
-    for queue, messages in _logs(world).items():
-        for offset, message in enumerate(messages):
-            lane = witness.lane(message, queue)
-            past = queue in world.generations.past
-            if past and offset > reached.get(lane, -1):
-                continue
-            if not truth.wanted(queue, offset) or (queue, offset) in unheard:
-                continue
-            if offset >= truth.start[queue] and (
-                offset not in truth.skipped[queue] or (queue, offset) in handled
-            ):
-                lanes[queue][lane] = None
-                sent.append(Sent(_key(message.sharding_key, lane), (queue, offset), lane, offset))
+    sent, lanes = _sent(world, handled, unheard)
     for queue, offset in handled:
         if offset in truth.skipped[queue] or queue in world.generations.past:
             witness.latest[queue, offset].success = True  # it was said that it is done, or deleted
@@ -57,6 +44,27 @@ def judge_deliveries(world):
     if verdict.duplicates and undisturbed:
         raise Broken("duplicates", f"{verdict.duplicates}, without a fault")
     return verdict
+
+
+def _sent(world, handled, unheard):
+    """What is to be handled, and by queue the lanes of that.
+
+    Of a topic that was deleted it is what its lanes had come to; what nobody can know is left out.
+    """
+    witness, truth, sent, lanes = world.witness, world.truth, [], defaultdict(dict)
+    reached = _reached(world, handled)
+    for queue, messages in _logs(world).items():
+        for message in messages:
+            lane, offset = witness.lane(message, queue), message.queue_offset
+            end = reached.get(lane, -1) if queue in world.generations.past else math.inf
+            place = queue, offset
+            passed = offset in truth.skipped[queue] and place not in handled
+            if passed or place in unheard or not truth.start[queue] <= offset <= end:
+                continue
+            if truth.wanted(*place):
+                lanes[queue][lane] = None
+                sent.append(Sent(_key(message.sharding_key, lane), place, lane, offset))
+    return sent, lanes
 
 
 def _logs(world):

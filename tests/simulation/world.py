@@ -17,8 +17,10 @@ from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
 from tests.simulation.generations import Generations
 from tests.simulation.kernel import Kernel, Stall
+from tests.simulation.ledger import STATE
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
+from tests.simulation.parked import PARK
 from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
@@ -192,7 +194,15 @@ class World:
             and all(map(self.truth.consumed, self.truth.queues()))
             and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
+            and self._keeps_records()
         )
+
+    def _keeps_records(self):
+        """Whether the topics of the state are there; who deletes them does not do so for ever."""
+        if dict(self.scenario.settings)["order"] != "key":
+            return True
+        brokers = self.cluster.brokers.values()
+        return all(state.topics.get(topic) for topic in (STATE, PARK) for state in brokers)
 
     def note(self, *what):
         """Remember for the trace."""
