@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orderly import MessageQueue
 from tests.simulation.scenario import ACTS, SETTLED
@@ -51,6 +51,7 @@ class Commits:
             or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
+        self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
         self._sought = {}  # by queue: which process goes on from where
         self.reset = set()
@@ -61,17 +62,58 @@ class Commits:
             return False
         offset = header.commit_offset
         self._world.note(member, "commits", offset, "in", queue)
+        if self._world.generations.is_stale(member.process, queue, offset):
+            return False
+        self._begin(member, queue, offset)
         missing = self._truth.unsettled(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
+        self._truth.aged.discard(queue)
         if self._sought.get(queue, (member.process, offset)) == (member.process, offset):
             self.reset.discard(queue)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
         return True
+
+    def _begin(self, member, queue, offset):
+        """The broker has no offset of the group: it begins here, unless it is known to have begun.
+
+        By key that is on record; by queue the last owner knows it, and nobody else does.
+        """
+        if self._truth.has_stored(queue):
+            return
+        by_key = dict(self._world.scenario.settings)["order"] == "key"
+        knows = by_key or self._ledger.last_owner(queue) is member.process
+        if queue not in self._starts or not knows:
+            self._starts.add(queue)
+            self._truth.start[queue] = max(self._truth.start[queue], offset)
+            self._world.note(member, "begins at", offset, "in", queue)
+
+    def archive(self, former):
+        """The topic is deleted: commits of its queues are of the past."""
+        for queue in former:
+            self._reached.pop(queue, None)
+            self._told.pop(queue, None)
+            self._reset_seen.pop(queue, None)
+            self.reset.discard(queue)
+            self._ledger.forget(queue)
+        for number, event in enumerate(self._events):
+            if isinstance(event, Commit):
+                past = former.get(event.queue, event.queue)
+                self._events[number] = replace(event, queue=past)
+
+    def went_back(self, queue):
+        """The broker was killed: it has the offset that it had written to its disk."""
+        stored = self._truth.stored(queue)
+        self._truth.aged.add(queue)
+        self._world.generations.went_back(queue, stored, self._reached[queue])
+        self._reached[queue] = min(self._reached[queue], stored)
+        self._ledger.went_back(queue, stored)
+        if not self._truth.skipped[queue]:
+            self._tell(queue, min(self._told[queue], stored))
 
     def parked_changed(self, queue):
         """Other keys are parked than before: of those no more counts as committed."""
@@ -83,7 +125,8 @@ class Commits:
 
     def _check_direction(self, member, queue, offset):
         """Commits rise; where other things go wrong a reset may cross with one of them."""
-        if offset < self._reached[queue] and (self.strict or queue not in self.reset):
+        known = self._reached[queue] > self._truth.start[queue]
+        if known and offset < self._reached[queue] and (self.strict or queue not in self.reset):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset

@@ -88,3 +88,4 @@ class Operator:
                 self._client.brokers.send_now(place, request)
             except OrderlyError as error:
                 self._world.note("operator", "is not heard:", error)
+                self._client.routes.forget(place.topic)  # a person's next command asks anew

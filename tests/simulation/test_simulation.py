@@ -13,7 +13,7 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from orderly.protocol.state_record import Entry
+from orderly.protocol.state_record import Acquire, Entry
 from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
@@ -218,6 +218,7 @@ def test_a_state_in_several_records_counts_once_the_last_part_is_stored():
     first = Entry(
         owner="x", token=0, number=1, previous=0, epoch=1, low=1, previous_low=0, runs=(), chunks=2
     )
+    ledger.stored(world.members[0], queue, Acquire("x"), 0, judged=True)
     ledger.stored(world.members[0], queue, first, 2, judged=True)
     assert not ledger.recorded[queue]
     last = replace(first, number=2, previous=2, runs=((1, 2),), chunk=1)
@@ -296,3 +297,24 @@ def test_a_mutation_that_shows_without_its_path_does_not_prove_it():
     assert made.elsewhere
     assert not made.ok
     assert not check(Path_("a walk", None, "never_save"), paths, {}).ok
+
+
+def test_a_new_generation_of_a_topic_is_judged_for_itself():
+    def of_the_new(events):
+        lanes = by_queue(events, lanes=True)
+        deleted = any(lane[0].topic != TOPIC for lane in lanes)
+        present = (of for lane, of in lanes.items() if lane[0].topic == TOPIC)
+        return next(filter(None, map(neighbours, present)), None) if deleted else None
+
+    def swap(events):
+        one, two = of_the_new(events)
+        events[one], events[two] = events[two], events[one]
+
+    for scenario in map(draw, range(5000)):
+        found = []
+        if any(fault.kind == "topic anew" for fault in scenario.faults):
+            judged(scenario, lambda events: found.append(of_the_new(events)))  # noqa: B023
+        if any(found):
+            break
+    assert judged(scenario, lambda events: None) is None
+    assert judged(scenario, swap) == "order"
