@@ -64,6 +64,14 @@ class Lane:
             return head.queue_offset
         return self.later[0] if self.later else None
 
+    @property
+    def following(self) -> int | None:
+        """The offset of the message that is handed out next, or None."""
+        pending = self.messages.first_pending
+        if pending is not None:
+            return pending.queue_offset
+        return self.later[0] if self.later else None
+
     def drop_body(self) -> ReceivedMessage:
         """Keep only the offset of its last pending message, and how often that was tried."""
         message = self.messages.drop_last()

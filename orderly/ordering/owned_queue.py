@@ -463,7 +463,8 @@ class OwnedQueue:
 
     def _look_for_suspects(self) -> None:
         if self.suspects.on:
-            heads = (lane.low for lane in self.messages.lanes if lane.low is not None)
+            lanes = self.messages.lanes  # under manual commit the lowest one came back before
+            heads = (at for lane in lanes for at in (lane.low, lane.following) if at is not None)
             self.suspects.look(self.offset, self.next_pull, heads)
 
     # --- saving --------------------------------------------------------------------------------

@@ -46,6 +46,11 @@ class ProcessQueue:
         return tuple(self._in_hand)
 
     @property
+    def first_pending(self) -> ReceivedMessage | None:
+        """The lowest message waiting to be taken, or None."""
+        return self._pending[0] if self._pending else None
+
+    @property
     def head(self) -> ReceivedMessage | None:
         """The lowest uncommitted message, or None."""
         if self._in_hand:

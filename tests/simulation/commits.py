@@ -152,8 +152,11 @@ class Commits:
         truth, done = self._truth, self._truth.finished[queue]
         for offset in truth.unsettled(queue, target):
             truth.skipped[queue].add(offset)
-            if (delivery := self._world.witness.latest.get((queue, offset))) is not None:
+        latest = self._world.witness.latest
+        for offset in range(self._told[queue], target):
+            if (delivery := latest.get((queue, offset))) is not None:
                 delivery.success = True  # it counts as done, until the offset goes back again
+                self._events.append(replace(delivery))  # in its turn: the next is behind the target
         again = {offset for offset in truth.skipped[queue] if offset >= target}
         self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         if self.strict:

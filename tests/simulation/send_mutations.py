@@ -70,7 +70,8 @@ def take_silence_for_success(set_):
         with self._lock:
             self._outbox.stored(batch)
         stored = queue_sender.Stored("SEND_OK", self.queue.queue_id, 0, ("",))
-        queue_sender.succeed(queue_sender.results_of(self.queue, batch.entries, stored))
+        results = queue_sender.results_of(self.queue, batch.entries, stored)
+        queue_sender.succeed(results, first_time=False)
 
     set_(queue_sender.QueueSender, "_refuse", refuse)
 

@@ -54,7 +54,7 @@ class StateBroker:
     missing: bool = False
     calls: list = field(default_factory=list)
 
-    def answer(self, call, client):
+    def answer(self, call, client):  # noqa: C901 - a table
         """Carry a call of `client` out."""
         self.calls.append(call)
         match call:
@@ -81,13 +81,16 @@ class StateBroker:
                 return self.minimum
             case MaxOffset():
                 return self.end
-            case Peek(queue, at) if queue == STATE_QUEUE:
-                found = self.floor <= at < len(self.log)
-                return Peeked(self.born + at if found else None, len(self.log))
-            case Peek(_, at):
-                found = self.minimum <= at < self.end and at not in self.unreadable
-                return Peeked(self.stored_at(at) if found else None, self.end)
+            case Peek(queue, at):
+                return self._peek(queue, at)
         return None
+
+    def _peek(self, queue, at):
+        if queue == STATE_QUEUE:
+            found = self.floor <= at < len(self.log)
+            return Peeked(self.born + at if found else None, len(self.log))
+        found = self.minimum <= at < self.end and at not in self.unreadable
+        return Peeked(self.stored_at(at) if found else None, self.end)
 
     def stored_at(self, offset):
         """When a message of the queue was stored."""

@@ -196,7 +196,7 @@ class Taker:
         if self._state_topics is None or not session.by_key(queue.topic):
             known = session.known.get(queue)
             begin = converse(find_start(queue, position, known), perform)
-            window = () if known is None or begin.former is not None else known.window
+            window = () if known is None else (*known.window, known.offset)
             fence = Fence(begin.start, window, begin.landmark, now())
             return Inheritance(begin.start, fence, begin), asked_at
         topics, client_id = self._state_topics, session.client.client_id

@@ -78,7 +78,8 @@ class Suspects:
         Args:
             low: the lowest unfinished offset.
             pulled: the first offset that was not pulled yet.
-            heads: the lowest unfinished offset of each lane; looked through only if need be.
+            heads: of each lane the lowest unfinished offset, and the next one to be handed out;
+                looked through only if need be.
         """
         if not self.on:
             return

@@ -108,7 +108,9 @@ def take_over(
     crashes = _crashes(found, later, client_id, begin, resumed)
     end: int = (yield MaxOffset(queue)) if crashes.looped else resumed.start
     recreated = begin.former is not None
-    window = () if known is None or recreated else (*known.window, known.offset)
+    # Of a former generation, too: a broker that is killed right after it deleted the topic, or
+    # right after our start was committed, comes back with them.
+    window = () if known is None else (*known.window, known.offset)
     fence = Fence(begin.start, window, begin.landmark, now)
     memory = Memory(
         state_queue,

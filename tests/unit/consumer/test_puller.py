@@ -340,9 +340,7 @@ def test_a_reset_within_the_log_is_obeyed_without_a_question(held, broker, find_
     assert (held.owned.dropped, find_out.times) == (Drop.OFFSET_ILLEGAL, 0)
 
 
-def test_an_offset_beyond_the_log_is_asked_about_before_anything_is_skipped(
-    held, broker, find_out
-):
+def test_an_offset_beyond_the_log_is_asked_about_before_anything_is_skipped(held, broker, find_out):
     find_out.let.clear()
     broker.answer(BEYOND)
     eventually(lambda: find_out.times)
@@ -401,7 +399,9 @@ def test_a_log_that_got_shorter_brings_nothing_before_it_is_known_to_be_the_same
     assert find_out.times == 1
 
 
-@pytest.mark.parametrize("error", [TopicNotFound("no"), RequestTimeout("late"), ConnectFailed("no")])
+@pytest.mark.parametrize(
+    "error", [TopicNotFound("no"), RequestTimeout("late"), ConnectFailed("no")]
+)
 def test_after_a_broken_connection_or_an_unknown_topic_it_is_asked_first(
     error, held, broker, find_out, schedule
 ):

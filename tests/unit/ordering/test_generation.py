@@ -64,7 +64,9 @@ def test_it_costs_two_questions():
     assert broker.calls == [MinOffset(QUEUE), Peek(QUEUE, 0)]
 
 
-@pytest.mark.parametrize("error", [TopicNotFound("no"), RequestTimeout("late"), OffsetReset(QUEUE, 3)])
+@pytest.mark.parametrize(
+    "error", [TopicNotFound("no"), RequestTimeout("late"), OffsetReset(QUEUE, 3)]
+)
 @pytest.mark.parametrize("failing", [MinOffset, Peek])
 def test_what_cannot_be_known_is_an_error_and_never_an_answer(failing, error):
     broker = first_stored(NEWER)

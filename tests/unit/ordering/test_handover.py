@@ -119,9 +119,7 @@ def test_a_landmark_of_the_former_generation_never_counts_in_the_new_one():
 
 
 def test_what_a_late_start_passes_over_is_told():
-    assert begin(same(minimum=3), None, None) == Begin(
-        100, OLD.landmark(99), passed_over=(3, 100)
-    )
+    assert begin(same(minimum=3), None, None) == Begin(100, OLD.landmark(99), passed_over=(3, 100))
     assert begin(same(minimum=3), None, None, "first").passed_over is None
 
 

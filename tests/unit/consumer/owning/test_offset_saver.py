@@ -439,9 +439,7 @@ def test_without_a_state_topic_a_record_is_no_success(saver, by_key):
     assert held.owned.dropped is None
 
 
-def test_without_a_state_topic_a_queue_is_handed_on_with_its_offset(
-    saver, by_key, cluster, caplog
-):
+def test_without_a_state_topic_a_queue_is_handed_on_with_its_offset(saver, by_key, cluster, caplog):
     held, slow = by_key
     held.owned.finish(slow, Disposition.COMMIT, now())
     held.owned.drop(Drop.REVOKED)

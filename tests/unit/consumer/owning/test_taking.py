@@ -124,9 +124,7 @@ def test_what_a_late_start_leaves_out_is_warned_of(session, caplog):
     assert "queue.begins_behind" not in caplog.text
 
 
-def test_a_topic_that_was_made_anew_begins_with_its_minimum_and_a_warning(
-    session, cluster, caplog
-):
+def test_a_topic_that_was_made_anew_begins_with_its_minimum_and_a_warning(session, cluster, caplog):
     taker = Taker(session, ignore, ignore)
     cluster.offsets[QUEUES[0]] = STORED
     taker.take(QUEUES[:1], ORDERS)

@@ -46,7 +46,9 @@ class Broker:
     Its lowest message is at `minimum`, stored at `minimum_at`.
     """
 
-    def __init__(self, stored=5, fails=None, error=None, *, executes=False, minimum_at=1, minimum=0):
+    def __init__(
+        self, stored=5, fails=None, error=None, *, executes=False, minimum_at=1, minimum=0
+    ):
         self.stored, self.asked = stored, []
         self.minimum, self.minimum_at = minimum, minimum_at
         self.fails, self.error, self.executes = fails, error or RequestTimeout("late"), executes
@@ -237,7 +239,9 @@ def test_an_offset_that_is_there_costs_no_look():
     assert broker.asked == [QUERY, SaveOffset(QUEUE, 7)]
 
 
-@pytest.mark.parametrize("error", [TopicNotFound("gone"), RequestTimeout("late"), OffsetReset(QUEUE, 1)])
+@pytest.mark.parametrize(
+    "error", [TopicNotFound("gone"), RequestTimeout("late"), OffsetReset(QUEUE, 1)]
+)
 @pytest.mark.parametrize("failing", [MinOffset, Peek])
 def test_while_it_is_not_known_whether_it_was_made_anew_nothing_is_written(failing, error):
     broker, memory = Broker(stored=None, fails=failing, error=error), Memory()
@@ -371,7 +375,9 @@ def test_a_final_refusal_is_reported_and_the_queue_unlocked():
 def test_an_offset_that_somebody_set_and_that_we_go_on_from_is_no_error():
     """A reset: the broker has set it already, and told us."""
     broker, memory = Broker(stored=2), Memory()
-    assert converse(hand_on(QUEUE, Progress(2, moved=True), Fence(5), memory, now=NOW), broker) is None
+    assert (
+        converse(hand_on(QUEUE, Progress(2, moved=True), Fence(5), memory, now=NOW), broker) is None
+    )
     assert SaveOffset(QUEUE, 2) not in broker.asked
     assert memory.closed, "what was finished ahead before is off the record"
 

@@ -121,7 +121,9 @@ def test_what_former_owners_sent_is_ours_for_as_long_as_they_may_have_sent_it_no
 
 
 STEPS = st.lists(
-    st.tuples(st.integers(0, 60), st.floats(0, 20), st.sampled_from(["done", "lost", "answer lost"])),
+    st.tuples(
+        st.integers(0, 60), st.floats(0, 20), st.sampled_from(["done", "lost", "answer lost"])
+    ),
     max_size=40,
 )
 

@@ -559,9 +559,26 @@ def test_in_a_new_generation_everything_from_its_minimum_on_is_to_come(
 ):
     recreated(max(end, minimum), minimum=minimum)
     found = inherit()
-    assert (found.start, broker.offset, found.finished, found.reset) == (minimum, minimum, (), False)
+    assert (found.start, broker.offset, found.finished, found.reset) == (
+        minimum,
+        minimum,
+        (),
+        False,
+    )
     assert (found.begin.former, found.memory.generation) == (10, 1)
-    assert found.fence.window == (minimum,), "no offset of the former one is ours any more"
+    assert found.fence.written == minimum
+
+
+def test_an_offset_of_the_former_one_that_a_killed_broker_brings_back_passes_nothing_over(
+    recreated, broker, inherit
+):
+    """It is on its disk still, when the topic was deleted and the start committed just before."""
+    recreated()
+    inherit(SECOND)
+    broker.offset = 10
+    found = inherit(THIRD)
+    assert (found.start, found.reset, found.memory.generation) == (0, False, 1)
+    assert found.fence.explains(10)
 
 
 def test_parked_keys_are_kept_and_known_to_be_of_the_former_one(recreated, inherit):
@@ -620,9 +637,7 @@ def test_without_a_landmark_it_cannot_be_noticed_and_nothing_is_counted(owner, b
     assert (found.begin.former, found.memory.generation, found.begin.forgotten) == (None, 0, True)
 
 
-def test_keys_that_are_rebuilt_are_of_the_generation_that_was_on_record(
-    recreated, broker, inherit
-):
+def test_keys_that_are_rebuilt_are_of_the_generation_that_was_on_record(recreated, broker, inherit):
     """They were parked before this take-over; only the newest record is damaged."""
     recreated()
     second = inherit(SECOND).memory

@@ -150,7 +150,7 @@ def test_each_record_tells_both_generations(broker):
     assert {(e.generation, e.born) for e in entries(broker)} == {(0, broker.born)}
 
 
-@given(st.integers(0, 4_000_000_000_000), st.integers(0, 2**31), st.integers(0, 2**31))
+@given(st.integers(0, 3_700_000_000_000), st.integers(0, 2**31), st.integers(0, 2**31))
 def test_fencing_tokens_rise_with_the_offset_and_with_the_second_the_state_topic_began(
     born, offset, more
 ):
