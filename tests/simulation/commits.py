@@ -53,14 +53,14 @@ class Commits:
         )
         self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
-        self._sought = {}  # by queue: which process goes on from where
+        self._sought = {}  # by queue that is given up for a seek: the new offset
         self.reset = set()
 
     def arrives(self, member, header, queue):
         """A commit is about to be stored; returns whether it counts."""
-        if header.topic != TOPIC or self.ignored(queue):
-            return False
         offset = header.commit_offset
+        if header.topic != TOPIC or self.ignored(queue, offset):
+            return False
         self._world.note(member, "commits", offset, "in", queue)
         if self._world.generations.is_stale(member.process, queue, offset):
             return False
@@ -71,8 +71,7 @@ class Commits:
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
         self._truth.aged.discard(queue)
-        if self._sought.get(queue, (member.process, offset)) == (member.process, offset):
-            self.reset.discard(queue)
+        self.reset.discard(queue)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
@@ -98,6 +97,7 @@ class Commits:
             self._reached.pop(queue, None)
             self._told.pop(queue, None)
             self._reset_seen.pop(queue, None)
+            self._sought.pop(queue, None)
             self.reset.discard(queue)
             self._ledger.forget(queue)
         for number, event in enumerate(self._events):
@@ -109,9 +109,9 @@ class Commits:
         """The broker was killed: it has the offset that it had written to its disk."""
         stored = self._truth.stored(queue)
         self._truth.aged.add(queue)
-        self._world.generations.went_back(queue, stored, self._reached[queue])
+        stale = self._world.generations.went_back(queue, stored, self._reached[queue])
         self._reached[queue] = min(self._reached[queue], stored)
-        self._ledger.went_back(queue, stored)
+        self._ledger.went_back(queue, 0 if stale else stored)
         if not self._truth.skipped[queue]:
             self._tell(queue, min(self._told[queue], stored))
 
@@ -131,16 +131,31 @@ class Commits:
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
 
-    def ignored(self, queue):
-        """Whether a commit does not count, for the offset was reset just now."""
+    def taken(self, queue):
+        """A member begins to own a queue: where the last one went on from has been committed."""
+        self._sought.pop(queue, None)
+
+    def ignored(self, queue, offset=None):
+        """Whether a commit does not count, for the offset was reset just now.
+
+        Who seeks commits the new offset before it gives the queue up; any other offset, and what
+        is on record with it, is of a save that was under way.
+        """
+        if queue in self._sought and offset != self._sought[queue]:
+            return True
         if self._truth.reset_waits(queue):
             self._reset_seen[queue] = self._kernel.now
         return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
-    def was_sought(self, member, queue, target):
-        """A member goes on from another offset; what it commits before that is under way."""
+    def was_sought(self, queue, target, *, given_up):
+        """A member goes on from another offset; what it commits before that is under way.
+
+        Where it is there already it does not give the queue up.
+        """
         self.was_reset(queue, target)
-        self._sought[queue] = member.process, target
+        self._reset_seen.pop(queue)  # no broker was told
+        if given_up:
+            self._sought[queue] = target
 
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""

@@ -194,6 +194,8 @@ class Generations:
         return True
 
     def went_back(self, queue, stored, reached):
-        """The broker was killed; what it has of a group may be of a former generation."""
-        if self.changed and stored > reached:
+        """The broker was killed; returns whether what it has of a group is of the past."""
+        stale = self.changed and stored > reached
+        if stale:
             self._stale.add(queue)
+        return stale

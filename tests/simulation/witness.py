@@ -377,7 +377,9 @@ class Witness:
         self._world.note(member, "seeks", target, "of", queue, "from", stored)
         if target != stored:
             self._world.happened["seek back" if target < stored else "seek on"] += 1
-        self.commits.was_sought(member, queue, target)
+        held = member.consumer._session.find(queue)
+        given_up = held is None or held.owned.dropped is not None
+        self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
 
     def _check_seek(self, member, queue, message):
@@ -416,6 +418,7 @@ class Witness:
             self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self._generations.taken(member.process, queue)
+            self.commits.taken(queue)
             self.ledger.taken(member.process, queue)
 
     @_surely
