@@ -36,11 +36,13 @@ class Known:
         offset: everything below was finished.
         landmark: a message that the queue had; None: nothing could prove a new generation.
         window: offsets that the former owner sent shortly before (`Fence.window`).
+        latest: no other owner came after; True of a record, which each owner writes.
     """
 
     offset: int
     landmark: Landmark | None = None
     window: tuple[int, ...] = ()
+    latest: bool = False
 
     def sent(self, offset: int) -> bool:
         """Whether the former owner had committed this offset."""
@@ -97,19 +99,24 @@ def find_start(
 def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[Begin]:
     """Compare what the broker has with what is known: they may be of two generations."""
     below, end = yield from _below(queue, stored or 0)
-    if stored is not None and end is not None and end < stored:
-        stored = None  # beyond the log: a former generation's, or the log was cut
+    if stored is not None and (_is_beyond(stored, end) or known.offset < stored in known.window):
+        stored = None  # of a former generation, or the log was cut
     start, former = stored, None
     minimum = yield from new_minimum(queue, known.landmark)
     if minimum is not None:
         former = known.offset
-        if stored is None or known.sent(stored):  # any other was set in the new generation
+        # Another owner may have set it in the new generation. On record it would be known.
+        if stored is None or known.sent(stored) or known.latest:
             start = minimum
     if start is not None and start == stored:
         return Begin(start, below, former)
     kept = yield from _save(queue, known.offset if start is None else start)
     below, _ = yield from _below(queue, kept)
     return Begin(kept, below, former, forgotten=former is None)
+
+
+def _is_beyond(stored: int, end: int | None) -> bool:
+    return end is not None and end < stored
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:

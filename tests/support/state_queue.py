@@ -81,14 +81,11 @@ class StateBroker:
                 return self.minimum
             case MaxOffset():
                 return self.end
-            case Peek(queue, at):
-                return self._peek(queue, at)
+            case Peek(_, at):
+                return self._peek(at)
         return None
 
-    def _peek(self, queue, at):
-        if queue == STATE_QUEUE:
-            found = self.floor <= at < len(self.log)
-            return Peeked(self.born + at if found else None, len(self.log))
+    def _peek(self, at):
         found = self.minimum <= at < self.end and at not in self.unreadable
         return Peeked(self.stored_at(at) if found else None, self.end)
 
@@ -127,4 +124,5 @@ class StateBroker:
         if not self.floor <= at <= self.shown:
             return RecordsRead((), self.floor if at < self.floor else self.shown, self.floor)
         end = min(at + self.block, self.shown)
-        return RecordsRead(tuple(enumerate(self.log[at:end], at)), end, self.floor)
+        newest = self.born + end - 1
+        return RecordsRead(tuple(enumerate(self.log[at:end], at)), end, self.floor, newest)

@@ -246,7 +246,8 @@ class OffsetSaver:
         with held.lock:
             if isinstance(error, Recreated):
                 dropped = held.owned.drop(Drop.RECREATED)
-                held.owned.fence = Fence(error.start, now=now())
+                before = held.owned.fence.window  # a broker killed now comes back with one of it
+                held.owned.fence = Fence(error.start, before, now=now())
             else:
                 dropped = held.owned.drop(Drop.FENCED)
         if isinstance(error, Recreated) and dropped:

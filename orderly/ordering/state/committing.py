@@ -43,7 +43,8 @@ class Recreated(LockLost):
     """The topic was made anew: what is held of the queue is of the former generation.
 
     Attributes:
-        start: the minimum of the new one; it is committed.
+        start: the minimum of the new one; it is committed, unless somebody has set another offset
+            in it before.
     """
 
     def __init__(self, queue: MessageQueue, start: int) -> None:

@@ -206,7 +206,7 @@ def _known(found: State) -> Known:
     """What a record says of where the queue stood."""
     entry = found.entry
     landmark = None if entry.landmark is None else Landmark(*entry.landmark)
-    return Known(entry.low, landmark, (*entry.window, entry.previous_low))
+    return Known(entry.low, landmark, (*entry.window, entry.previous_low), latest=True)
 
 
 def _crashes(

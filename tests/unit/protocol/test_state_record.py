@@ -65,7 +65,7 @@ def entries(draw):
         window=tuple(draw(st.lists(OFFSET, max_size=6))),
         landmark=draw(st.none() | st.tuples(OFFSET, OFFSET)),
         generation=draw(st.sampled_from([0, 0, 1, 2**63 - 1])),
-        born=draw(OFFSET),
+        token_time=draw(OFFSET),
     )
 
 
@@ -99,13 +99,13 @@ def test_a_record_is_a_line_that_people_can_read():
 def test_what_a_queue_has_only_now_and_then_is_written_only_then():
     parked = (ParkedKey("a", 11, 4, 2, 300), ParkedKey("b", 3, 5, generation=1))
     record = replace(
-        ENTRY, window=(12, 8, 9), landmark=(14, 1_700_000_000_140), generation=1, born=5,
+        ENTRY, window=(12, 8, 9), landmark=(14, 1_700_000_000_140), generation=1, token_time=5,
         parked=parked,
     )  # fmt: skip
     text = encode_record(record).split(b'"runs":[2,3]')[1]
     assert text == (
         b',"parked":[["a",11,4,2,300],["b",3,5,0,0]],"window":[-2,2,1],'
-        b'"landmark":[14,1700000000140],"generation":1,"born":5,"parkedIn":[0,1]}'
+        b'"landmark":[14,1700000000140],"generation":1,"tokenTime":5,"parkedIn":[0,1]}'
     )
 
 
@@ -124,7 +124,7 @@ def test_what_an_older_release_wrote_is_read_with_nothing_known_of_the_new_field
         suspects=((13, 1),), trying=13,
     )  # fmt: skip
     assert decode_record(OLDER) == entry
-    assert (entry.window, entry.landmark, entry.generation, entry.born) == ((), None, 0, 0)
+    assert (entry.window, entry.landmark, entry.generation, entry.token_time) == ((), None, 0, 0)
     assert entry.parked[0].generation == 0
     assert encode_record(entry) == OLDER, "and nothing is added where nothing is known"
 
@@ -133,12 +133,12 @@ def test_what_an_older_release_wrote_is_read_with_nothing_known_of_the_new_field
 def test_what_older_releases_know_has_the_form_they_know(entry):
     """They read these fields and pass all others over: parked keys have five values, say."""
     plain = replace(
-        entry, window=(), landmark=None, generation=0, born=0,
+        entry, window=(), landmark=None, generation=0, token_time=0,
         parked=tuple(replace(each, generation=0) for each in entry.parked),
     )  # fmt: skip
     old, new = (loads(encode_record(each).split(b" ", 4)[4]) for each in (plain, entry))
     assert {name: new[name] for name in old} == old
-    added = {"window", "landmark", "generation", "born", "parkedIn"}
+    added = {"window", "landmark", "generation", "tokenTime", "parkedIn"}
     assert new.keys() - old.keys() <= added
 
 
@@ -237,7 +237,7 @@ def test_parked_keys_and_suspects_that_make_no_sense_are_refused(more):
 
 
 NEW = (
-    b'"window":[5,0,-9],"landmark":[7,9],"generation":2,"born":8,'
+    b'"window":[5,0,-9],"landmark":[7,9],"generation":2,"tokenTime":8,'
     b'"parked":[["a",1,2,3,4],["b",1,2,3,4]],"parkedIn":[0,2]'
 )
 
@@ -251,7 +251,7 @@ NEW = (
         b'"landmark":[7]', b'"landmark":[7,9,9]', b'"landmark":[7,-1]', b'"landmark":[-1,7]',
         b'"landmark":[7,"9"]', b'"landmark":[7,1.5]', b'"landmark":7', b'"landmark":[7,true]',
         b'"generation":-1', b'"generation":"1"', b'"generation":9223372036854775808',
-        b'"born":-1', b'"born":1.5', b'"born":true',
+        b'"tokenTime":-1', b'"tokenTime":1.5', b'"tokenTime":true',
         b'"parkedIn":[1]', b'"parked":[["a",1,2,3,4]],"parkedIn":[1,1]',
         b'"parked":[["a",1,2,3,4]],"parkedIn":[-1]', b'"parked":[["a",1,2,3,4]],"parkedIn":["1"]',
         b'"parked":[["a",1,2,3,4]],"parkedIn":[null]', b'"parked":[["a",1,2,3,4]],"parkedIn":1',
@@ -260,7 +260,12 @@ NEW = (
 )  # fmt: skip
 def test_windows_landmarks_and_generations_that_make_no_sense_are_refused(more):
     good = decode_record(sealed(b"entry", MORE % NEW))
-    assert (good.window, good.landmark, good.generation, good.born) == ((0, 5, 14), (7, 9), 2, 8)
+    assert (good.window, good.landmark, good.generation, good.token_time) == (
+        (0, 5, 14),
+        (7, 9),
+        2,
+        8,
+    )
     assert [each.generation for each in good.parked] == [0, 2]
     with pytest.raises(ProtocolError):
         decode_record(sealed(b"entry", MORE % more))
@@ -275,7 +280,7 @@ def test_as_many_runs_as_a_record_may_have_fit_however_large_they_are():
         previous_low=0, runs=runs, chunk=254, chunks=256, commands=2**62, deaths=2**62,
         suspects=tuple((2**62 + n, 2**31) for n in range(MAX_SUSPECTS)),
         window=tuple(2**63 - 1 - n for n in range(MAX_WINDOW)), landmark=(2**62, 2**62),
-        generation=2**62, born=2**62,
+        generation=2**62, token_time=2**62,
     )  # fmt: skip
     body = encode_record(entry)
     assert len(body) <= MAX_RECORD

@@ -142,26 +142,25 @@ def test_what_the_fence_knows_is_written_along_and_makes_no_record_due(broker, m
     ]
 
 
-def test_each_record_tells_both_generations(broker):
+def test_each_record_tells_the_generation_and_the_time_of_its_token(broker):
     broker.state_made_anew()
     memory = inherit(broker).memory
     converse(memory.remember(3, 0, ((5, 7),)), broker.performer(ME))
     converse(memory.remember(3, 0, ((5, 8),)), broker.performer(ME))
-    assert {(e.generation, e.born) for e in entries(broker)} == {(0, broker.born)}
+    (told,) = {(e.generation, e.token_time) for e in entries(broker)}
+    assert told == (0, memory.fencing_token - memory.token + (1_577_836_800 << 32) >> 32)
 
 
-@given(st.integers(0, 3_700_000_000_000), st.integers(0, 2**31), st.integers(0, 2**31))
-def test_fencing_tokens_rise_with_the_offset_and_with_the_second_the_state_topic_began(
-    born, offset, more
-):
-    def token(born, offset):
-        settings = {"confirm": offset + 1, "epoch": 1, "found": Remembered(), "born": born}
+@given(st.integers(0, 3_700_000_000), st.integers(0, 2**31), st.integers(0, 2**31))
+def test_fencing_tokens_rise_with_the_offset_and_with_the_second(second, offset, more):
+    def token(second, offset):
+        settings = {"confirm": offset + 1, "epoch": 1, "found": Remembered(), "token_time": second}
         return Memory(STATE_QUEUE, ME, offset, **settings).fencing_token
 
-    later = max(born, 1_577_836_800_000) + 1000
-    assert token(born, offset) < token(born, offset + 1 + more)
-    assert token(born, offset) < token(later, 0)
-    assert 0 <= token(born, offset) < 2**63
+    later = max(second, 1_577_836_800) + 1
+    assert token(second, offset) < token(second, offset + 1 + more)
+    assert token(second, offset) < token(later, 0)
+    assert 0 <= token(second, offset) < 2**63
 
 
 # --- how much ----------------------------------------------------------------------------------
