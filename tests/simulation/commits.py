@@ -53,6 +53,7 @@ class Commits:
         )
         self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
+        self._undone = {}  # by queue, what was finished before a reset that nobody has committed
         self._sought = {}  # by queue that is given up for a seek: the new offset
         self.reset = set()
 
@@ -159,22 +160,29 @@ class Commits:
 
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
+        truth, done = self._truth, self._truth.finished[queue]
+        doubtful = self._ledger.may_look_forgotten(queue, target)
+        if queue not in self.reset:
+            self._undone[queue] = set(done)
         self._sought.pop(queue, None)
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
         self._reached[queue] = target
         self._ledger.forget(queue)
-        truth, done = self._truth, self._truth.finished[queue]
         for offset in truth.unsettled(queue, target):
             truth.skipped[queue].add(offset)
         latest = self._world.witness.latest
-        for offset in range(self._told[queue], target):
+        for offset in range(max(self._told[queue], truth.stored(queue)), target):
             if (delivery := latest.get((queue, offset))) is not None:
                 delivery.success = True  # it counts as done, until the offset goes back again
                 self._events.append(replace(delivery))  # in its turn: the next is behind the target
         again = {offset for offset in truth.skipped[queue] if offset >= target}
         self._ledger.parked.unheard |= {(queue, offset) for offset in again}
-        if self.strict:
+        if doubtful:
+            self._world.happened["reset, excused"] += 1
+            self._world.note("nobody can know whether", queue, "was reset, or its broker killed")
+            done |= self._undone[queue]
+        if self.strict and not doubtful:
             truth.finished[queue] = {offset for offset in done if offset < target}
             truth.skipped[queue] -= again
         else:

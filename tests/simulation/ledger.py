@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 
 from orderly.errors import ProtocolError
+from orderly.ordering.state.fence import FORGOTTEN
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, decode_record
@@ -58,6 +59,7 @@ class Ledger:
         self._parts = {}  # by queue and token: what a state in several records claims so far
         self.recorded = defaultdict(set)
         self._claims = defaultdict(set)  # the part of it that records tell
+        self._sent = defaultdict(list)  # by queue, when which offset was committed
         self._newest = {}  # by queue, the newest entry that is complete
         self._told = defaultdict(list)  # by queue, (offset, record) that count, of the present log
         self._acquired = defaultdict(set)  # by queue, the tokens of the present log
@@ -182,6 +184,7 @@ class Ledger:
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
         self._committed[queue] = process, self._kernel.now, offset
+        self._sent[queue].append((self._kernel.now, offset))
         self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
 
@@ -207,6 +210,22 @@ class Ledger:
         self.recorded[queue] = set(range(stored)) | self._claims[queue]
         self._committed.pop(queue, None)
         self._forgotten[queue] = self._kernel.now
+
+    def may_look_forgotten(self, queue, offset):
+        """Whether a broker that was killed could come back with an offset, by key.
+
+        It is one of those that were committed shortly before the last one, or that the newest state
+        tells to have been. Then a heir goes on with what is finished ahead, whoever has set it.
+        """
+        if self._settings["order"] != "key":
+            return False
+        sent, newest = self._sent[queue], self._newest.get(queue)
+        last = sent[-1][0] if sent else 0.0
+        fresh = {each for at, each in sent if at >= last - FORGOTTEN}
+        fresh.update([each for at, each in sent if at < last - FORGOTTEN][-1:])
+        if newest is not None:
+            fresh.update((newest.low, newest.previous_low, *newest.window))
+        return offset in fresh
 
     def is_on_record(self, queue, offset):
         """Whether a message is on record as finished, and does not wait in the park queue."""
