@@ -24,6 +24,7 @@ STYLES = {
     "UNKNOWN": "yellow",
     "LOST": "bold red",
     "AHEAD": "bold magenta",
+    "RECREATED": "bold magenta",
 }
 
 

@@ -10,14 +10,16 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.monitor import Monitor
 from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from tests.support.consuming import Recorder
 from tests.support.operator import delete_group, delete_topic, set_topic
-from tests.support.surveying import Surveyed, states_of, verdict_of
+from tests.support.surveying import ALWAYS, Surveyed, states_of, verdict_of
 from tests.support.waiting import eventually
 
 HOUR = 3600.0
@@ -109,14 +111,25 @@ def test_an_offset_beyond_the_end_is_ahead_and_counts_for_nothing(surveyed, send
     assert check()[0] == 1
 
 
-def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, client, orderly):
+@pytest.fixture
+def make_anew(surveyed, client):
+    """Delete the topic, make it anew, and send so many messages to its first queue."""
+
+    def make_anew(count):
+        delete_topic(client, surveyed.topic)
+        client.routes.forget(surveyed.topic)
+        client.admin.create_topic(surveyed.topic, 2)
+        with OrderlyProducer(client=client) as producer:
+            surveyed.send(producer, 0, count)
+
+    return make_anew
+
+
+def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, make_anew, orderly):
+    """A single look, of a group without a record, cannot know more."""
     send(0, 5)
     surveyed.commit(5, 0)
-    delete_topic(client, surveyed.topic)
-    client.routes.forget(surveyed.topic)
-    client.admin.create_topic(surveyed.topic, 2)
-    with OrderlyProducer(client=client) as producer:
-        surveyed.send(producer, 0, 1)
+    make_anew(1)
     surveyed.commit(5, 0)  # a member that has not noticed
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("AHEAD", None)
@@ -126,6 +139,59 @@ def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, 
     )
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("OFFLINE", 1)
+
+
+@pytest.mark.parametrize("count", [2, 8], ids=["shorter", "longer"])
+def test_by_key_a_topic_made_anew_is_told_until_a_member_went_on(
+    surveyed, send, make_anew, consume, check, count
+):
+    """The group's offsets were deleted with the topic; its state records tell."""
+    send(0, 5)
+    consumer = consume(order="key")
+    eventually(lambda: surveyed.rows()[0].committed == 5)
+    consumer.close()
+    make_anew(count)
+    row = surveyed.rows()[0]
+    assert (row.state.name, row.committed, row.backlog) == ("RECREATED", None, count)
+    assert "stood at 5" in row.cause
+    assert "no member is connected, the first that comes will begin at 0" in row.cause
+    assert check()[0] == 1
+    consume(order="key")
+    eventually(lambda: surveyed.rows()[0].committed == count)
+    assert states_of(surveyed.rows())[0] == "OK"
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+def test_a_monitor_sees_a_topic_made_anew_under_its_members(
+    surveyed, send, make_anew, consume, client, order
+):
+    seen = []  # (state, committed, cause) of the first queue, in each snapshot
+    collector = Collector(client, Selection(groups=(surveyed.group,)))
+    monitor = Monitor(
+        collector,
+        Backlog(Settings(window=100.0, min_window=2.0)),
+        Details(collector.pipeline, ALWAYS, asked=(surveyed.group,)),
+        interval=0.2,
+        taken=lambda snapshot: seen.extend(_first_of(snapshot, surveyed)),
+    )
+    send(0, 5)
+    consume(order=order, commit_interval=0.1)
+    eventually(lambda: surveyed.rows()[0].committed == 5)
+    with monitor:
+        eventually(lambda: seen and seen[-1][:2] == ("OK", 5))
+        make_anew(3)
+        first = eventually(lambda: next((it for it in seen if it[0] == "RECREATED"), None))
+        assert "stood at 5" in first[2]
+        eventually(lambda: seen[-1][:2] == ("RECREATED", 3), within=60)
+        assert "stood at 5 in the former one, and went on; it is at 3 now" in seen[-1][2]
+        eventually(lambda: seen[-1][:2] == ("OK", 3), within=20)
+    assert {state for state, *_ in seen} <= {"OK", "RECREATED"}, "no REWIND, AHEAD or NEW"
+
+
+def _first_of(snapshot, surveyed):
+    topics = snapshot.groups[surveyed.group].topics if surveyed.group in snapshot.groups else {}
+    for row in list(topics[surveyed.topic].rows())[:1] if surveyed.topic in topics else ():
+        yield row.state.name, row.committed, row.cause
 
 
 # --- whose, and which, messages they are -----------------------------------------------------

@@ -199,6 +199,7 @@ CASES = {
     ),
     # --- offsets
     "OrderlyOffsetAhead": of_state("AHEAD", 5, 5),
+    "OrderlyTopicRecreated": of_state("RECREATED", 0, 15),
     "OrderlyOffsetRewound": of_state("REWIND", 0, 15),
     "OrderlyQueueSkew": cases(
         ({RATIO: "4x60", RATE: "11x60"}, {9: None, 10: "4"}),
@@ -280,6 +281,7 @@ OF_STATE = {
     "OrderlyHandlerBlocked": "BLOCKED",
     "OrderlyHeadSuspended": "SUSPENDED",
     "OrderlyOffsetAhead": "AHEAD",
+    "OrderlyTopicRecreated": "RECREATED",
     "OrderlyOffsetRewound": "REWIND",
     "OrderlyBacklogUnknown": "UNKNOWN",
 }

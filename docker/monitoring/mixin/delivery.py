@@ -76,8 +76,18 @@ OFFSETS = (
         "5m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) are committed beyond their end",
-        "The committed offset is above the maximum: the topic was created again, or the log was"
-        " truncated. New messages are not consumed until the end has come up to it.",
+        "The committed offset is above the maximum: the log was truncated, or the topic created"
+        " again, unseen. New messages are not consumed until the end has come up to it.",
+    ),
+    Alert(
+        "OrderlyTopicRecreated",
+        "warning",
+        in_state("RECREATED"),
+        "0s",
+        "15m",
+        f"{GROUP}: the topic of {{{{ $value }}}} queue(s) was deleted and made anew",
+        "Proven by store times. The group's offsets there count another topic: members of this"
+        " library that had the queues begin at the first message, others have to be set back.",
     ),
     Alert(
         "OrderlyOffsetRewound",

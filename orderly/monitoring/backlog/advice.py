@@ -10,6 +10,9 @@ from orderly.monitoring.backlog.states import QueueState
 _ADVICE = {
     QueueState.UNKNOWN: "See whether broker {broker} runs and can be reached from here.",
     QueueState.NOT_APPLICABLE: "Ask the members: each keeps its own offsets.",
+    QueueState.RECREATED: "Nothing, if members of ours had the queue: they begin at the first"
+    " message of the new topic. For others set the group back: orderly offsets reset -g {group}"
+    " -t {topic} --to-earliest --dry-run",
     QueueState.NEW: "Start a member; where it begins is its own setting (consume_from; in"
     " Java consumeFromWhere).",
     QueueState.LOST: "What is deleted is gone here: get it from where it came from. Consume"

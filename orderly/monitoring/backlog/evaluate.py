@@ -212,8 +212,21 @@ def _look(pair: Pair, memory: PairMemory) -> None:
     now = pair.now
     look = Look(now.at, now.before, pair.committed, heads, pair.backlog, pair.topic.curves)
     pair.track = memory.track.follow(look)
+    pair.track = pair.track.without_rewinds(_set_back_by_a_new_topic(pair))
     if pair.signs.reading.delays:
         pair.track = pair.track.with_heads(_told_times(pair))
+
+
+def _set_back_by_a_new_topic(pair: Pair) -> list[int]:
+    """Queues whose offset went back because their topic was made anew, and not since."""
+    recreated = pair.signs.reading.recreated
+    if not recreated:
+        return []
+    return [
+        place
+        for place, queue in enumerate(pair.topic.reading.queues)
+        if (found := recreated.get(queue)) is not None and found.gone_on_at in (None, pair.now.at)
+    ]
 
 
 def _told_times(pair: Pair) -> dict[int, float]:

@@ -7,6 +7,7 @@ from orderly.monitoring.backlog.states import QueueState
 MEANINGS = {
     QueueState.UNKNOWN: "it could not be read",
     QueueState.NOT_APPLICABLE: "broadcasting: members keep their offsets themselves",
+    QueueState.RECREATED: "the topic was deleted and made anew",
     QueueState.NEW: "never committed",
     QueueState.LOST: "messages were deleted before they were consumed",
     QueueState.AHEAD: "committed beyond the log",

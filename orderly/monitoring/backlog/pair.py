@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from orderly.monitoring.backlog.curve import Curve
 from orderly.monitoring.backlog.pace import LEAST_FOR_ETA, Rate, drain_eta, retention_eta
-from orderly.monitoring.backlog.reading import NEVER, QueueRecord, TopicReading
+from orderly.monitoring.backlog.reading import NEVER, QueueRecord, Recreation, TopicReading
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import Signs
 from orderly.monitoring.backlog.snapshot import QueueSkew
@@ -116,6 +116,10 @@ class Pair:
         records = self.signs.records
         return records.get(self.topic.reading.queues[place]) if records else None
 
+    def recreation(self, place: int) -> Recreation | None:
+        """What is known of a queue whose topic was made anew."""
+        return self.signs.reading.recreated.get(self.topic.reading.queues[place])
+
     def head_age(self, place: int) -> float | None:
         """Seconds since a queue's first unfinished message was stored."""
         backlog = self.backlog[place]
@@ -161,8 +165,9 @@ def backlog_of(signs: Signs, topic: Topic, committed: Sequence[int]) -> Backlog:
         return [None] * len(committed)
     if signs.by_key(reading.topic):
         spans = map(span, reading.minimum, committed, reading.maximum)
+        anew = {queue for queue, it in signs.reading.recreated.items() if it.recorded}
         return [
-            _unfinished(measured, signs.records.get(queue))
+            _unfinished(measured, signs.records.get(queue), anew=queue in anew)
             for queue, measured in zip(reading.queues, spans, strict=True)
         ]
     if topic.whole and min(committed, default=0) >= 0:
@@ -173,8 +178,15 @@ def backlog_of(signs: Signs, topic: Topic, committed: Sequence[int]) -> Backlog:
     return list(map(span, reading.minimum, committed, reading.maximum))
 
 
-def _unfinished(measured: int | None, record: QueueRecord | None) -> int | None:
-    """The span without what is finished ahead; nothing in it is certain without a record, too."""
+def _unfinished(
+    measured: int | None, record: QueueRecord | None, *, anew: bool = False
+) -> int | None:
+    """The span without what is finished ahead; nothing in it is certain without a record, too.
+
+    Of a topic made anew everything, whatever offset the broker has: members begin at its start.
+    """
+    if anew and record is not None:
+        return record.unfinished
     if not measured:
         return measured
     return None if record is None else min(measured, max(0, record.unfinished))

@@ -106,6 +106,26 @@ class QueueRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Recreation:
+    """A queue's topic was deleted and made anew, after a group had an offset there. Proven.
+
+    Attributes:
+        position: where the group stood in the former one.
+        at: when that was found out.
+        recorded: its state record is of the former one still: whoever takes the queue finds that
+            out, too, and begins at the first message.
+        moved: the group's offset was another one since.
+        gone_on_at: when the group was first seen to have gone on in the new one; None: not yet.
+    """
+
+    position: int
+    at: float
+    recorded: bool = False
+    moved: bool = False
+    gone_on_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetters:
     """A group's dead letters.
 
@@ -138,6 +158,8 @@ class GroupReading:
         heads: by queue, the first message not finished; only of the worst queues.
         records: by queue; only of groups that keep order by key. A record that could not be read
             is None.
+        recreated: by queue; of a topic that was made anew in the last hour, or while the group's
+            state record says so.
         dead: dead letters; None: not read.
     """
 
@@ -151,6 +173,7 @@ class GroupReading:
     delays_at: float = 0.0
     heads: Mapping[MessageQueue, Head] = field(default_factory=dict)
     records: Mapping[MessageQueue, QueueRecord | None] = field(default_factory=dict)
+    recreated: Mapping[MessageQueue, Recreation] = field(default_factory=dict)
     dead: DeadLetters | None = None
 
 

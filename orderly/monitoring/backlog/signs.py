@@ -75,7 +75,8 @@ class Signs:
     def offsets_only(self) -> bool:
         """Whether nothing is known of single queues but their offsets."""
         reading = self.reading
-        return not (reading.running or reading.heads or reading.records or reading.delays)
+        more = reading.running or reading.heads or reading.records or reading.delays
+        return not (more or reading.recreated)
 
     def alike(self, other: Signs) -> bool:
         """Whether the same holds for the group as a whole; for two with `offsets_only`."""

@@ -14,9 +14,10 @@ class QueueState(StrEnum):
 
     UNKNOWN = "UNKNOWN"  # it could not be read; never taken for 0
     NOT_APPLICABLE = "NOT_APPLICABLE"  # broadcasting: members keep their offsets themselves
+    RECREATED = "RECREATED"  # the topic was made anew: not gone on in it yet, or just now
     NEW = "NEW"  # never committed: where the group will start is its own setting
     LOST = "LOST"  # committed below the minimum: deleted before anybody consumed it
-    AHEAD = "AHEAD"  # committed above the maximum: topic re-created, or the log truncated
+    AHEAD = "AHEAD"  # committed above the maximum: of what cause is not known
     OFFLINE = "OFFLINE"  # a backlog, and no member of the group is connected
     ORPHAN = "ORPHAN"  # members are connected, and none of them has the queue
     UNLOCKED = "UNLOCKED"  # a member has it, but not the broker's lock
@@ -42,6 +43,7 @@ class Verdict(IntEnum):
 VERDICTS = {
     QueueState.UNKNOWN: Verdict.UNKNOWN,
     QueueState.NOT_APPLICABLE: Verdict.OK,
+    QueueState.RECREATED: Verdict.WARNING,
     QueueState.NEW: Verdict.UNKNOWN,
     QueueState.LOST: Verdict.CRITICAL,
     QueueState.AHEAD: Verdict.WARNING,

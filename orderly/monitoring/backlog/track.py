@@ -8,7 +8,7 @@ long the window is, and nothing if it does not change.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -160,6 +160,15 @@ class Track:
             self.rewinds[place] = (max(high, offset), at)
         elif committed >= high:
             self.rewinds.pop(place, None)
+
+    def without_rewinds(self, places: Collection[int]) -> Track:
+        """The columns without offsets that went back there: those count another topic now."""
+        if not any(place in self.rewinds for place in places):
+            return self
+        new = copy(self)
+        for place in places:
+            new.rewinds.pop(place, None)
+        return new
 
     def with_heads(self, known: Mapping[int, float]) -> Track:
         """The columns with times of heads that a broker told, by place."""

@@ -13,13 +13,21 @@ from dataclasses import replace
 from orderly.client.pipeline import Pipeline
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.members import is_broadcasting, keeps_order_by_key
-from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Head, QueueRecord, Scan
+from orderly.monitoring.backlog.reading import (
+    BrokerReading,
+    GroupReading,
+    Head,
+    QueueRecord,
+    Recreation,
+    Scan,
+)
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.collecting.ages import Ages, Asked, Spans
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.clocks import clock_offsets
 from orderly.monitoring.collecting.dead import DeadAges
+from orderly.monitoring.collecting.generations import Generations
 from orderly.monitoring.collecting.heads import Heads, with_attempts
 from orderly.monitoring.collecting.lagging import lagging_topics, worst_heads
 from orderly.monitoring.collecting.members import Roster
@@ -46,6 +54,7 @@ class Details:
         self._heads = Heads()
         self._dead = DeadAges()
         self._records = Records(frozenset(asked))
+        self._generations = Generations()
         self._clocks: dict[str, float] = {}
         self._told: Mapping[Asked, Spans] = {}  # of the scan before
 
@@ -66,10 +75,11 @@ class Details:
         self._dead.ask(asking, scan, scan.groups, self._budgets.groups)
         rows = list(rows_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
         self._records.ask(asking, scan, rows, self._budgets.records)
+        recreated = self._generations.look(asking, scan, rows, self._records)
         return replace(
             scan,
             brokers=self._brokers(scan, round_),
-            groups=self._groups(scan, rows),
+            groups=self._groups(scan, rows, recreated),
             requests=Counter(scan.requests) | self._pipeline.counts(),
         )
 
@@ -110,10 +120,19 @@ class Details:
             for name, broker in scan.brokers.items()
         }
 
-    def _groups(self, scan: Scan, rows: list[Row]) -> dict[str, GroupReading]:
+    def _groups(
+        self,
+        scan: Scan,
+        rows: list[Row],
+        recreated: Mapping[str, Mapping[MessageQueue, Recreation]],
+    ) -> dict[str, GroupReading]:
         records: dict[str, dict[MessageQueue, QueueRecord | None]] = {}
         for row in rows:
-            records.setdefault(row.group, {})[row.queue] = self._records.of(row, scan)
+            record = self._records.of(row, scan)
+            found = recreated.get(row.group, {}).get(row.queue)
+            if record is not None and found is not None and found.recorded:
+                record = replace(record, unfinished=row.maximum - row.minimum, low=row.minimum)
+            records.setdefault(row.group, {})[row.queue] = record
         heads: dict[str, dict[MessageQueue, Head]] = {}
         for (group, queue), head in self._heads.read.items():
             heads.setdefault(group, {})[queue] = head
@@ -121,6 +140,11 @@ class Details:
         for group in scan.groups:
             reading = self._ages.with_delays(self._roster.of(group))
             reading = self._dead.with_dead(reading, scan)
-            found = with_attempts(heads.get(group, {}), reading)
-            told[group] = replace(reading, heads=found, records=records.get(group, {}))
+            known = with_attempts(heads.get(group, {}), reading)
+            told[group] = replace(
+                reading,
+                heads=known,
+                records=records.get(group, {}),
+                recreated=recreated.get(group, {}),
+            )
         return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
-from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX
+from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX, state_topic
 
 PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"  # in which proxies tell each other of their clients
 _NAMESPACE_END = "%"
@@ -49,6 +49,7 @@ _SYSTEM_GROUPS = frozenset(
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 # POP retry topics: "%RETRY%group_topic", since release 5.3 "%RETRY%group+topic" (KeyBuilder)
 _POP_SEPARATORS = "_+"
+_PART = "-"  # between the parts of a state topic's name
 
 
 def is_system_topic(topic: str) -> bool:
@@ -94,3 +95,29 @@ def group_of_retry_topic(topic: str, groups: Container[str], topics: Container[s
     splits = [at for at, mark in enumerate(name) if mark in _POP_SEPARATORS]
     fits = (name[:at] for at in reversed(splits) if name[at + 1 :] in topics)
     return next((group for group in fits if group in groups), None)
+
+
+def pair_of_state_topic(
+    topic: str, groups: Container[str], topics: Container[str]
+) -> tuple[str, str] | None:
+    """The group and the topic whose state a topic holds; None: it is none, or of neither.
+
+    A name that was cut to fit tells neither (`state_topic`).
+
+    Args:
+        topic: any topic.
+        groups: all that are known.
+        topics: all that are known.
+    """
+    namespace, found, rest = topic.partition(STATE_PREFIX)
+    if not found:
+        return None
+    names, _, _ = rest.rpartition(_PART)
+    for at, mark in enumerate(names):
+        group = namespace + names[:at]
+        if mark != _PART or group not in groups:
+            continue
+        for consumed in (namespace + names[at + 1 :], names[at + 1 :]):
+            if consumed in topics and state_topic(group, consumed) == topic:
+                return group, consumed
+    return None

@@ -6,7 +6,7 @@ known of it before, or what the name server says of it, with its offsets not rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -15,6 +15,7 @@ from orderly.monitoring.collecting.names import (
     group_of_retry_topic,
     is_book_keeping,
     is_system_group,
+    pair_of_state_topic,
     retry_topic,
 )
 from orderly.monitoring.collecting.selection import Selection
@@ -60,7 +61,7 @@ class Catalogue:
 
     Attributes:
         groups: all chosen ones that are known.
-        pairs: which topics each group has offsets in or subscribes to.
+        pairs: which topics each group has offsets or state records of, or subscribes to.
         retries: retry topics by group; they count as the group's only with messages or offsets.
         extra: topics of the chosen groups that nobody consumes: dead letters, states, parked.
     """
@@ -97,6 +98,7 @@ def catalogue(
     named = [t for t in selection.named_topics if existing is None or t in existing]
     pairs = set(_stored(parts, groups, selection))
     pairs |= {(g, t) for g in groups for t in subscribed.get(g, ()) if is_consumed(t, selection)}
+    pairs |= set(_on_record(groups, existing or (), selection))
     pairs |= {(g, t) for g in groups.intersection(selection.named_groups) for t in named}
     pairs = {pair for pair in pairs if existing is None or pair[1] in existing}
     return Catalogue(
@@ -121,6 +123,16 @@ def _stored(parts: Sequence[Part], groups: frozenset[str], selection: Selection)
         for group, topic in part.pairs:
             if group in groups and topic in chosen and topic != dead_letter_topic(group):
                 yield group, topic
+
+
+def _on_record(
+    groups: Container[str], existing: Collection[str], selection: Selection
+) -> Iterable[Pair]:
+    """Pairs of which a state topic tells: offsets are deleted with a topic that is made anew."""
+    for name in existing:
+        pair = pair_of_state_topic(name, groups, existing)
+        if pair is not None and is_consumed(pair[1], selection):
+            yield pair
 
 
 def is_consumed(topic: str, selection: Selection) -> bool:

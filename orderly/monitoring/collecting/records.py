@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from orderly.errors import BrokerError, OrderlyError, ProtocolError
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.monitoring.backlog.reading import NOT_READ, QueueRecord, Scan
+from orderly.monitoring.backlog.reading import NEVER, NOT_READ, QueueRecord, Scan
 from orderly.monitoring.collecting.asking import Asking
 from orderly.monitoring.collecting.heads import Found, Stretch, read_stretches
 from orderly.ordering.calls import Call, ReadRecords, RecordsRead, converse
@@ -52,7 +52,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A source queue in a scan: what its group has committed, between minimum and maximum."""
+    """A source queue in a scan: what its group has committed, or NEVER; minimum and maximum."""
 
     group: str
     queue: MessageQueue
@@ -77,7 +77,7 @@ def rows_by_key(scan: Scan, groups: Container[str]) -> Iterator[Row]:
         for queue, start, at, end in zip(
             reading.queues, reading.minimum, committed, reading.maximum, strict=True
         ):
-            if min(start, at, end) >= 0:
+            if min(start, end) >= 0 and at >= NEVER:
                 yield Row(group, queue, start, at, end)
 
 
@@ -172,8 +172,9 @@ def record_of(recorded: Recorded, row: Row, *, new: bool) -> QueueRecord | None:
     """What a record means for the offsets of now; None: it is not known.
 
     A record is written before its `low` is committed. So an offset that is neither that nor the
-    one before was set by somebody, or is plain progress with nothing finished ahead: what was
-    finished above counts no more (see `ordering.state.inheritance.resume`).
+    one before, nor one that a killed broker may come back with, was set by somebody, or is plain
+    progress with nothing finished ahead: what was finished above counts no more (see
+    `ordering.state.inheritance.resume`).
 
     Args:
         recorded: as read.
@@ -189,10 +190,13 @@ def record_of(recorded: Recorded, row: Row, *, new: bool) -> QueueRecord | None:
     if recorded.lost:
         return None
     if state is None:
+        if committed == NEVER:
+            return None
         start = max(committed, minimum)
         return QueueRecord(max(0, maximum - start), start)
     entry = state.entry
-    counts = committed in (entry.low, entry.previous_low) or (new and committed < entry.low)
+    ours = (entry.low, entry.previous_low, *entry.window, NEVER)  # NEVER: the broker forgot it
+    counts = committed in ours or (new and committed < entry.low)
     start = max(entry.low if counts else committed, minimum)
     finished = sum(
         min(end, maximum) - begin
@@ -240,6 +244,10 @@ class Records:
         """What is known of a queue; None: nothing."""
         recorded = self._known.get((row.group, row.queue))
         return None if recorded is None else record_of(recorded, row, new=recorded.at == scan.at)
+
+    def newest(self, group: str, queue: MessageQueue) -> Recorded | None:
+        """What was read of a queue's state; None: nothing."""
+        return self._known.get((group, queue))
 
     def _outdated(self, scan: Scan, group: str, queue: MessageQueue) -> bool:
         known, span = self._known.get((group, queue)), span_of(scan, state_queue(group, queue))

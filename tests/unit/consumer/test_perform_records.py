@@ -51,12 +51,20 @@ def perform(client):
     return performer("group", client.brokers)
 
 
-def test_records_are_appended_one_after_the_other_and_read_back(perform, queue):
+def test_records_are_appended_one_after_the_other_and_read_back(client, perform, queue):
     offsets = [perform(AppendRecord(queue, b"record %d" % i)) for i in range(3)]
     assert offsets == [0, 1, 2]
     expected = tuple((i, b"record %d" % i) for i in range(3))
-    assert perform(ReadRecords(queue, 0)) == RecordsRead(expected, 3, 0)
-    assert perform(ReadRecords(queue, 2)) == RecordsRead(expected[2:], 3, 0)
+    stored = [stored_at(client, queue, offset) for offset in offsets]
+    assert perform(ReadRecords(queue, 0)) == RecordsRead(expected, 3, 0, max(stored))
+    assert perform(ReadRecords(queue, 2)) == RecordsRead(expected[2:], 3, 0, stored[2])
+
+
+def stored_at(client, queue, offset):
+    """When the broker stored a message, in milliseconds."""
+    pull = PullQuery("tool", queue, offset, 1, Subscription(queue.topic), suspend=0)
+    (message,) = client.brokers.pull_now(pull).messages
+    return round(message.store_time * 1000)
 
 
 def test_a_record_goes_to_its_queue_and_to_no_other(perform, queue):

@@ -24,6 +24,22 @@ def first_stored(at, minimum=0, **settings):
     return broker
 
 
+class Clock(StateBroker):
+    """A broker whose clock was set back or on: its log has these store times, by offset."""
+
+    times: dict
+
+    def stored_at(self, offset):
+        return self.times[offset]
+
+
+def stored(times, minimum=0):
+    """A log with these store times from `minimum` on."""
+    broker = Clock(minimum=minimum, end=minimum + len(times))
+    broker.times = dict(enumerate(times, minimum))
+    return broker
+
+
 @pytest.mark.parametrize(
     ("minimum", "stored", "found"),
     [
@@ -58,10 +74,48 @@ def test_a_lowest_message_that_cannot_be_read_proves_nothing():
     assert asked(first_stored(NEWER, unreadable=frozenset({0}))) is None
 
 
-def test_it_costs_two_questions():
+@pytest.mark.parametrize("first", [OLDER, BORN - 1, BORN, BORN + 1, NEWER])
+def test_a_landmark_that_is_still_there_is_no_new_one_whatever_the_clock_did(first):
+    """And costs one question."""
+    broker = stored([first, *[NEWER] * 6, BORN, OLDER])
+    assert asked(broker) is None
+    assert broker.calls == [Peek(QUEUE, 7)]
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        # of the same generation, and the clock was set back while messages were stored
+        ([BORN] * 7 + [BORN], None),
+        ([NEWER] * 7 + [BORN], None),  # before the landmark: the lowest seems to be newer
+        ([BORN - 10] * 7 + [BORN, OLDER], None),  # behind it
+        # of the same generation, and the log was cut below the landmark; what came since has its
+        # offset, and was stored by a clock that was set back, or on
+        ([BORN - 10] * 7 + [OLDER], None),
+        ([BORN - 10] * 7 + [NEWER], None),
+        ([BORN - 10] * 5, None),
+        # of the next one, which a clock that was set back has stored before the landmark
+        ([OLDER] * 9, None),
+        # of the next one
+        ([NEWER] * 9, 0),
+        ([NEWER] * 3, 0),
+        ([NEWER, OLDER, OLDER, OLDER, OLDER, OLDER, OLDER, OLDER], 0),  # set back since
+    ],
+)  # fmt: skip
+def test_table_of_clocks(times, found):
+    assert asked(stored(times)) == found
+
+
+def test_it_costs_three_questions():
     broker = first_stored(NEWER)
     asked(broker)
-    assert broker.calls == [MinOffset(QUEUE), Peek(QUEUE, 0)]
+    assert broker.calls == [Peek(QUEUE, 7), MinOffset(QUEUE), Peek(QUEUE, 0)]
+
+
+def test_where_the_minimum_is_past_the_landmark_it_costs_two():
+    broker = first_stored(NEWER, minimum=8)
+    asked(broker)
+    assert broker.calls == [Peek(QUEUE, 7), MinOffset(QUEUE)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rules 6 to 11: what members and state records say. Each: whether it applies, and the cause."""
+"""Rules 7 to 12: what members and state records say. Each: whether it applies, and the cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orderly.monitoring.texts import counted
 
 
 def offline(pair: Pair, place: int) -> bool:
-    """6. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
+    """7. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
     return pair.signs.offline and bool(pair.backlog[place]) and not _moved_since(pair, place)
 
 
@@ -29,7 +29,7 @@ def why_offline(pair: Pair, place: int) -> str:
 
 
 def orphan(pair: Pair, place: int) -> bool:
-    """7. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
+    """8. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
     queue = pair.topic.reading.queues[place]
     unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
     return unread or queue in pair.signs.orphans
@@ -50,7 +50,7 @@ def why_orphan(pair: Pair, place: int) -> str:
 
 
 def unlocked(pair: Pair, place: int) -> bool:
-    """8. UNLOCKED: its owner in an ordered group has had no lock for longer than 40 s."""
+    """9. UNLOCKED: its owner in an ordered group has had no lock for longer than 40 s."""
     return pair.topic.reading.queues[place] in pair.signs.unlocked
 
 
@@ -65,7 +65,7 @@ def why_unlocked(pair: Pair, place: int) -> str:
 
 
 def blocked(pair: Pair, place: int) -> bool:
-    """9. BLOCKED: a handler works on its first message and does not return."""
+    """10. BLOCKED: a handler works on its first message and does not return."""
     return _holds(pair, place, pair.signs.blocked.get(pair.topic.reading.queues[place]))
 
 
@@ -80,7 +80,7 @@ def why_blocked(pair: Pair, place: int) -> str:
 
 
 def suspended(pair: Pair, place: int) -> bool:
-    """10. SUSPENDED: the first message fails, and is tried again."""
+    """11. SUSPENDED: the first message fails, and is tried again."""
     queue = pair.topic.reading.queues[place]
     return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
 
@@ -117,7 +117,7 @@ def _attempted(pair: Pair, place: int) -> bool:
 
 
 def parked(pair: Pair, place: int) -> bool:
-    """11. PARKED: keys wait until somebody releases them."""
+    """12. PARKED: keys wait until somebody releases them."""
     record = pair.record(place)
     return record is not None and bool(record.parked)
 

@@ -1,4 +1,4 @@
-"""Rules 1 to 5: what the offsets of a queue say. Each: whether it applies, and the cause."""
+"""Rules 1 to 6: what the offsets of a queue say. Each: whether it applies, and the cause."""
 
 from __future__ import annotations
 
@@ -44,8 +44,42 @@ def why_not_applicable(pair: Pair, _place: int) -> str:
     return "the group no longer subscribes to the topic"
 
 
+def recreated(pair: Pair, place: int) -> bool:
+    """3. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
+    found = pair.recreation(place)
+    if found is None or found.recorded:
+        return found is not None
+    if found.gone_on_at is not None:
+        return found.gone_on_at > pair.now.lately
+    return pair.now.at - found.at <= pair.now.settings.window
+
+
+def any_recreated(pair: Pair) -> bool:
+    """Whether any queue of the group is."""
+    return bool(pair.signs.reading.recreated)
+
+
+def why_recreated(pair: Pair, place: int) -> str:
+    """Both positions, and what follows."""
+    found = pair.recreation(place)
+    assert found is not None
+    stood = f"the topic was made anew: the group stood at {found.position} in the former one"
+    start = f"at {pair.topic.reading.minimum[place]}, the first message"
+    if found.gone_on_at is not None:
+        return f"{stood}, and went on; it is at {pair.committed[place]} now"
+    if found.recorded:
+        if pair.signs.offline:
+            return f"{stood}; no member is connected, the first that comes will begin {start}"
+        return f"{stood}; members begin {start}: nothing to do"
+    offset = pair.committed[place]
+    now = "has no offset now" if offset == NEVER else f"is at {offset} now"
+    if pair.signs.offline:
+        return f"{stood}, and {now}; no member is connected: where one begins is its own setting"
+    return f"{stood}, and {now}; members of ours that had the queue begin {start}"
+
+
 def new(pair: Pair, place: int) -> bool:
-    """3. NEW: never committed."""
+    """4. NEW: never committed."""
     return pair.committed[place] == NEVER
 
 
@@ -53,6 +87,9 @@ def why_new(pair: Pair, place: int) -> str:
     """Empty, or in whose hands: a stock client commits only after its first success."""
     if pair.backlog[place] == 0:
         return "never committed, and empty"
+    record = pair.record(place)
+    if record is not None:  # a broker that was killed may forget an offset
+        return f"the broker has no offset; by the state record the group goes on at {record.low}"
     queue, signs = pair.topic.reading.queues[place], pair.signs
     trouble = signs.blocked.get(queue) or signs.suspended.get(queue)
     if trouble is not None:
@@ -63,7 +100,7 @@ def why_new(pair: Pair, place: int) -> str:
 
 
 def lost(pair: Pair, place: int) -> bool:
-    """4. LOST: committed below what is stored; deleted before anybody consumed it."""
+    """5. LOST: committed below what is stored; deleted before anybody consumed it."""
     return pair.committed[place] < pair.topic.reading.minimum[place]
 
 
@@ -79,7 +116,7 @@ def why_lost(pair: Pair, place: int) -> str:
 
 
 def ahead(pair: Pair, place: int) -> bool:
-    """5. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
+    """6. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
     return pair.committed[place] > pair.topic.reading.maximum[place]
 
 

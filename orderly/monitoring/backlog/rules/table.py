@@ -49,7 +49,7 @@ def _waiting(pair: Pair) -> bool:
 
 
 def fine(_pair: Pair, _place: int) -> bool:
-    """16. OK: nothing is wrong."""
+    """17. OK: nothing is wrong."""
     return True
 
 
@@ -63,6 +63,7 @@ RULES = (
     Rule(
         QueueState.NOT_APPLICABLE, offsets.not_applicable, offsets.why_not_applicable, _unmeasured
     ),
+    Rule(QueueState.RECREATED, offsets.recreated, offsets.why_recreated, offsets.any_recreated),
     Rule(QueueState.NEW, offsets.new, offsets.why_new, lambda p: NEVER in p.committed),
     Rule(QueueState.LOST, offsets.lost, offsets.why_lost, offsets.any_lost),
     Rule(QueueState.AHEAD, offsets.ahead, offsets.why_ahead, _unmeasured),

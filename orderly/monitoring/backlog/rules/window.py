@@ -1,4 +1,4 @@
-"""Rules 12 to 15: what the scans before say, and thresholds."""
+"""Rules 13 to 16: what the scans before say, and thresholds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orderly.monitoring.backlog.thresholds import Measure
 
 
 def rewind(pair: Pair, place: int) -> bool:
-    """12. REWIND: the committed offset went back in the window, and has not caught up."""
+    """13. REWIND: the committed offset went back in the window, and has not caught up."""
     found = pair.track.rewinds.get(place)
     return found is not None and pair.now.at - found[1] <= pair.now.settings.window
 
@@ -21,7 +21,7 @@ def why_rewind(pair: Pair, place: int) -> str:
 
 
 def stall(pair: Pair, place: int) -> bool:
-    """13. STALL: a backlog all the time, and neither a commit nor anything finished."""
+    """14. STALL: a backlog all the time, and neither a commit nor anything finished."""
     track, long_ago = pair.track, pair.now.long_ago
     return (
         track.backlog[place] > 0
@@ -37,7 +37,7 @@ def why_stall(pair: Pair, place: int) -> str:
 
 
 def growing(pair: Pair, place: int) -> bool:
-    """14. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
+    """15. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
     track = pair.track
     return (
         track.eased_at[place] <= pair.now.long_ago
@@ -72,7 +72,7 @@ def _exceeded(pair: Pair, place: int) -> Measure | None:
 
 
 def lagging(pair: Pair, place: int) -> bool:
-    """15. LAGGING: above a threshold, but getting smaller."""
+    """16. LAGGING: above a threshold, but getting smaller."""
     return _exceeded(pair, place) is not None
 
 

@@ -9,7 +9,13 @@ from orderly.model import MessageQueue
 from orderly.monitoring.backlog.curve import Curve
 from orderly.monitoring.backlog.members import Trouble
 from orderly.monitoring.backlog.pair import Now, Pair, Topic
-from orderly.monitoring.backlog.reading import NEVER, NOT_READ, GroupReading, QueueRecord
+from orderly.monitoring.backlog.reading import (
+    NEVER,
+    NOT_READ,
+    GroupReading,
+    QueueRecord,
+    Recreation,
+)
 from orderly.monitoring.backlog.rules.table import RULES, codes_of
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import Signs
@@ -43,6 +49,11 @@ def unknown(pair):
 def not_applicable(pair):
     pair.signs.model = "BROADCASTING"
     pair.backlog = [None]
+
+
+def recreated(pair, **found):
+    found = Recreation(9, **({"at": AT} | found))
+    pair.signs.reading = replace(pair.signs.reading, recreated={QUEUE: found})
 
 
 def new(pair):
@@ -102,6 +113,7 @@ def lagging(pair):
 RECIPES = {
     QueueState.UNKNOWN: unknown,
     QueueState.NOT_APPLICABLE: not_applicable,
+    QueueState.RECREATED: recreated,
     QueueState.NEW: new,
     QueueState.LOST: lost,
     QueueState.AHEAD: ahead,
@@ -201,4 +213,60 @@ def test_what_may_be_a_moment_between_two_messages_counts_only_at_rest():
     pair.track.moved_at[0] = AT - 15
     assert state_of(pair) is QueueState.SUSPENDED
     pair.signs.suspended = {QUEUE: Trouble(5, "fails", at_rest=True)}
+    assert state_of(pair) is QueueState.OK
+
+
+def test_an_offset_that_a_broker_forgot_was_not_never_committed():
+    pair = cooked(QueueState.NEW)
+    record = QueueRecord(6, 4)
+    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
+    assert state_of(pair) is QueueState.NEW
+    assert "goes on at 4" in rule(QueueState.NEW).cause(pair, 0)
+
+
+# --- a topic made anew ---------------------------------------------------------------------------
+
+JUST_NOW, LONG_AGO, BEFORE_THE_WINDOW = AT - 59, AT - 61, AT - 301
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        ({"at": AT - 300}, QueueState.RECREATED),
+        ({"at": BEFORE_THE_WINDOW}, QueueState.OK),
+        ({"at": BEFORE_THE_WINDOW, "recorded": True}, QueueState.RECREATED),
+        ({"at": BEFORE_THE_WINDOW, "gone_on_at": JUST_NOW}, QueueState.RECREATED),
+        ({"at": AT - 100, "gone_on_at": LONG_AGO}, QueueState.OK),
+    ],
+)
+def test_a_topic_made_anew_is_told_until_the_group_went_on_or_for_the_window(found, state):
+    pair = healthy()
+    recreated(pair, **found)
+    assert state_of(pair) is state
+
+
+@pytest.mark.parametrize(
+    ("found", "offline", "committed", "words"),
+    [
+        ({"recorded": True}, False, NEVER, ["at 9", "members begin at 2", "nothing to do"]),
+        ({"recorded": True}, True, NEVER, ["at 9", "no member is connected", "will begin at 2"]),
+        ({}, True, NEVER, ["at 9", "no offset now", "its own setting"]),
+        ({}, False, 11, ["at 9", "is at 11 now", "members of ours that had the queue begin at 2"]),
+        ({"gone_on_at": AT}, False, 5, ["at 9", "went on", "at 5 now"]),
+    ],
+)
+def test_its_cause_names_both_positions_and_what_follows(found, offline, committed, words):
+    pair = healthy()
+    recreated(pair, **found)
+    pair.signs.offline, pair.committed = offline, (committed,)
+    pair.topic.reading = replace(pair.topic.reading, minimum=(2,))
+    cause = rule(QueueState.RECREATED).cause(pair, 0)
+    assert [word for word in words if word not in cause] == []
+
+
+def test_of_another_queue_it_says_nothing():
+    pair = healthy()
+    other = replace(QUEUE, queue_id=1)
+    found = {other: Recreation(9, AT)}
+    pair.signs.reading = replace(pair.signs.reading, recreated=found)
     assert state_of(pair) is QueueState.OK

@@ -7,7 +7,9 @@ import random
 
 import pytest
 
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.reading import GroupReading, Recreation
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.states import QueueState
 from tests.support.snapshots import AT, scan
@@ -149,11 +151,46 @@ def test_an_offset_lost_in_an_outage_is_a_rewind():
     assert states(window)[-1] is QueueState.REWIND
 
 
-def test_a_topic_that_was_created_anew_is_ahead_then_judged_afresh():
+def test_a_topic_that_may_be_created_anew_is_ahead_then_judged_afresh():
+    """Its log may be cut, too: without a proof nothing is said."""
     window = [(100, 100)] * 3 + [(5, 100), (5, 5), (7, 5)]
     found = states(window)
     assert found[3] is QueueState.AHEAD
     assert found[-1] is QueueState.REWIND
+
+
+def anew(window, recreations, step=15.0):
+    """As `states`, with what is known of the queue's topic in each scan."""
+    backlog, found = Backlog(), []
+    for n, ((end, committed), known) in enumerate(zip(window, recreations, strict=True)):
+        recreated = {} if known is None else {MessageQueue("orders", "broker-a", 0): known}
+        groups = {"shipping": GroupReading("shipping", recreated=recreated)}
+        offsets = {"shipping": {"orders": [committed]}}
+        snapshot = backlog.take(scan(AT + step * n, {"orders": [(0, end)]}, offsets, groups))
+        found += [row.state for row in snapshot.rows()]
+    return found
+
+
+def test_an_offset_that_a_new_topic_set_back_is_no_rewind():
+    window = [(100, 100), (5, -1), (5, 0), (5, 5), *[(6, 6)] * 6]
+    waits = Recreation(100, AT + 15)
+    went_on = Recreation(100, AT + 15, moved=True, gone_on_at=AT + 45)
+    found = anew(window, [None, waits, waits, *[went_on] * 7])
+    assert found == [QueueState.OK, *[QueueState.RECREATED] * 6, *[QueueState.OK] * 3]
+
+
+def test_one_that_somebody_sets_back_in_the_new_topic_is_a_rewind():
+    window = [(100, 100), (5, 5), *[(6, 6)] * 6, (6, 2)]
+    went_on = Recreation(100, AT + 15, moved=True, gone_on_at=AT + 15)
+    found = anew(window, [None, *[went_on] * 8])
+    assert found[-1] is QueueState.REWIND
+
+
+def test_what_never_comes_back_is_told_for_the_window_only():
+    window = [(100, 100)] + [(5, 100)] * 30
+    found = anew(window, [None, *[Recreation(100, AT + 15)] * 30])
+    assert found[1:22] == [QueueState.RECREATED] * 21
+    assert set(found[22:]) == {QueueState.AHEAD}
 
 
 def test_a_short_window_can_be_asked_for():

@@ -7,6 +7,7 @@ from orderly.monitoring.collecting.names import (
     is_book_keeping,
     is_system_group,
     is_system_topic,
+    pair_of_state_topic,
 )
 from orderly.ordering.state.topic import park_topic, state_topic
 
@@ -44,3 +45,28 @@ def test_rocketmqs_own_names_are_known():
     assert is_system_group("CID_DefaultHeartBeatSyncerTopic")
     assert not is_system_topic("orders")
     assert not is_system_group("pay")
+
+
+@pytest.mark.parametrize(
+    ("group", "topic"),
+    [
+        ("pay", "orders"),
+        ("pay-eu", "orders-late"),
+        ("pay", "eu-orders-late"),
+        ("shop%pay", "shop%orders"),
+        ("shop%pay-eu", "orders"),  # another tenant's topic
+    ],
+)
+def test_a_state_topic_tells_group_and_topic(group, topic):
+    groups = {"pay", "pay-eu", "shop%pay", "shop%pay-eu"}
+    topics = {"orders", "eu-orders-late", "orders-late", "shop%orders"}
+    name = state_topic(group, topic)
+    assert pair_of_state_topic(name, groups, topics) == (group, topic)
+    assert pair_of_state_topic(name, groups - {group}, topics) is None
+    assert pair_of_state_topic(name, groups, topics - {topic}) is None
+
+
+def test_only_a_state_topic_does():
+    assert pair_of_state_topic(park_topic("pay", "orders"), {"pay"}, {"orders"}) is None
+    assert pair_of_state_topic("orderly-state-pay-orders-0123", {"pay"}, {"orders"}) is None
+    assert pair_of_state_topic("orderly-state-", {"pay", ""}, {"orders", ""}) is None

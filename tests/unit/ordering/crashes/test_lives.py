@@ -4,7 +4,7 @@ Each life is the real take-over, queue and records; the broker, the handlers and
 test's.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from hypothesis import given, settings
@@ -81,7 +81,11 @@ class Life:
         self.owned.pulled(self.pull(found.start), len(world.keys), None, world.keys[found.start :])
 
     def pull(self, start):
-        return [message(n, self.world.keys[n]) for n in range(start, len(self.world.keys))]
+        keys, broker = self.world.keys, self.world.broker
+        return [
+            replace(message(n, keys[n]), store_time=broker.stored_at(n) / 1000)
+            for n in range(start, len(keys))
+        ]
 
     def run(self, most):
         for called in range(most):

@@ -22,6 +22,7 @@ from orderly.ordering.calls import (
     converse,
 )
 from orderly.ordering.generation import Landmark
+from orderly.ordering.parking.keys import Kept, ParkedKey
 from orderly.ordering.state.committing import (
     NotOnRecord,
     Progress,
@@ -35,6 +36,7 @@ from tests.support.messages import QUEUE
 
 STATE = AppendRecord(QUEUE, b"state")
 CLOSED = AppendRecord(QUEUE, b"closed")
+BEGUN = AppendRecord(QUEUE, b"a new generation")
 QUERY, UNLOCK = QueryOffset(QUEUE), UnlockQueues("broker-a", (QUEUE,))
 AHEAD = ((9, 12),)
 NOW = 100.0
@@ -43,14 +45,15 @@ NOW = 100.0
 class Broker:
     """Has `stored`; what `fails` is asked for raises, once it was carried out if `executes`.
 
-    Its lowest message is at `minimum`, stored at `minimum_at`.
+    Its lowest message is at `minimum`, stored at `minimum_at`; what is above it at `later_at`.
     """
 
     def __init__(
-        self, stored=5, fails=None, error=None, *, executes=False, minimum_at=1, minimum=0
-    ):
+        self, stored=5, fails=None, error=None, *, executes=False, minimum_at=1, minimum=0,
+        later_at=9000,
+    ):  # fmt: skip
         self.stored, self.asked = stored, []
-        self.minimum, self.minimum_at = minimum, minimum_at
+        self.minimum, self.minimum_at, self.later_at = minimum, minimum_at, later_at
         self.fails, self.error, self.executes = fails, error or RequestTimeout("late"), executes
 
     def __call__(self, call):
@@ -65,8 +68,8 @@ class Broker:
                 return self.stored
             case MinOffset():
                 return self.minimum
-            case Peek():
-                return Peeked(self.minimum_at, 99)
+            case Peek(_, at):
+                return Peeked(self.minimum_at if at == self.minimum else self.later_at, 99)
         return None
 
 
@@ -77,6 +80,7 @@ class Memory:
         self.noted, self.lost, self.closed, self.kept = [], lost, False, []
         self.crashes = []
         self.told = []  # of the fence, when it was written
+        self.begun = []
 
     def remember(
         self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
@@ -92,6 +96,12 @@ class Memory:
             raise LockLost("another owner was confirmed")
         yield CLOSED if closed else STATE
         self.closed = closed
+
+    def begin_generation(self, low, kept):
+        self.begun.append((low, kept))
+        if self.lost:
+            raise LockLost("another owner was confirmed")
+        yield BEGUN
 
 
 def test_compare_remember_save_in_this_order():
@@ -197,7 +207,9 @@ def test_an_offset_may_go_back():
 # --- a topic that was made anew ----------------------------------------------------------------
 
 MARK = Landmark(4, 1000)
-LOOK = [MinOffset(QUEUE), Peek(QUEUE, 3)]
+THERE = Peek(QUEUE, 4)
+LOOK = [THERE, MinOffset(QUEUE), Peek(QUEUE, 3)]
+KEPT = Kept((ParkedKey("a", 3, 0),))
 
 
 def marked(start=5):
@@ -209,14 +221,16 @@ def marked(start=5):
 def test_an_offset_that_vanished_with_its_topic_is_replaced_by_the_new_minimum(by_key, closing):
     broker, memory = Broker(stored=None, minimum=3, minimum_at=1001), Memory()
     fence = marked()
-    progress = Progress(7, AHEAD, landmark=Landmark(11, 2000))
+    progress = Progress(7, AHEAD, kept=KEPT)
     with pytest.raises(Recreated, match="goes on at 3") as raised:
         converse(
             commit(QUEUE, progress, fence, memory if by_key else None, now=NOW, closing=closing),
             broker,
         )
     assert raised.value.start == 3
-    assert broker.asked == [QUERY, *LOOK, QUERY, SaveOffset(QUEUE, 3)]
+    record = [BEGUN] if by_key else []
+    assert broker.asked == [QUERY, *LOOK, QUERY, SaveOffset(QUEUE, 3), *record]
+    assert memory.begun == ([(3, KEPT)] if by_key else [])
     assert (memory.noted, broker.stored) == ([], 3), "nothing of the former one is written"
     assert (fence.written, fence.landmark) == (5, MARK)
 
@@ -250,22 +264,13 @@ def test_while_it_is_not_known_whether_it_was_made_anew_nothing_is_written(faili
     assert (memory.noted, broker.stored) == ([], None)
 
 
-def test_what_is_finished_is_a_landmark_once_the_broker_shows_an_offset_of_ours():
-    fence, memory = marked(), Memory()
-    newest = Landmark(11, 2000)
-    converse(commit(QUEUE, Progress(7, AHEAD, landmark=newest), fence, memory, now=NOW), Broker())
-    assert fence.landmark == newest
-    assert memory.told == [((5,), newest)], "it goes on record with this commit"
-    converse(commit(QUEUE, Progress(8), fence, memory, now=NOW), Broker(stored=7))
-    assert fence.landmark == newest, "nothing was finished since"
-
-
-def test_an_offset_of_somebody_else_makes_no_landmark():
-    fence = marked()
-    progress = Progress(7, landmark=Landmark(11, 2000))
-    with pytest.raises(LockLost):
-        converse(commit(QUEUE, progress, fence, None, now=NOW), Broker(stored=6))
-    assert fence.landmark == MARK
+def test_a_commit_puts_the_landmark_on_record_and_never_moves_it():
+    """What was finished since may be of the new generation already."""
+    fence, memory, broker = marked(), Memory(), Broker()
+    for offset in (7, 8, 40):
+        converse(commit(QUEUE, Progress(offset, AHEAD), fence, memory, now=NOW), broker)
+        assert fence.landmark == MARK
+    assert [landmark for _, landmark in memory.told] == [MARK] * 3
 
 
 def test_the_record_tells_what_a_killed_broker_may_come_back_with():
@@ -280,24 +285,47 @@ def test_the_record_tells_what_a_killed_broker_may_come_back_with():
     ("stored", "saved"), [(None, True), (5, True), (2, False)], ids=["gone", "ours", "set since"]
 )
 def test_begin_anew_commits_the_minimum_unless_somebody_has_set_an_offset_there(stored, saved):
-    broker = Broker(stored=stored, minimum=3, minimum_at=1001)
-    with pytest.raises(Recreated):
-        converse(begin_anew(QUEUE, marked()), broker)
+    broker, memory = Broker(stored=stored, minimum=3, minimum_at=1001), Memory()
+    with pytest.raises(Recreated) as raised:
+        converse(begin_anew(QUEUE, marked(), memory, KEPT), broker)
+    assert raised.value.start == 3
     assert (SaveOffset(QUEUE, 3) in broker.asked) == saved
     assert broker.stored == (3 if saved else stored)
+    assert memory.begun == [(3, KEPT)], "in any case: nothing of the former one counts"
 
 
-def test_begin_anew_changes_nothing_where_there_is_no_proof():
-    broker = Broker(stored=None, minimum=3, minimum_at=1000)
-    converse(begin_anew(QUEUE, marked()), broker)
+@pytest.mark.parametrize("failing", [QueryOffset, SaveOffset, AppendRecord])
+def test_a_beginning_that_failed_at_any_step_is_found_out_again(failing):
+    broker, memory, fence = Broker(stored=None, minimum=3, minimum_at=1001), Memory(), marked()
+    broker.fails = failing
+    with pytest.raises(RequestTimeout):
+        converse(begin_anew(QUEUE, fence, memory, KEPT), broker)
+    broker.fails = None
+    with pytest.raises(Recreated):
+        converse(begin_anew(QUEUE, fence, memory, KEPT), broker)
+    assert (broker.stored, broker.asked[-1]) == (3, BEGUN)
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_begin_anew_changes_nothing_where_there_is_no_proof(by_key):
+    broker, memory = Broker(stored=None, minimum=3, minimum_at=1000), Memory()
+    converse(begin_anew(QUEUE, marked(), memory if by_key else None), broker)
     assert broker.asked == LOOK
+    assert memory.begun == []
+
+
+def test_a_landmark_that_is_still_there_costs_one_question():
+    broker = Broker(stored=None, minimum=3, minimum_at=1001, later_at=MARK.stored_at)
+    converse(begin_anew(QUEUE, marked(), None), broker)
+    assert broker.asked == [THERE]
 
 
 def test_a_topic_that_was_made_anew_is_handed_on_at_its_minimum():
     broker, memory = Broker(stored=None, minimum=3, minimum_at=1001), Memory()
     refusal = converse(hand_on(QUEUE, Progress(7, AHEAD), marked(), memory, now=NOW), broker)
     assert isinstance(refusal, Recreated)
-    assert (broker.stored, memory.noted, broker.asked[-1]) == (3, [], UNLOCK)
+    assert (broker.stored, memory.noted) == (3, [])
+    assert broker.asked[-2:] == [BEGUN, UNLOCK], "it is on record before anybody may take it"
 
 
 # --- a state topic that does not exist ---------------------------------------------------------
