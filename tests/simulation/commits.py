@@ -100,7 +100,7 @@ class Commits:
             self._reset_seen.pop(queue, None)
             self._sought.pop(queue, None)
             self.reset.discard(queue)
-            self._ledger.forget(queue)
+            self._ledger.begin_anew(queue)
         for number, event in enumerate(self._events):
             if isinstance(event, Commit):
                 past = former.get(event.queue, event.queue)
@@ -112,7 +112,8 @@ class Commits:
         self._truth.aged.add(queue)
         stale = self._world.generations.went_back(queue, stored, self._reached[queue])
         self._reached[queue] = min(self._reached[queue], stored)
-        self._ledger.went_back(queue, 0 if stale else stored)
+        # A higher one is of before a reset, which the broker forgot: nothing is done by that.
+        self._ledger.went_back(queue, 0 if stale else self._reached[queue])
         if not self._truth.skipped[queue]:
             self._tell(queue, min(self._told[queue], stored))
 

@@ -237,11 +237,17 @@ class Ledger:
         self._claims[queue].clear()
         self._unjudged[queue].clear()
         self._forget_parts(queue)
+        self._newest.pop(queue, None)
+
+    def begin_anew(self, queue):
+        """The topic was deleted: what is on record of a queue is of the past."""
+        self.forget(queue)
+        self._newest.pop(queue, None)
+        self._sent.pop(queue, None)
 
     def _forget_parts(self, queue):
         """No state of a queue is complete, but for those to come."""
         self._parts = {place: part for place, part in self._parts.items() if place[0] != queue}
-        self._newest.pop(queue, None)
 
     def lost_records_since(self, queue, moment):
         """Whether the log of a queue's records was deleted, or cut off."""
@@ -262,6 +268,7 @@ class Ledger:
         for place in [p for p in self._late if p[0] == queue]:
             del self._late[place]
         self._forget_parts(queue)
+        self._newest.pop(queue, None)
         # What is left may be older than the committed offset: then it looks like a reset.
         self._claims[queue].clear()
         self.recorded[queue] = set(range(self._truth.stored(queue)))
