@@ -9,6 +9,7 @@ from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, write_seeds
 from tests.simulation.path_checks import rare, shares
 from tests.simulation.shrink import shrink
+from tests.simulation.verdict import EXCUSES
 from tests.simulation.world import Violation, run
 
 _SHOWN = 3  # failing seeds that are shrunk and shown in full
@@ -23,6 +24,8 @@ def main(arguments=None):
     result = run_seeds(range(options.start, options.start + options.seeds), options.jobs, _count)
     print(f"\r{result.seeds} seeds, {len(result.violations)} violations, {result.seconds:.1f} s")
     print(_judged(result.counts))
+    for name, meaning in EXCUSES.items():
+        print(f"  {result.counts[name]:6}  {meaning}")
     for seed, (_, text) in sorted(result.violations.items()):
         print(f"  seed {seed:6}  {text[:_LONGEST]}")
     for seed, (kind, _) in sorted(result.violations.items())[: options.shown]:

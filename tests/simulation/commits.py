@@ -162,7 +162,8 @@ class Commits:
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
         truth, done = self._truth, self._truth.finished[queue]
-        doubtful = self._ledger.may_look_forgotten(queue, target)
+        unfinished = truth.unfinished(queue, truth.log(queue).max_offset)  # else nothing is ahead
+        doubtful = bool(unfinished) and self._ledger.may_look_forgotten(queue, target)
         if queue not in self.reset:
             self._undone[queue] = set(done)
         self._sought.pop(queue, None)
@@ -187,6 +188,7 @@ class Commits:
             truth.finished[queue] = {offset for offset in done if offset < target}
             truth.skipped[queue] -= again
         else:
+            self._world.happened["reset, unsure"] += not doubtful
             truth.unsure.add(queue)
         if target <= truth.stored(queue):
             self._tell(queue, target)

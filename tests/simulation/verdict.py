@@ -11,6 +11,15 @@ from tests.simulation.generations import is_blind
 from tests.simulation.truth import Broken
 from tests.simulation.witness import Delivery
 
+EXCUSES = {  # what is not judged but deliveries, by what is counted of it
+    "topic anew, excused": "members could not prove that a topic was made anew",
+    "handled blindly": "messages handled by members that could not know yet that it was",
+    "reset, excused": "resets to what a killed broker may come back with",
+    "reset, unsure": "resets or seeks while other things went wrong",
+    "records lost": "queues whose last state records a broker lost",
+    "state topic deleted": "state topics deleted",
+    "alarm, excused": "warnings that a reset, or lost records, may explain",
+}
 _HOLD = ProducerConfig().hold_failed_key - 1.0  # seconds; of the producer's own clock
 
 

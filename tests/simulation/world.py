@@ -25,7 +25,7 @@ from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
 from tests.simulation.truth import TOPIC, Broken, Truth
-from tests.simulation.verdict import judge_deliveries, judge_sends
+from tests.simulation.verdict import EXCUSES, judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 from tests.simulation.workers import modelled
 
@@ -62,6 +62,7 @@ class Report:
         seconds: of virtual time.
         trace: a line each.
         paths: names of `paths.PATHS` that it took.
+        excuses: how often each of `verdict.EXCUSES` was needed.
     """
 
     deliveries: int
@@ -71,6 +72,7 @@ class Report:
     seconds: float
     trace: tuple
     paths: frozenset
+    excuses: dict
 
 
 class _Log:
@@ -162,6 +164,7 @@ class World:
             seconds=seconds,
             trace=self.trace(),
             paths=taken(self),
+            excuses={name: self.happened[name] for name in EXCUSES},
         )
 
     def _run_to_the_end(self):
