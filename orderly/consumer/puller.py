@@ -72,7 +72,7 @@ class Puller:
 
     def _connect_and_pull(self, held: Held) -> None:
         try:
-            if held.doubtful:
+            if self._in_doubt(held):
                 self._settle_doubts(held)
             self._pull(held, may_connect=True)
             self._refill(held, may_connect=True)
@@ -80,6 +80,14 @@ class Puller:
             self._failed(held, error)
 
     # --- topics that may have been made anew ---------------------------------------------------
+
+    def _in_doubt(self, held: Held) -> bool:
+        """Whether to find out first. While the master is down it waits: slaves are pulled from."""
+        if not held.doubtful:
+            return False
+        route = self._session.client.routes.cached(held.queue.topic)
+        broker = route and route.broker(held.queue.broker_name)
+        return broker is None or broker.master is not None
 
     def _doubt(self, held: Held, refusal: PullResult | None = None) -> None:
         """Pull nothing more until it is known whether the topic was made anew; returns at once."""
@@ -109,7 +117,7 @@ class Puller:
             held.refusal = None
 
     def _pull(self, held: Held, *, may_connect: bool) -> None:
-        if self._closed or held.doubtful:
+        if self._closed or self._in_doubt(held):
             return
         with held.lock:
             gate = held.owned.pull_gate(now())
@@ -142,7 +150,7 @@ class Puller:
             if isinstance(reply, OrderlyError):
                 self._failed(held, reply)
                 return
-            if held.doubtful:  # it may be of another generation than what is held
+            if self._in_doubt(held):  # it may be of another generation than what is held
                 self._doubt_pulled(held, held.refusal)
                 return
             found = reply.status is PullStatus.FOUND
@@ -241,7 +249,7 @@ class Puller:
     # --- bodies that were not kept -------------------------------------------------------------
 
     def _refill(self, held: Held, *, may_connect: bool) -> None:
-        if self._closed or held.doubtful:
+        if self._closed or self._in_doubt(held):
             return
         with held.lock:
             asked = held.owned.refill_gate()

@@ -108,6 +108,8 @@ class OffsetSaver:
                     self._commit(held, progress)
         except LockLost as error:
             self._fenced(held, error)
+        except NotOnRecord as error:
+            held.log.warning("state.not_recorded", error=str(error))
         except OrderlyError as error:
             held.log.warning("offset.not_saved", error=str(error))
             return not isinstance(error, RemotingError)
@@ -208,7 +210,9 @@ class OffsetSaver:
                 fence, memory = held.owned.fence, held.memory
                 dialogue = hand_on(held.queue, progress, fence, memory, now=now())
                 refusal = self._session.converse(dialogue, self._in_time(held))
-                if refusal is not None:
+                if isinstance(refusal, NotOnRecord):
+                    held.log.warning("state.not_recorded", error=str(refusal))
+                elif refusal is not None:
                     held.log.error("offset.save_refused", error=str(refusal))
             with held.lock:
                 held.released = ours
