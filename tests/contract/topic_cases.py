@@ -2,17 +2,28 @@
 
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.headers import (
+    DeleteTopicInBroker,
     DeleteTopicInNameServer,
+    GetGroupConfig,
+    GetMaxOffset,
+    GetMinOffset,
     GetRouteInfo,
     GetTopicConfig,
+    SearchOffset,
     UnregisterClient,
 )
 from orderly.protocol.heartbeat import Heartbeat, ProducerData, encode_heartbeat
 from orderly.protocol.message_types import MessageType
 from orderly.protocol.producer_table import decode_producers
 from tests.contract.steps import (
+    BORN,
     case,
+    commit,
     message,
+    props,
+    reset,
+    sent,
+    stored,
     topic,
 )
 from tests.support.waiting import eventually
@@ -108,3 +119,76 @@ def permissions_in_the_route(w):
     w.ask(message(w), b"sends are not refused")
     topic(w, perm=2)
     w.ask(w.pull())
+
+
+# --- deleted, and made again -------------------------------------------------------------------
+
+
+def deleted(w):
+    w.ask(DeleteTopicInBroker(topic=w.topic))
+    w.ask(DeleteTopicInNameServer(topic=w.topic), on="ns")
+
+
+def looked_at(w):
+    """All that a client can ask about queue 0."""
+    w.ask(GetRouteInfo(topic=w.topic, accept_standard_json_only=True), on="ns")
+    w.ask(GetTopicConfig(topic=w.topic))
+    for offset in (0, 1, 2, 3, 50):
+        w.ask(w.pull(offset))
+    w.note(w.later(w.pull(50, flags=4 | 2, suspend_timeout_millis=100)))
+    for zero in (None, False, True):
+        stored(w, zero=zero)
+    w.ask(GetMaxOffset(topic=w.topic, queue_id=0))
+    w.ask(GetMinOffset(topic=w.topic, queue_id=0))
+    for moment in (0, BORN, 4_000_000_000_000):
+        w.ask(SearchOffset(topic=w.topic, queue_id=0, timestamp=moment))
+    w.raw(Code.GET_ALL_CONSUMER_OFFSET)
+
+
+@case
+def a_topic_is_deleted_and_made_again(w):
+    sent(w, "a", "b", "c")
+    w.ask(GetGroupConfig(group=w.group))
+    commit(w, 2)
+    deleted(w)
+    looked_at(w)
+    commit(w, 2)
+    w.ask(message(w), b"nowhere")
+    topic(w)
+    looked_at(w)
+    commit(w, 2)  # by who was not told of it
+    looked_at(w)
+    for number in range(4):
+        properties = props(UNIQ_KEY=f"{number:032X}")
+        w.ask(message(w, properties=properties), f"new {number}".encode())
+        w.visible(w.topic, 0, number + 1)
+        looked_at(w)
+
+
+@case
+def a_reset_ends_with_its_topic(w):
+    sent(w, "a", "b", "c")
+    w.ask(GetGroupConfig(group=w.group))
+    commit(w, 2)
+    reset(w, timestamp=0, queue_id=0, offset=1)
+    deleted(w)
+    sent(w, "a", "b")
+    stored(w, zero=False)
+    w.ask(w.pull(1))
+    commit(w, 2)
+    stored(w)
+
+
+@case
+def a_long_pull_outlives_its_topic(w):
+    sent(w, "a", "b")
+    waiting = w.later(w.pull(2, flags=4 | 2, suspend_timeout_millis=100))
+    deleted(w)
+    w.note(waiting)
+    topic(w)
+    waiting = w.later(w.pull(0, flags=4 | 2, suspend_timeout_millis=15000))
+    for _ in range(3):
+        w.ask(w.pull(0))  # by now that one waits
+    deleted(w)
+    sent(w, "a")
+    w.note(waiting)

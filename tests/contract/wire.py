@@ -104,7 +104,7 @@ class Wire:
         """Send a request without waiting; returns a list that gets the answer."""
         replies = []
         command = request(header.code, to_ext(header))
-        self._connection(on).submit(command, _PATIENCE, replies.append)
+        self._connection(on).submit(command, 3 * _PATIENCE, replies.append)
         return replies
 
     def note(self, replies):

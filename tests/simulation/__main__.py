@@ -9,9 +9,11 @@ from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS, write_seeds
 from tests.simulation.path_checks import rare, shares
 from tests.simulation.shrink import shrink
+from tests.simulation.verdict import EXCUSES
 from tests.simulation.world import Violation, run
 
 _SHOWN = 3  # failing seeds that are shrunk and shown in full
+_LONGEST = 120  # characters of what is told of each
 
 
 def main(arguments=None):
@@ -22,7 +24,11 @@ def main(arguments=None):
     result = run_seeds(range(options.start, options.start + options.seeds), options.jobs, _count)
     print(f"\r{result.seeds} seeds, {len(result.violations)} violations, {result.seconds:.1f} s")
     print(_judged(result.counts))
-    for seed, (kind, _) in sorted(result.violations.items())[:_SHOWN]:
+    for name, meaning in EXCUSES.items():
+        print(f"  {result.counts[name]:6}  {meaning}")
+    for seed, (_, text) in sorted(result.violations.items()):
+        print(f"  seed {seed:6}  {text[:_LONGEST]}")
+    for seed, (kind, _) in sorted(result.violations.items())[: options.shown]:
         _show(draw(seed), kind)
     all_paths = _look_at_paths(result.paths, options)
     if options.known or options.mutations:
@@ -75,6 +81,9 @@ def _options():
     )
     parser.add_argument(
         "--paths", action="store_true", help="try what each path alone shows, there and elsewhere"
+    )
+    parser.add_argument(
+        "--shown", type=int, default=_SHOWN, help=f"failing seeds to show in full ({_SHOWN})"
     )
     parser.add_argument("--replay", type=int, metavar="SEED", help="show one seed's history")
     parser.add_argument("--shrink", action="store_true", help="with --replay: cut it down first")

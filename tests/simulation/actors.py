@@ -98,7 +98,7 @@ class Member:
         self.client_id = client.client_id
         scenario = self.world.scenario
         executor = "process" if scenario.engine == "process" else "thread"
-        settings = dict(scenario.settings) | {"consume_from": "first", "executor": executor}
+        settings = {"consume_from": "first", "executor": executor} | dict(scenario.settings)
         config = ConsumerConfig(**settings)
         hooks = ConsumerHooks(
             assigned=partial(self._told, "taken"), lost=partial(self._told, "lost")
@@ -131,7 +131,7 @@ class Member:
         consumer, witness = self.consumer, self.world.witness
         if not self.running:
             return
-        consumer.pause(self.world.truth.queues())
+        consumer.pause(self.world.truth.names())
         witness.paused(self)
         self.world.kernel.sleep(seconds)
         if self.running and self.consumer is consumer:

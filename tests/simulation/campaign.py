@@ -27,7 +27,7 @@ class Result:
         seconds: of real time.
         violations: by seed, the kind and the text.
         counts: of the histories without one: "deliveries", those "excused", and how many had a
-            broker "restarted", how many of these were judged "in full".
+            broker "restarted", how many of these were judged "in full"; and `verdict.EXCUSES`.
         paths: by seed, the names of the `paths.PATHS` that it took.
         caught: by mutation, the seed that caught it, and the kind of the violation; None: it was
             not caught.
@@ -83,6 +83,7 @@ def run_chunk(seeds):
                 paths[seed] = violation.paths
             else:
                 paths[seed] = report.paths
+                counts.update(report.excuses)
                 counts["deliveries"] += report.deliveries
                 counts["excused"] += report.excused
                 counts["restarted"] += report.restarted

@@ -85,6 +85,9 @@ class Cast:
     def _broker_restart(self, at):
         return Fault(at, "broker restart", self.broker(), self.rng.choice([0.1, 3.0, 20.0]))
 
+    def _broker_kill(self, at):
+        return Fault(at, "broker kill", self.broker(), self.rng.choice([0.1, 3.0, 20.0]))
+
     def _broker_freeze(self, at):
         return Fault(at, "broker freeze", self.broker(), self.rng.choice([1.0, 8.0, 33.0, 62.0]))
 
@@ -103,6 +106,7 @@ class Cast:
 
 KINDS = (
     "kill", "kill at", "close", "blind start", "isolate", "pause", "pause at", "cut", "partition",
-    "slow network", "lose answers", "lose requests", "broker restart", "broker freeze",
+    "slow network", "lose answers", "lose requests", "broker restart", "broker kill",
+    "broker freeze",
     "name server down", "grow",
 )  # fmt: skip

@@ -51,27 +51,71 @@ class Commits:
             or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
+        self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
-        self._sought = {}  # by queue: which process goes on from where
+        self._undone = {}  # by queue, what was finished before a reset that nobody has committed
+        self._sought = {}  # by queue that is given up for a seek: the new offset
         self.reset = set()
 
     def arrives(self, member, header, queue):
         """A commit is about to be stored; returns whether it counts."""
-        if header.topic != TOPIC or self.ignored(queue):
-            return False
         offset = header.commit_offset
+        if header.topic != TOPIC or self.ignored(queue, offset):
+            return False
         self._world.note(member, "commits", offset, "in", queue)
+        if self._world.generations.is_stale(member.process, queue, offset):
+            return False
+        self._begin(member, queue, offset)
         missing = self._truth.unsettled(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
-        if self._sought.get(queue, (member.process, offset)) == (member.process, offset):
-            self.reset.discard(queue)
+        self._truth.aged.discard(queue)
+        self.reset.discard(queue)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
         return True
+
+    def _begin(self, member, queue, offset):
+        """The broker has no offset of the group: it begins here, unless it is known to have begun.
+
+        By key that is on record; by queue the last owner knows it, and nobody else does.
+        """
+        if self._truth.has_stored(queue):
+            return
+        by_key = dict(self._world.scenario.settings)["order"] == "key"
+        knows = by_key or self._ledger.last_owner(queue) is member.process
+        if queue not in self._starts or not knows:
+            self._starts.add(queue)
+            self._truth.start[queue] = max(self._truth.start[queue], offset)
+            self._world.note(member, "begins at", offset, "in", queue)
+
+    def archive(self, former):
+        """The topic is deleted: commits of its queues are of the past."""
+        for queue in former:
+            self._reached.pop(queue, None)
+            self._told.pop(queue, None)
+            self._reset_seen.pop(queue, None)
+            self._sought.pop(queue, None)
+            self.reset.discard(queue)
+            self._ledger.begin_anew(queue)
+        for number, event in enumerate(self._events):
+            if isinstance(event, Commit):
+                past = former.get(event.queue, event.queue)
+                self._events[number] = replace(event, queue=past)
+
+    def went_back(self, queue):
+        """The broker was killed: it has the offset that it had written to its disk."""
+        stored = self._truth.stored(queue)
+        self._truth.aged.add(queue)
+        stale = self._world.generations.went_back(queue, stored, self._reached[queue])
+        self._reached[queue] = min(self._reached[queue], stored)
+        # A higher one is of before a reset, which the broker forgot: nothing is done by that.
+        self._ledger.went_back(queue, 0 if stale else self._reached[queue])
+        if not self._truth.skipped[queue]:
+            self._tell(queue, min(self._told[queue], stored))
 
     def parked_changed(self, queue):
         """Other keys are parked than before: of those no more counts as committed."""
@@ -83,43 +127,68 @@ class Commits:
 
     def _check_direction(self, member, queue, offset):
         """Commits rise; where other things go wrong a reset may cross with one of them."""
-        if offset < self._reached[queue] and (self.strict or queue not in self.reset):
+        known = self._reached[queue] > self._truth.start[queue]
+        if known and offset < self._reached[queue] and (self.strict or queue not in self.reset):
             text = f"{member} in {queue}: from {self._reached[queue]} to {offset}"
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
 
-    def ignored(self, queue):
-        """Whether a commit does not count, for the offset was reset just now."""
+    def taken(self, queue):
+        """A member begins to own a queue: where the last one went on from has been committed."""
+        self._sought.pop(queue, None)
+
+    def ignored(self, queue, offset=None):
+        """Whether a commit does not count, for the offset was reset just now.
+
+        Who seeks commits the new offset before it gives the queue up; any other offset, and what
+        is on record with it, is of a save that was under way.
+        """
+        if queue in self._sought and offset != self._sought[queue]:
+            return True
         if self._truth.reset_waits(queue):
             self._reset_seen[queue] = self._kernel.now
         return self._kernel.now - self._reset_seen.get(queue, -math.inf) < _ON_THE_WAY
 
-    def was_sought(self, member, queue, target):
-        """A member goes on from another offset; what it commits before that is under way."""
+    def was_sought(self, queue, target, *, given_up):
+        """A member goes on from another offset; what it commits before that is under way.
+
+        Where it is there already it does not give the queue up.
+        """
         self.was_reset(queue, target)
-        self._sought[queue] = member.process, target
+        self._reset_seen.pop(queue)  # no broker was told
+        if given_up:
+            self._sought[queue] = target
 
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
+        truth, done = self._truth, self._truth.finished[queue]
+        unfinished = truth.unfinished(queue, truth.log(queue).max_offset)  # else nothing is ahead
+        doubtful = bool(unfinished) and self._ledger.may_look_forgotten(queue, target)
+        if queue not in self.reset:
+            self._undone[queue] = set(done)
         self._sought.pop(queue, None)
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
         self._reached[queue] = target
         self._ledger.forget(queue)
-        truth, done = self._truth, self._truth.finished[queue]
         for offset in truth.unsettled(queue, target):
             truth.skipped[queue].add(offset)
         latest = self._world.witness.latest
-        for offset in range(self._told[queue], target):
+        for offset in range(max(self._told[queue], truth.stored(queue)), target):
             if (delivery := latest.get((queue, offset))) is not None:
                 delivery.success = True  # it counts as done, until the offset goes back again
                 self._events.append(replace(delivery))  # in its turn: the next is behind the target
         again = {offset for offset in truth.skipped[queue] if offset >= target}
         self._ledger.parked.unheard |= {(queue, offset) for offset in again}
-        if self.strict:
+        if doubtful:
+            self._world.happened["reset, excused"] += 1
+            self._world.note("nobody can know whether", queue, "was reset, or its broker killed")
+            done |= self._undone[queue]
+        if self.strict and not doubtful:
             truth.finished[queue] = {offset for offset in done if offset < target}
             truth.skipped[queue] -= again
         else:
+            self._world.happened["reset, unsure"] += not doubtful
             truth.unsure.add(queue)
         if target <= truth.stored(queue):
             self._tell(queue, target)

@@ -204,7 +204,8 @@ class Program:
     # --- what is drawn -------------------------------------------------------------------------
 
     def _calls(self, message):
-        return self._world.witness.calls[message.queue, message.queue_offset]
+        witness = self._world.witness
+        return witness.calls[witness.place(self._member.process, message)]
 
     def _drawn(self, what, message):
         """Choices that are others with each call of a message."""

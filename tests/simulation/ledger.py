@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 
 from orderly.errors import ProtocolError
+from orderly.ordering.state.fence import FORGOTTEN
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.headers import SendMessage, from_ext
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, decode_record
@@ -57,6 +58,13 @@ class Ledger:
         self._late = {}
         self._parts = {}  # by queue and token: what a state in several records claims so far
         self.recorded = defaultdict(set)
+        self._claims = defaultdict(set)  # the part of it that records tell
+        self._sent = defaultdict(list)  # by queue, when which offset was committed
+        self._newest = {}  # by queue, the newest entry that is complete
+        self._told = defaultdict(list)  # by queue, (offset, record) that count, of the present log
+        self._acquired = defaultdict(set)  # by queue, the tokens of the present log
+        self._forgotten = {}  # by queue, when a broker that was killed forgot its offset
+        self._log_changed = {}  # by queue, when records were lost last
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
         self.parked = ParkedKeys(world)
@@ -79,6 +87,8 @@ class Ledger:
                 raise Broken("token", f"{member} has token {token} of {queue}, by queue")
             return
         tenure = member.process, self.tenures.get((member.process, queue))
+        if tenure[1] is not None and tenure[1] < self._log_changed.get(queue, 0.0):
+            return  # its token is of a log that is no more
         holder = self._holders.setdefault((queue, token), tenure)
         if holder != tenure:
             text = f"{member} has token {token} of {queue}, which {holder[0].name} had"
@@ -98,6 +108,11 @@ class Ledger:
         self._world.note(member, f"writes {_shown(record)} at", offset, "of", queue)
         if isinstance(record, Acquire) and offset <= self._confirmed[queue]:
             raise Broken("token", f"{offset} of {queue} is not above {self._confirmed[queue]}")
+        if isinstance(record, Acquire):
+            self._acquired[queue].add(offset)
+        elif record.token not in self._acquired[queue]:
+            return False  # of a log that is no more
+        self._told[queue].append((offset, record))
         if isinstance(record, Confirm):
             self._confirmed[queue] = max(self._confirmed[queue], record.token)
             self.deaths.confirmed(queue, record)
@@ -108,6 +123,10 @@ class Ledger:
         return False
 
     def _enter(self, member, queue, record, *, judged):
+        if not self._world.generations.knows(member.process, queue):
+            return False  # of a topic that is no more
+        if self.lost_records_since(queue, self.tenures.get((member.process, queue), math.inf)):
+            return False  # it builds on records that are no more
         if record.token < self._confirmed[queue]:
             if judged:
                 self._check_claim(member, queue, record, self.parked.has_copy)
@@ -127,7 +146,10 @@ class Ledger:
         if judged:
             part.update(_claimed(record))
         if record.complete:  # until then an heir goes by what was before
-            self.recorded[queue].update(self._parts.pop(place))
+            claims = self._parts.pop(place)
+            self._claims[queue].update(claims)
+            self._newest[queue] = record
+            self.recorded[queue].update(claims)
             self.deaths.entered(queue, record)
         return changed
 
@@ -142,7 +164,8 @@ class Ledger:
         claimed = _claimed(record) | self.recorded[queue]
         end = self._truth.log(queue).max_offset
         unfinished = [o for o in self._truth.unfinished(queue, end) if not waits(queue, o)]
-        wrong = [o for o in sorted(claimed) if o >= end] + unfinished
+        beyond = max(end, self._truth.start[queue])
+        wrong = [o for o in sorted(claimed) if o >= beyond] + unfinished
         wrong = [offset for offset in wrong if offset in claimed]
         if wrong:
             text = f"{member} says that {wrong} of {queue} are finished: {record}"
@@ -155,12 +178,54 @@ class Ledger:
         other = last is not None and last[0] is not process and (began is None or last[1] > began)
         # By queue an owner that stands where the other one ended may go on from there.
         by_key = self._settings["order"] == "key"
-        if other and (began is None or by_key or offset < last[2]):
+        # So may one by key, if what both have committed was forgotten by a broker that was killed.
+        strict = by_key and self._forgotten.get(queue, -math.inf) < (began or 0.0)
+        if other and (began is None or strict or offset < last[2]):
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
         self._committed[queue] = process, self._kernel.now, offset
+        self._sent[queue].append((self._kernel.now, offset))
         self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
+
+    def has_claims(self, queue):
+        """Whether any record tells what is finished of a queue."""
+        return bool(self._claims[queue])
+
+    def last_owner(self, queue):
+        """The process that took a queue last, or None."""
+        taken = [(at, process) for (process, one), at in self.tenures.items() if one == queue]
+        return max(taken, key=lambda tenure: tenure[0], default=(0.0, None))[1]
+
+    def went_back(self, queue, stored):
+        """The broker was killed, and has an older offset; the records are all there.
+
+        One that tells of nothing finished ahead proves nothing against an offset that its owner had
+        sent before (`resume`): an operator may have set it.
+        """
+        newest = self._newest.get(queue)
+        ahead = newest is None or max(self._claims[queue], default=-1) >= newest.low
+        if not ahead and stored not in (newest.low, newest.previous_low):
+            self._claims[queue].clear()
+        self.recorded[queue] = set(range(stored)) | self._claims[queue]
+        self._committed.pop(queue, None)
+        self._forgotten[queue] = self._kernel.now
+
+    def may_look_forgotten(self, queue, offset):
+        """Whether a broker that was killed could come back with an offset, by key.
+
+        It is one of those that were committed shortly before the last one, or that the newest state
+        tells to have been. Then a heir goes on with what is finished ahead, whoever has set it.
+        """
+        if self._settings["order"] != "key":
+            return False
+        sent, newest = self._sent[queue], self._newest.get(queue)
+        last = sent[-1][0] if sent else 0.0
+        fresh = {each for at, each in sent if at >= last - FORGOTTEN}
+        fresh.update([each for at, each in sent if at < last - FORGOTTEN][-1:])
+        if newest is not None:
+            fresh.update((newest.low, newest.previous_low, *newest.window))
+        return offset in fresh
 
     def is_on_record(self, queue, offset):
         """Whether a message is on record as finished, and does not wait in the park queue."""
@@ -169,13 +234,52 @@ class Ledger:
     def lose_records(self, queue):
         """The state records of a queue are gone: what is finished ahead is not known any more."""
         self.recorded[queue] = set(range(self._truth.stored(queue)))
+        self._claims[queue].clear()
+        self._unjudged[queue].clear()
+        self._forget_parts(queue)
+        self._newest.pop(queue, None)
+
+    def begin_anew(self, queue):
+        """The topic was deleted: what is on record of a queue is of the past."""
+        self.forget(queue)
+        self._newest.pop(queue, None)
+        self._sent.pop(queue, None)
+
+    def _forget_parts(self, queue):
+        """No state of a queue is complete, but for those to come."""
+        self._parts = {place: part for place, part in self._parts.items() if place[0] != queue}
+
+    def lost_records_since(self, queue, moment):
+        """Whether the log of a queue's records was deleted, or cut off."""
+        return self._log_changed.get(queue, -math.inf) > moment
+
+    def records_lost(self, queue, end):
+        """The log of a queue's records has lost those from `end` on; 0: all, the topic is deleted.
+
+        Their offsets begin anew there, but tokens rise on. What the lost ones told is not on record
+        any more, until their owner tells it again.
+        """
+        self._log_changed[queue] = self._kernel.now
+        left = [(offset, record) for offset, record in self._told[queue] if offset < end]
+        self._told[queue] = left
+        self._acquired[queue] = {offset for offset in self._acquired[queue] if offset < end}
+        confirmed = [record.token for _, record in left if isinstance(record, Confirm)]
+        self._confirmed[queue] = max(confirmed, default=-1)
+        for place in [p for p in self._late if p[0] == queue]:
+            del self._late[place]
+        self._forget_parts(queue)
+        self._newest.pop(queue, None)
+        # What is left may be older than the committed offset: then it looks like a reset.
+        self._claims[queue].clear()
+        self.recorded[queue] = set(range(self._truth.stored(queue)))
         self._unjudged[queue].clear()
 
     def forget(self, queue):
         """An operator reset the offset of a queue: what is on record counts no more."""
         self.deaths.excuse(queue)
-        self._parts = {place: part for place, part in self._parts.items() if place[0] != queue}
+        self._forget_parts(queue)
         self.recorded[queue].clear()
+        self._claims[queue].clear()
         self._unjudged[queue].clear()
         self._committed.pop(queue, None)
         for place in [place for place in self._finished if place[0] == queue]:

@@ -133,9 +133,16 @@ class Network:
                 self.cut(link)
 
     def stop_broker(self, name):
+        self._hang_up(name)
+        self.cluster.stop_broker(name)
+
+    def kill_broker(self, name):
+        self._hang_up(name)
+        self.cluster.kill_broker(name, EPOCH + self.kernel.now)
+
+    def _hang_up(self, name):
         self.down.add(name)
         self.cut_all(lambda link: self.servers[link.address] == name)
-        self.cluster.stop_broker(name)
 
     def start_broker(self, name):
         self.down.discard(name)

@@ -73,9 +73,12 @@ class Operator:
 
     def _is_due(self, queue, key):
         commands = self._world.witness.ledger.parked.open_commands(queue)
-        if not any(command.key == key for _, command in commands):
+        given = self._given.get((queue, key), 0.0)
+        # An older one may have been passed over: by an owner that found no records.
+        since = int((EPOCH + given) * 1000) if given else 0
+        if not any(command.key == key and command.at_ms >= since for _, command in commands):
             return True
-        return self._kernel.now - self._given.get((queue, key), 0.0) > _PATIENCE
+        return self._kernel.now - given > _PATIENCE
 
     def _give(self, verb, queue, key, *, twice):
         self._number += 1
@@ -88,3 +91,4 @@ class Operator:
                 self._client.brokers.send_now(place, request)
             except OrderlyError as error:
                 self._world.note("operator", "is not heard:", error)
+                self._client.routes.forget(place.topic)  # a person's next command asks anew

@@ -35,11 +35,13 @@ def _poison_and_silence(cast):
     for _ in range(rng.choice([1, 2])):
         at = rng.uniform(2, 30)
         kind = rng.choice(
-            ["answers", "answers", "requests", "requests", "restart", "asleep", "cut", "away"]
+            ["answers", "requests", "requests", "restart", "broker", "asleep", "cut", "away"]
         )
         match kind:
             case "restart":
                 faults.append(Fault(at, "broker restart", cast.broker(), rng.choice([0.1, 3.0])))
+            case "broker":
+                faults.append(Fault(at, "broker kill", cast.broker(), rng.choice([0.1, 3.0])))
             case "asleep":
                 seconds, code = rng.uniform(61, 72), rng.choice([SEND, COMMIT])
                 faults.append(Fault(at, "pause at", cast.member(), seconds, code))
@@ -54,6 +56,23 @@ def _poison_and_silence(cast):
                     for index in everybody
                 ]
     return _parking(cast, faults)
+
+
+def _poison_and_old_offsets(cast):
+    """Keys are parked one after the other, and then the broker forgets the offsets of seconds."""
+    rng = cast.rng
+    at = rng.uniform(3, 30)
+    faults = [Fault(at, "broker kill", cast.broker(), rng.choice([0.1, 3.0, 20.0, 40.0]))]
+    if rng.random() < 0.5:
+        faults.append(cast.fault(rng.choice(["kill", "close"]), at + rng.uniform(0, 10)))
+    return _parking(cast, faults, fixed=60.0) | {
+        "poison": rng.choice([0.3, 0.6]),
+        "messages": 20,
+        "keys": 8,
+        "burst": rng.choice([5, 20]),
+        "stuck": 40.0,
+        "handling": 0.0,
+    }
 
 
 def _poison_and_resets(cast):
@@ -164,6 +183,7 @@ def _acts(cast, until):
 PARKING_PLOTS = (
     _poison_and_ends,
     _poison_and_silence,
+    _poison_and_old_offsets,
     _poison_and_resets,
     _lost_records,
     _release_in_the_stream, _release_in_the_stream,

@@ -88,6 +88,11 @@ PATHS = (
     Path("an offset reset", _fault("offset reset"), "go_on_although_the_broker_reset"),
     Path("queues added", _fault("grow"), "share_the_first_queues_only"),
     Path("state records lost", _fault("lose records"), "rebuild_nothing"),
+    # What brokers lose.
+    Path("offsets forgotten", _happened("offsets forgotten"), "leave_the_window_off_the_record"),
+    Path("a start forgotten", _happened("start forgotten"), "forget_where_the_group_began"),
+    Path("a topic made anew", _fault("topic anew"), "ignore_a_topic_made_anew"),
+    Path("no state topic", _happened("state topic deleted"), "take_a_deleted_topic_for_there"),
     # What becomes of messages.
     Path("a dead letter", _happened("dead letter"), "bury_without_a_grave"),
     Path("a parked key", _happened("parked"), "handle_what_is_behind"),

@@ -4,6 +4,7 @@ Each plot is given a `Cast` and returns what it wants to be so in the scenario; 
 to those drawn.
 """
 
+from tests.simulation.broker_plots import BROKER_PLOTS
 from tests.simulation.cast import KINDS
 from tests.simulation.parking_plots import PARKING_PLOTS
 from tests.simulation.scenario import (
@@ -194,4 +195,5 @@ PLOTS = (
     _resets_and_more,
     _rough_sends, _rough_sends, _rough_sends,
     *PARKING_PLOTS,
+    *BROKER_PLOTS,
 )  # fmt: skip

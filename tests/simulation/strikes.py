@@ -5,7 +5,15 @@ from orderly.protocol.park_record import Verb
 from orderly.testing.fake.cluster import NAME_SERVER
 from orderly.testing.fake.exchange import Outgoing
 from tests.simulation.ledger import STATE
-from tests.simulation.scenario import QUERY, SEND, TO_THE_END
+from tests.simulation.parked import PARK
+from tests.simulation.scenario import (
+    MADE_BY_HAND,
+    MADE_BY_SENDS,
+    PARK_TOPIC,
+    QUERY,
+    SEND,
+    TO_THE_END,
+)
 from tests.simulation.truth import GROUP, TOPIC
 
 _ARMED = 10.0  # seconds for which a pause waits for its request
@@ -160,12 +168,29 @@ class Strikes:
     # --- brokers -------------------------------------------------------------------------------
 
     def _broker_restart(self, fault):
+        """A broker ends in an orderly way, and is back without its locks."""
+        name = self._broker(fault)
+        if name not in self._network.down:
+            self._network.stop_broker(name)
+            self._back(name, fault.seconds)
+
+    def _broker_kill(self, fault):
+        """A broker ends at once: it also forgets the offsets it had not written to its disk."""
         name = self._broker(fault)
         if name in self._network.down:
             return
-        self._network.stop_broker(name)
-        self.restarted_at[name] = self._kernel.now + fault.seconds
-        self._kernel.after(fault.seconds, lambda: self._network.start_broker(name))
+        self._network.kill_broker(name)
+        self._back(name, fault.seconds)
+        for queue in self._world.truth.queues():
+            if queue.broker_name == name:
+                forgotten = "offsets" if self._world.truth.has_stored(queue) else "start"
+                self._world.happened[f"{forgotten} forgotten"] += 1
+                self._world.note("left", self._world.truth.stored(queue), "of", queue)
+                self._world.witness.commits.went_back(queue)
+
+    def _back(self, name, seconds):
+        self.restarted_at[name] = self._kernel.now + seconds
+        self._kernel.after(seconds, lambda: self._network.start_broker(name))
 
     def _broker_freeze(self, fault):
         self._network.freeze(self._broker(fault), fault.seconds)
@@ -174,6 +199,55 @@ class Strikes:
         self._network.down.add(NAME_SERVER)
         self._network.cut_all(lambda link: self._network.servers[link.address] == NAME_SERVER)
         self._kernel.after(fault.seconds, lambda: self._network.down.discard(NAME_SERVER))
+
+    def _topic_anew(self, fault):
+        """The topic is deleted with all that is in it, and made again a while later."""
+        world = self._world
+        if not world.truth.exists:
+            return
+        world.generations.end()
+        world.cluster.delete_topic(TOPIC)
+        queues = world.scenario.queues
+        self._kernel.after(fault.seconds, lambda: world.cluster.create_topic(TOPIC, queues))
+        self._kernel.after(fault.seconds, lambda: world.note("the topic is there again"))
+
+    def _records_deleted(self, fault):
+        """The state topic, or the park topic, is deleted, and may be made again by a send."""
+        world, code = self._world, fault.code
+        topic = PARK if code & PARK_TOPIC else STATE
+        for state in world.cluster.brokers.values():
+            made = "true" if code & MADE_BY_SENDS else "false"
+            state.settings["autoCreateTopicEnable"] = made
+            there = state.topics.get(topic)
+        if there is None:
+            return
+        if topic == STATE:
+            for queue in world.truth.names():
+                world.witness.ledger.records_lost(queue, 0)
+        world.cluster.delete_topic(topic)
+        world.happened[f"{'park' if topic == PARK else 'state'} topic deleted"] += 1
+        if code & MADE_BY_HAND:
+            self._kernel.after(fault.seconds, lambda: self._make_again(topic))
+
+    def _make_again(self, topic):
+        cluster = self._world.cluster
+        if not any(state.topics.get(topic) for state in cluster.brokers.values()):
+            cluster.create_topic(topic, self._world.scenario.queues)
+            self._world.note(topic, "is there again")
+
+    def _records_lost(self, fault):
+        """A broker is killed with its machine: it has not the last records any more."""
+        name = self._broker(fault)
+        if name in self._network.down:
+            return
+        self._broker_kill(fault)
+        for queue in self._world.truth.names():
+            log = self._world.cluster.brokers[name].store.log(STATE, queue.queue_id)
+            if queue.broker_name == name and log.max_offset:
+                log.drop_from(max(log.max_offset - fault.code, log.min_offset))
+                self._world.note("left", log.max_offset, "records of", queue)
+                self._world.witness.ledger.records_lost(queue, log.max_offset)
+                self._world.happened["records lost"] += 1
 
     # --- operators -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from orderly.protocol.state_record import Entry
+from orderly.protocol.state_record import Acquire, Entry
 from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
@@ -23,7 +23,7 @@ from tests.simulation.paths import PATHS, PATHS_BY_NAME
 from tests.simulation.paths import Path as Path_
 from tests.simulation.shrink import kind_of, shrink
 from tests.simulation.truth import GROUP, TOPIC
-from tests.simulation.verdict import judge_deliveries
+from tests.simulation.verdict import EXCUSES, judge_deliveries
 from tests.simulation.witness import Delivery
 from tests.simulation.world import Violation, World, run
 
@@ -212,6 +212,114 @@ def test_a_reset_excuses_alarms_of_its_own_queue_until_somebody_commits():
     assert alarms(reset)
 
 
+def quiet_world(**changes):
+    """A world by key that is not played, in which two messages are finished and one is not."""
+    scenario = next(s for s in map(draw, range(200)) if dict(s.settings)["order"] == "key")
+    world = World(replace(scenario, **changes), restless=0.0)
+    queue = next(world.truth.queues())
+    world.truth.finished[queue] |= {0, 1}
+    log = SimpleNamespace(max_offset=3, entry=lambda offset: SimpleNamespace(data=b""))
+    world.truth.log = lambda queue: log
+    world.truth.wanted = lambda queue, offset: True
+    world.truth.covered = lambda queue, offset: False
+    world.truth.has_stored = lambda queue: True
+    world.truth.stored = lambda queue: 2
+    return world, queue
+
+
+def commits(world, queue, offset):
+    """Whether a member's commit counts."""
+    sent = SimpleNamespace(topic=TOPIC, commit_offset=offset)
+    return world.witness.commits.arrives(world.members[0], sent, queue)
+
+
+def test_of_a_save_that_is_under_way_at_a_seek_nothing_counts():
+    world, queue = quiet_world(faults=())
+    witness = world.witness
+    assert commits(world, queue, 2)
+    witness.commits.was_sought(queue, 1, given_up=True)
+    world.kernel.now += 30.0
+    assert not commits(world, queue, 2)
+    assert not witness.ledger.recorded[queue]
+    assert commits(world, queue, 1)
+    assert witness.ledger.recorded[queue] == {0}
+    witness.commits.taken(queue)
+    world.truth.finished[queue].add(1)
+    assert commits(world, queue, 2)
+    witness.commits.was_sought(queue, 2, given_up=False)  # it is there already: nothing follows
+    assert commits(world, queue, 2)
+
+
+@pytest.mark.parametrize(
+    ("later", "target", "ahead", "doubtful"),
+    [
+        (10.0, 0, True, True),
+        (10.0, 1, True, True),
+        (10.0, 0, False, False),  # all is finished
+        (40.0, 0, True, False),  # long ago
+    ],
+)
+def test_a_reset_may_be_taken_for_a_killed_broker_only_if_one_could_look_like_it(
+    later, target, ahead, doubtful
+):
+    world, queue = quiet_world(faults=())
+    for offset, seconds in ((0, later), (1, later), (2, 0.0)):
+        assert commits(world, queue, offset)
+        world.kernel.now += seconds
+    if not ahead:
+        world.truth.finished[queue].add(2)
+    world.witness.commits.was_reset(queue, target)
+    assert bool(world.happened["reset, excused"]) == doubtful
+    assert (1 in world.truth.finished[queue]) == doubtful
+
+
+def test_by_queue_no_reset_is_taken_for_a_killed_broker():
+    scenario = draw(by_queue_seed())
+    world, queue = quiet_world(faults=(), settings=scenario.settings)
+    assert commits(world, queue, 1)
+    world.witness.commits.was_reset(queue, 1)
+    assert not world.happened["reset, excused"]
+
+
+def entry(**changes):
+    told = {"owner": "x", "token": 0, "number": 1, "previous": 0, "epoch": 1, "runs": ()}
+    return Entry(**{**told, "low": 2, "previous_low": 2, **changes})
+
+
+@pytest.mark.parametrize(
+    ("record", "left"),
+    [
+        (entry(), set()),  # nothing is ahead: an operator may have set the offset
+        (entry(previous_low=0), {0, 1}),  # it was written before 2 was committed
+        (entry(low=1, previous_low=1, runs=((2, 3),)), {0, 2}),
+    ],
+)
+def test_what_a_killed_broker_forgot_is_on_record_if_the_newest_record_proves_it(record, left):
+    world, queue = quiet_world(faults=())
+    world.truth.finished[queue].add(2)
+    ledger, member = world.witness.ledger, world.members[0]
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
+    ledger.stored(member, queue, record, 1, judged=True)
+    ledger.went_back(queue, 0)
+    assert ledger.recorded[queue] == left
+
+
+def test_an_offset_of_before_a_reset_that_a_killed_broker_brings_back_says_nothing():
+    world, queue = quiet_world(faults=())
+    assert commits(world, queue, 2)
+    world.witness.commits.was_sought(queue, 0, given_up=True)
+    assert commits(world, queue, 0)
+    world.witness.commits.went_back(queue)
+    assert not world.witness.ledger.recorded[queue]
+
+
+def test_what_is_excused_is_counted():
+    _, violations, counts, _ = run_chunk(range(60))
+    assert not violations
+    assert counts["reset, excused"] > 0
+    assert counts.keys() >= EXCUSES.keys()
+
+
 def test_a_state_in_several_records_counts_once_the_last_part_is_stored():
     world = World(draw(0), restless=0.0)
     queue, ledger = next(world.truth.queues()), world.witness.ledger
@@ -222,6 +330,7 @@ def test_a_state_in_several_records_counts_once_the_last_part_is_stored():
     first = Entry(
         owner="x", token=0, number=1, previous=0, epoch=1, low=1, previous_low=0, runs=(), chunks=2
     )
+    ledger.stored(world.members[0], queue, Acquire("x"), 0, judged=True)
     ledger.stored(world.members[0], queue, first, 2, judged=True)
     assert not ledger.recorded[queue]
     last = replace(first, number=2, previous=2, runs=((1, 2),), chunk=1)
@@ -301,3 +410,24 @@ def test_a_mutation_that_shows_without_its_path_does_not_prove_it():
     assert made.elsewhere
     assert not made.ok
     assert not check(Path_("a walk", None, "never_save"), paths, {}).ok
+
+
+def test_a_new_generation_of_a_topic_is_judged_for_itself():
+    def of_the_new(events):
+        lanes = by_queue(events, lanes=True)
+        deleted = any(lane[0].topic != TOPIC for lane in lanes)
+        present = (of for lane, of in lanes.items() if lane[0].topic == TOPIC)
+        return next(filter(None, map(neighbours, present)), None) if deleted else None
+
+    def swap(events):
+        one, two = of_the_new(events)
+        events[one], events[two] = events[two], events[one]
+
+    for scenario in map(draw, range(5000)):
+        found = []
+        if any(fault.kind == "topic anew" for fault in scenario.faults):
+            judged(scenario, lambda events: found.append(of_the_new(events)))  # noqa: B023
+        if any(found):
+            break
+    assert judged(scenario, lambda events: None) is None
+    assert judged(scenario, swap) == "order"

@@ -27,6 +27,9 @@ class Truth:
     Attributes:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over, or dropped.
+        start: by queue, where the group began; what is below was never for it.
+        aged: queues whose broker was killed and has an older offset: their owner does not put that
+            right before it has news.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
         unsure: queues whose offset was reset while other things went wrong, until somebody commits:
             a broker tells one pull only, which may be a former owner's or get lost; the offset then
@@ -38,15 +41,46 @@ class Truth:
         self.cluster = cluster
         self.finished = defaultdict(set)
         self.skipped = defaultdict(set)
+        self.start = defaultdict(int)
         self.unsure = set()
+        self.aged = set()
         self.covered = lambda queue, offset: False
         self._messages = {}
+        self._deleted = []
 
     def queues(self):
         """All queues of the topic."""
         for name, state in sorted(self.cluster.brokers.items()):
-            for queue_id in range(state.topics.get(TOPIC).read_queues):
+            config = state.topics.get(TOPIC)
+            for queue_id in range(config.read_queues if config else 0):
                 yield MessageQueue(TOPIC, name, queue_id)
+
+    def names(self):
+        """All queues of the topic, also while it is deleted."""
+        return list(self.queues()) or self._deleted
+
+    @property
+    def exists(self):
+        """Whether the topic is there."""
+        return any(state.topics.get(TOPIC) for state in self.cluster.brokers.values())
+
+    def archive(self, former, messages):
+        """The topic is deleted: what is known of its queues has a name of the past from now on.
+
+        Args:
+            former: that name, by queue.
+            messages: of each, by that name.
+        """
+        self._deleted = list(former)
+        self._messages = {place: m for place, m in self._messages.items() if place[0] not in former}
+        for queue, past in former.items():
+            for message in messages[past]:
+                self._messages[past, message.queue_offset] = message
+            for table in (self.finished, self.skipped):
+                table[past] = table.pop(queue, set())
+            self.start[past] = self.start.pop(queue, 0)
+        self.unsure -= former.keys()
+        self.aged -= former.keys()
 
     def owner(self, queue):
         """The client whose lock of the queue is in force, or None."""
@@ -69,6 +103,11 @@ class Truth:
         offsets = self.cluster.brokers[queue.broker_name].offsets
         return offsets.stored(GROUP, TOPIC, queue.queue_id) or 0
 
+    def has_stored(self, queue):
+        """Whether the broker has an offset of the group."""
+        offsets = self.cluster.brokers[queue.broker_name].offsets
+        return offsets.stored(GROUP, TOPIC, queue.queue_id) is not None
+
     def reset_waits(self, queue):
         """Whether the offset was reset, and no pull was told so yet: commits are ignored."""
         offsets = self.cluster.brokers[queue.broker_name].offsets
@@ -76,6 +115,8 @@ class Truth:
 
     def wanted(self, queue, offset):
         """Whether the group subscribes to the message."""
+        if queue.topic != TOPIC:
+            return self._messages[queue, offset].tags == WANTED
         return self.log(queue).entry(offset).tag_code == _WANTED_CODE
 
     def message(self, queue, offset):
@@ -96,13 +137,13 @@ class Truth:
 
     def unfinished(self, queue, end):
         """The offsets below `end` that must be finished and are not."""
-        rest = set(range(end)) - self.finished[queue] - self.skipped[queue]
+        rest = set(range(self.start[queue], end)) - self.finished[queue] - self.skipped[queue]
         return sorted(offset for offset in rest if self.wanted(queue, offset))
 
     def consumed(self, queue):
         """Whether all of the queue is finished, and committed."""
         end = self.log(queue).max_offset
-        committed = self.stored(queue) == end or queue in self.unsure
+        committed = self.stored(queue) == end or queue in self.unsure | self.aged
         return committed and not self.unfinished(queue, end)
 
     def messages(self, queue):

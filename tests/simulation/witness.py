@@ -19,7 +19,7 @@ from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
-from tests.simulation.truth import TOPIC, Broken
+from tests.simulation.truth import TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
     "kill", "kill at", "close", "grow", "program pause", *ACTS,
@@ -45,6 +45,7 @@ class Running:
     replayed: bool
     began: float
     done: list = field(default_factory=list)
+    homes: dict = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -99,6 +100,9 @@ class Witness:
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._places = {}
+        self._last_calls = {}  # by lane, the last call of a handler and what it has handled
+        self._homes = {}  # by process, message and offset: where that is counted
+        self._generations = world.generations
         self._by_key = dict(world.scenario.settings)["order"] == "key"
         self._grants = Grants(world)
         self.ledger = Ledger(world)
@@ -222,22 +226,62 @@ class Witness:
             self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
             delivery = self.latest.get(place)
-            if delivery is None or self.kept.before(place):
+            if delivery is None or self.kept.before(place) or not self._heard(place):
                 # Not handled itself, for it failed with its batch; or done ahead of what is kept.
                 self._truth.skipped[queue].add(offset)
                 self.ledger.parked.unheard.add(place)
+                if delivery is not None:
+                    delivery.success = True
             else:
                 delivery.success = True
                 excused = self._grants.excuses(member.process, queue)
                 done = {"excused": excused, "ended": len(self.events), "process": member.process}
                 self.events.append(replace(delivery, **done))  # in its turn, in any case
 
+    def _heard(self, place):
+        """Whether a message was in the last call of its lane, up to where that failed."""
+        lane = self.latest[place].lane
+        return place in self._last_calls.get(lane, (None, ()))[1]
+
+    def archive(self, former):
+        """The topic is deleted: what happened in its queues has a name of the past from now on.
+
+        Args:
+            former: that name, by queue.
+        """
+
+        def moved(place):
+            return (former.get(place[0], place[0]), *place[1:])
+
+        self.calls = Counter({moved(place): count for place, count in self.calls.items()})
+        self.latest = {moved(place): delivery for place, delivery in self.latest.items()}
+        self._places = {unique: moved(place) for unique, place in self._places.items()}
+        self._homes = {known: former.get(home, home) for known, home in self._homes.items()}
+        for event in self.events:
+            if isinstance(event, Delivery):
+                event.id, event.lane = moved(event.id), moved(event.lane)
+        for call in self._running:
+            call.lane = moved(call.lane)
+            call.homes = {offset: former.get(home, home) for offset, home in call.homes.items()}
+        for process, queue in [p for p in self._finished_by if p[1] in former]:
+            done = self._finished_by.pop((process, queue))
+            self._finished_by[process, former[queue]] = done
+        self.commits.archive(former)
+
+    def has_finished(self, process, queue):
+        """Whether a process is done with any message of a queue, since it took it."""
+        return bool(self._finished_by.get((process, queue)))
+
     # --- handlers ------------------------------------------------------------------------------
 
     @_surely
     def handler_begins(self, member, messages, context):
         """A handler is called; returns the record of this call."""
-        queue, lane = context.message_queue, self.lane(messages[0])
+        queue = context.message_queue
+        for message in messages:
+            home = self._generations.home(member.process, message)
+            self._homes[member.process, message.message_id, message.queue_offset] = home
+        lane = self.lane(messages[0], self.place(member.process, messages[0])[0])
         owner = self._truth.owner(queue)
         if owner != member.client_id and not self._grants.could_not_know(member, queue):
             text = f"{member} handles {queue}, whose lock belongs to {owner}"
@@ -247,7 +291,7 @@ class Witness:
             if beside and not self._grants.may_overlap(member, other.process, queue):
                 text = f"{member} handles {lane} beside {other.member}"
                 self._kernel.fail(Broken("two handlers", text))
-        if any(self.lane(message) != lane for message in messages):
+        if any(self.lane(message)[1:] != lane[1:] for message in messages):
             self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
         if self._grants.rightful(member, queue):
             self._checked(self.ledger.check_token, member, queue, context.token)
@@ -256,7 +300,7 @@ class Witness:
         task = self._kernel.current
         began = self._kernel.now
         call = Running(member, queue, lane, member.process, task, context.replayed, began)
-        self._places |= {m.message_id: (m.queue, m.queue_offset) for m in messages}
+        self._places |= {m.message_id: self.place(member.process, m) for m in messages}
         self._running.append(call)
         return call
 
@@ -268,9 +312,15 @@ class Witness:
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
 
-    def lane(self, message):
+    def place(self, process, message):
+        """Where a message that a member handles is counted: (queue, offset)."""
+        known = process, message.message_id, message.queue_offset
+        return self._homes.get(known, message.queue), message.queue_offset
+
+    def lane(self, message, queue=None):
         """What is in order: all of a queue, or those of one key in it."""
-        return (message.queue, message.sharding_key) if self._by_key else (message.queue,)
+        queue = queue or message.queue
+        return (queue, message.sharding_key) if self._by_key else (queue,)
 
     def _checked(self, check, *arguments, **options):
         """Do a check on a member's own task, where the library would catch what it raises."""
@@ -285,9 +335,11 @@ class Witness:
         if call in self._running:  # not those of a member that was killed
             self._running.remove(call)
         for offset in self.kept.ends(call, end):
-            self._truth.finished[call.queue].add(offset)
-            self._finished_by[call.process, call.queue].add(offset)
-            self.ledger.finished(call.process, (call.queue, offset))
+            home = call.homes.get(offset, call.queue)
+            self._truth.finished[home].add(offset)
+            self._finished_by[call.process, home].add(offset)
+            self._generations.finished(call.process, home, call.queue)
+            self.ledger.finished(call.process, (home, offset))
 
     def handler_broke_off(self, call):
         """A handler was cancelled, or its worker process ended: it says nothing."""
@@ -325,7 +377,9 @@ class Witness:
         self._world.note(member, "seeks", target, "of", queue, "from", stored)
         if target != stored:
             self._world.happened["seek back" if target < stored else "seek on"] += 1
-        self.commits.was_sought(member, queue, target)
+        held = member.consumer._session.find(queue)
+        given_up = held is None or held.owned.dropped is not None
+        self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
 
     def _check_seek(self, member, queue, message):
@@ -336,6 +390,7 @@ class Witness:
             text = f"{member}: {message.queue_offset} of {queue}, from where it went to {target}"
             self._kernel.fail(Broken("handled after a seek", text))
 
+    @_surely
     def extended(self, member, queue, asked, deadline):
         """A handler has renewed the lock: nobody else can get it before the deadline."""
         self._world.happened["extend"] += 1
@@ -344,6 +399,7 @@ class Witness:
             self._kernel.fail(Broken("extended in vain", text))
         self._checked(self._grants.check_extension, member, queue, asked, deadline)
 
+    @_surely
     def not_extended(self, member, queue, error):
         """A handler could not renew the lock; told that it is lost, there is a reason."""
         self._world.note(member, "cannot extend:", type(error).__name__)
@@ -361,6 +417,8 @@ class Witness:
             self._world.happened["paused and taken"] += member.process in self._paused_at
             self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
+            self._generations.taken(member.process, queue)
+            self.commits.taken(queue)
             self.ledger.taken(member.process, queue)
 
     @_surely
@@ -373,7 +431,9 @@ class Witness:
     def _check_loss(self, member, queue):
         began = self.ledger.tenures.get((member.process, queue), math.inf)
         undoubted = self._grants.undoubted(member, queue, began)
-        if undoubted and queue not in self.commits.reset:
+        anew = self._generations.ended_at > began
+        anew = anew or self.ledger.lost_records_since(queue, began)
+        if undoubted and not anew and queue not in self.commits.reset:
             text = f"{member} takes {queue} for lost, which is its own"
             self._kernel.fail(Broken("lost for nothing", text))
 
@@ -385,7 +445,11 @@ class Witness:
         if event not in _FALSE_ALARMS:
             return
         queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
-        if queue not in self.commits.reset and not self._grants.hid(queue):
+        excused = queue in self.commits.reset or self._generations.changed
+        excused = excused or self.ledger.lost_records_since(queue, -math.inf)
+        if excused or self._grants.hid(queue):
+            self._world.happened["alarm, excused"] += 1
+        else:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
     def died(self, member, *, clean):
@@ -406,21 +470,26 @@ class Witness:
     def delivery(self, call, message):
         """A message is being handled; returns the note, open until it is done."""
         member, replayed = call.member, call.replayed
-        place = queue, offset = message.queue, message.queue_offset
-        self._world.note(member, "replays" if replayed else "handles", offset, "of", queue)
+        queue, place = message.queue, self.place(member.process, message)
+        home, offset = place
+        call.homes[offset] = home
+        self._world.note(member, "replays" if replayed else "handles", offset, "of", home)
         self.calls[place] += 1
         in_hand = self.kept.handled(call, offset)
-        if self._grants.rightful(member, queue):
+        if self._grants.rightful(member, queue) and home == queue:
             self._check_delivery(call, place)
             if in_hand:
                 text = f"{member}: {offset} of {queue}, which it keeps in hand"
                 self._kernel.fail(Broken("kept and repeated", text))
         excused = self._grants.excuses(member.process, queue)
-        lane, now = self.lane(message), self._kernel.now
+        lane, now = self.lane(message, home), self._kernel.now
         delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)
         self.latest[place] = delivery
+        if self._last_calls.get(delivery.lane, (None,))[0] is not call:
+            self._last_calls[delivery.lane] = call, set()
+        self._last_calls[delivery.lane][1].add(place)
         self.events.append(delivery)
-        if not self._truth.wanted(queue, offset) and self._world.scenario.unwanted:
+        if message.tags != WANTED and self._world.scenario.unwanted:
             self._kernel.fail(Broken("filter", f"{offset} of {queue} was not subscribed to"))
         return delivery
 

@@ -15,14 +15,17 @@ from orderly.consumer.owning import rebalancer
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
-from tests.simulation.kernel import Kernel
+from tests.simulation.generations import Generations
+from tests.simulation.kernel import Kernel, Stall
+from tests.simulation.ledger import STATE
 from tests.simulation.network import NAMESRV, Connections, Network
 from tests.simulation.operators import Operator
+from tests.simulation.parked import PARK
 from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
-from tests.simulation.truth import TOPIC, Truth
-from tests.simulation.verdict import judge_deliveries, judge_sends
+from tests.simulation.truth import TOPIC, Broken, Truth
+from tests.simulation.verdict import EXCUSES, judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 from tests.simulation.workers import modelled
 
@@ -59,6 +62,7 @@ class Report:
         seconds: of virtual time.
         trace: a line each.
         paths: names of `paths.PATHS` that it took.
+        excuses: how often each of `verdict.EXCUSES` was needed.
     """
 
     deliveries: int
@@ -68,6 +72,7 @@ class Report:
     seconds: float
     trace: tuple
     paths: frozenset
+    excuses: dict
 
 
 class _Log:
@@ -114,6 +119,7 @@ class World:
         self.truth = Truth(self.kernel, self.cluster)
         self.members = [Member(self, index) for index in range(scenario.members)]
         self.producers = [Sender(self, index) for index in range(scenario.producers)]
+        self.generations = Generations(self)
         self.operator = Operator(self)
         self.strikes = Strikes(self)
         self.witness = Witness(self)
@@ -137,7 +143,7 @@ class World:
             kernel.at(self.began + fault.at, partial(self.strikes.strike, fault))
         kernel.at(self.end, self._settle)
         try:
-            kernel.run(self._all_done, scenario.end + LIMIT)
+            self._run_to_the_end()
             self.ending = True
             for member in self.members:
                 if not member.closed:
@@ -158,7 +164,22 @@ class World:
             seconds=seconds,
             trace=self.trace(),
             paths=taken(self),
+            excuses={name: self.happened[name] for name in EXCUSES},
         )
+
+    def _run_to_the_end(self):
+        """Until everything is consumed, or nothing more comes of it."""
+        try:
+            self.kernel.run(self._all_done, self.scenario.end + LIMIT)
+        except Stall as stall:
+            for queue in self.truth.queues():
+                stored = self.truth.stored(queue)
+                log = self.truth.log(queue)
+                passed = self.truth.unsettled(queue, min(stored, log.max_offset))
+                if passed:
+                    text = f"{passed} of {queue}: {stored} is committed of {log.max_offset}"
+                    raise Broken("never delivered", text) from stall
+            raise
 
     def _settle(self):
         """The faults are over; members that keep messages get a handler that commits them."""
@@ -176,7 +197,15 @@ class World:
             and all(map(self.truth.consumed, self.truth.queues()))
             and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
+            and self._keeps_records()
         )
+
+    def _keeps_records(self):
+        """Whether the topics of the state are there; who deletes them does not do so for ever."""
+        if dict(self.scenario.settings)["order"] != "key":
+            return True
+        brokers = self.cluster.brokers.values()
+        return all(state.topics.get(topic) for topic in (STATE, PARK) for state in brokers)
 
     def note(self, *what):
         """Remember for the trace."""

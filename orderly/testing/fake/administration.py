@@ -73,9 +73,7 @@ def delete_topic(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 215. The name server is told by a request of its own."""
     topic = call.read(DeleteTopicInBroker).topic
     check_not_system(topic)
-    state.topics.remove(topic)
-    state.store.forget(topic)
-    state.offsets.forget(topic)
+    state.delete_topic(topic)
     return call.reply()
 
 

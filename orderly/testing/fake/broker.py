@@ -105,6 +105,15 @@ class FakeBroker:
             cluster.create_topic(name, queues)
         return name
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic on all brokers, with its messages and the groups' offsets in it.
+
+        Made again it begins at offset 0; members that are not told of it may put an old offset
+        back.
+        """
+        with self._running().changing() as cluster:
+            cluster.delete_topic(name)
+
     # --- faults --------------------------------------------------------------------------------
 
     def script(self, *faults: Fault) -> None:
@@ -116,19 +125,26 @@ class FakeBroker:
                 self._script.clear()
 
     def kill_broker(self, name: str = "") -> None:
-        """End a broker (default: the first): connections are cut; the name server goes on."""
+        """End a broker at once (default: the first): connections are cut; the name server goes on.
+
+        As with a real one that is killed, offsets that groups committed since the last flush (every
+        5 s, the first one 10 s after its start) are lost. Messages are not.
+        """
+        name = self._name(name)
+        server = self._running()
+        server.cut_off(name)
+        server.kill(name)
+
+    def restart_broker(self, name: str = "") -> None:
+        """End a broker if it runs, in an orderly way, and start it again.
+
+        It has the same port, the same messages, and no locks.
+        """
         name = self._name(name)
         server = self._running()
         server.cut_off(name)
         with server.changing() as cluster:
             cluster.stop_broker(name)
-
-    def restart_broker(self, name: str = "") -> None:
-        """End a broker if it runs and start it again: same port, same messages, no locks."""
-        name = self._name(name)
-        self.kill_broker(name)
-        server = self._running()
-        with server.changing() as cluster:
             cluster.start_broker(name)
         server.listen(name, _listen(self._ports[name]))
 

@@ -63,6 +63,8 @@ class FakeCluster:
             if isinstance(state, BrokerState):
                 state.out += state.relays.answered(connection_id, command)
             return self._sent(self.brokers.values())
+        if isinstance(state, BrokerState):
+            state.offsets.elapse(now)
         reply = answer(state, Call(connection_id, peer, command, now))
         out = self._sent([state]) if isinstance(state, BrokerState) else []
         if reply is not None and not command.is_oneway:
@@ -103,14 +105,37 @@ class FakeCluster:
             config = TopicConfig(name=name, read_queues=queues, write_queues=queues, order=True)
             self._state(broker).create_topic(config)
 
+    def delete_topic(self, name: str, brokers: Iterable[str] = ()) -> None:
+        """Delete a topic with its messages and the groups' offsets; on all brokers, or on some.
+
+        The name server forgets it where no broker is left out.
+        """
+        for broker in brokers or self.brokers:
+            self._state(broker).delete_topic(name)
+        if not brokers:
+            self.name_server.forget(name)
+
     def stop_broker(self, name: str) -> None:
-        """A broker is gone; the caller ends its connections. Its disks are kept."""
+        """A broker ends in an orderly way; the caller ends its connections. Its disks are kept."""
+        if name not in self._down:
+            self._state(name).offsets.flush()
+        self._leave(name)
+
+    def kill_broker(self, name: str, now: float) -> None:
+        """A broker ends at once (kill -9): offsets committed since the last flush are lost."""
+        if name not in self._down:
+            offsets = self._state(name).offsets
+            offsets.elapse(now)
+            offsets.lose()
+        self._leave(name)
+
+    def _leave(self, name: str) -> None:
         self._state(name)
         self._down.add(name)
         self.name_server.leave(name)
 
     def start_broker(self, name: str) -> None:
-        """It is back, with its messages, offsets, topics and groups, and without its locks."""
+        """It is back, with what its disks keep: not its locks, nor marks of offset resets."""
         self._state(name).boot()
         self._down.discard(name)
 

@@ -1,7 +1,9 @@
 """The offsets groups have stored at one broker, with the marks of resets (ConsumerOffsetManager).
 
 A reset is the stored offset at once; commits are ignored until the queue's next pull, which is
-told the new offset and takes the mark away.
+told the new offset and takes the mark away. Offsets reach the disk every five seconds, for the
+first time ten seconds after the broker's start, and when it is stopped; a broker that is killed
+comes back with those. Marks of resets, and where pulls ended, are memory only.
 """
 
 from __future__ import annotations
@@ -9,16 +11,47 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+FIRST_FLUSH = 10.0  # seconds from the start; BrokerController.initializeBrokerScheduledTasks
+FLUSH = 5.0  # seconds between two; flushConsumerOffsetInterval
+
 _Table = dict[tuple[str, str], dict[int, int]]
 
 
 class Offsets:
-    """Offsets by group, topic and queue id; they outlive a restart. Not thread-safe."""
+    """Offsets by group, topic and queue id. Not thread-safe."""
 
     def __init__(self) -> None:
         self._stored: _Table = defaultdict(dict)
+        self._on_disk: _Table = {}
+        self.boot()
+
+    # --- the disk ------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """The broker starts: what was memory only is gone."""
         self._pulled: _Table = defaultdict(dict)
         self._resets: dict[tuple[str, str, int], int] = {}
+        self._flush_at: float | None = None
+
+    def elapse(self, now: float) -> None:
+        """It is `now`: write to disk what was due. To be told before anything changes."""
+        if self._flush_at is None:
+            self._flush_at = now + FIRST_FLUSH
+        if now >= self._flush_at:
+            self.flush()
+            self._flush_at += FLUSH * (1 + (now - self._flush_at) // FLUSH)
+        # A real broker's timer does not care for the wall clock; one put back must not stop ours.
+        self._flush_at = min(self._flush_at, now + FIRST_FLUSH)
+
+    def flush(self) -> None:
+        """Write everything to disk, as a broker that is stopped does."""
+        self._on_disk = {place: dict(offsets) for place, offsets in self._stored.items()}
+
+    def lose(self) -> None:
+        """The broker was killed: only what is on disk is left."""
+        self._stored = defaultdict(dict, {p: dict(offsets) for p, offsets in self._on_disk.items()})
+
+    # --- what groups stored --------------------------------------------------------------------
 
     def stored(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed offset, or None."""

@@ -77,6 +77,11 @@ class QueueLog:
         del self._entries[:count], self._times[:count]
         self.min_offset += count
 
+    def drop_from(self, offset: int) -> None:
+        """Lose the message at `offset` and all that follow, as a broker may with its machine."""
+        kept = max(offset - self.min_offset, 0)
+        del self._entries[kept:], self._times[kept:]
+
     def at_time(self, ms: int, *, upper: bool = False) -> int:
         """The first message stored at or after `ms`; `upper`: the last one at or before it."""
         if upper:

@@ -113,6 +113,11 @@ class FakeServer:
             for peer in [p for p in self._peers.values() if p.server == server]:
                 self._close(peer)
 
+    def kill(self, broker: str) -> None:
+        """Let a broker end at once, see `FakeCluster.kill_broker`."""
+        with self.changing() as cluster:
+            cluster.kill_broker(broker, self._now())
+
     def pause(self, server: str) -> None:
         """Read and write nothing on a server's connections; the kernel still takes them."""
         with self.changing():

@@ -53,6 +53,7 @@ class BrokerState:
         self.producers = Producers()
         self.parked = ParkedPulls()
         self.relays = Relays()
+        self.offsets.boot()
         self.name_server.join(self.name, self.address)
         self.announce(self.topics.all())
 
@@ -74,6 +75,15 @@ class BrokerState:
         self.topics.put(config)
         self.announce([config])
         return config
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, its messages, and what groups have stored of it, all at once.
+
+        Pulls that wait for it go on waiting. The name server is told by others.
+        """
+        self.topics.remove(name)
+        self.store.forget(name)
+        self.offsets.forget(name)
 
     def ensure_topic(self, name: str, queues: int = 1) -> TopicConfig:
         """A topic of the broker's own making, such as a group's retry topic."""

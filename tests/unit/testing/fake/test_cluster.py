@@ -21,6 +21,7 @@ from orderly.protocol.headers import (
 )
 from orderly.protocol.reset_bodies import decode_offsets_of_members, encode_member_offsets
 from orderly.protocol.stored_message import decode_messages
+from orderly.testing.fake.offsets import FIRST_FLUSH
 
 TOLD = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -161,6 +162,40 @@ def test_a_restart_keeps_what_is_on_disk_and_no_lock(driver):
     assert bodies(driver.pull()) == [b"1"]
     assert driver.lock("c2", 0) == [0]
     assert driver.ask(GetConsumerList(consumer_group="g")).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_kill_keeps_the_messages_and_the_offsets_that_were_flushed(driver):
+    driver.send(b"1")
+    driver.heartbeat()
+
+    def commit(offset):
+        header = UpdateConsumerOffset(
+            consumer_group="g", topic="orders", queue_id=0, commit_offset=offset
+        )
+        assert driver.ask(header).code == 0
+
+    commit(1)
+    driver.now += FIRST_FLUSH
+    commit(0)
+    driver.cluster.kill_broker("broker-a", driver.now + 1)
+    driver.hang_up(1)
+    driver.cluster.start_broker("broker-a")
+    stored = QueryConsumerOffset(
+        consumer_group="g", topic="orders", queue_id=0, set_zero_if_not_found=False
+    )
+    assert driver.ask(stored).ext["offset"] == "1"
+    assert bodies(driver.pull()) == [b"1"]
+
+
+def test_a_topic_deleted_and_made_again_begins_anew(driver):
+    driver.send(b"1")
+    driver.cluster.delete_topic("orders")
+    assert driver.ask(GetRouteInfo(topic="orders"), on=9).code == ResponseCode.TOPIC_NOT_EXIST
+    assert driver.pull().code == ResponseCode.TOPIC_NOT_EXIST
+    driver.cluster.create_topic("orders", 4)
+    assert max_offset(driver, "orders") == 0
+    driver.send(b"2")
+    assert bodies(driver.pull()) == [b"2"]
 
 
 def test_each_broker_has_its_own_queues_locks_and_members(new_driver):

@@ -85,6 +85,51 @@ class TestOffsets:
         assert offsets.pulled("g", "t", 0) == 0
         assert offsets.stored("g", "u", 0) == 6
 
+    def test_a_killed_broker_has_what_was_flushed(self):
+        offsets = Offsets()
+        told = []
+        for moment in (0.0, 9.9, 10.0, 14.9, 15.1, 26.0):
+            offsets.elapse(moment)
+            offsets.commit("g", "t", 0, int(moment * 10))
+            on_disk = offsets._on_disk.get(("g", "t"), {})
+            told.append(on_disk.get(0))
+        assert told == [None, None, 99, 99, 149, 151]
+        offsets.elapse(29.9)
+        offsets.lose()
+        assert offsets.stored("g", "t", 0) == 151
+        offsets.commit("g", "t", 0, 7)
+        offsets.lose()
+        assert offsets.stored("g", "t", 0) == 151
+
+    def test_the_first_flush_is_late(self):
+        offsets = Offsets()
+        offsets.elapse(100.0)
+        offsets.boot()
+        offsets.elapse(106.0)
+        offsets.commit("g", "t", 0, 7)
+        offsets.elapse(115.9)
+        offsets.lose()
+        assert offsets.stored("g", "t", 0) is None
+
+    def test_a_clock_put_back_does_not_end_the_flushes(self):
+        offsets = Offsets()
+        offsets.elapse(1000.0)
+        offsets.elapse(0.0)
+        offsets.commit("g", "t", 0, 7)
+        offsets.elapse(10.0)
+        offsets.lose()
+        assert offsets.stored("g", "t", 0) == 7
+
+    def test_a_mark_of_a_reset_is_memory_only(self):
+        offsets = Offsets()
+        offsets.reset("g", "t", 0, 5)
+        offsets.note_pulled("g", "t", 0, 7)
+        offsets.flush()
+        offsets.boot()
+        assert offsets.stored("g", "t", 0) == 5
+        assert offsets.take_reset("g", "t", 0) is None
+        assert offsets.pulled("g", "t", 0) == 0
+
 
 def member(connection_id, client_id="c", seen=0.0):
     return Member(connection_id, client_id, "127.0.0.1:1", 3, 513, seen)

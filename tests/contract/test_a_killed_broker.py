@@ -1,0 +1,126 @@
+"""What a broker has when it is back after kill -9, or after an orderly end: fake and real alike."""
+
+import contextlib
+
+import pytest
+
+from orderly import Client, Message, OrderlyProducer
+from orderly.errors import OrderlyError
+from orderly.model import MessageQueue
+from orderly.testing import EmbeddedBroker, FakeBroker
+from orderly.testing.fake.offsets import FIRST_FLUSH
+from tests.support.waiting import eventually
+
+GROUP, QUEUE = "g", MessageQueue("orders", "broker-a", 0)
+
+
+class Fake:
+    """The fake one, whose clock does not wait."""
+
+    def __init__(self):
+        self.broker = FakeBroker()
+
+    def wait_flushed(self, offset):
+        """Wait until the group's offset is on disk."""
+        self.broker.jump_clock(FIRST_FLUSH)
+
+
+class Real:
+    """A real one of its own, for it is killed."""
+
+    def __init__(self):
+        self.broker = EmbeddedBroker()
+
+    def wait_flushed(self, offset):
+        """Wait until the group's offset is on disk."""
+        file = self.broker.directory / "store" / "config" / "consumerOffset.json"
+
+        def there():
+            with contextlib.suppress(FileNotFoundError):  # while it is replaced
+                return f"0:{offset}\n" in file.read_text()
+
+        eventually(there)
+
+
+@pytest.fixture(params=[Fake, pytest.param(Real, marks=pytest.mark.slow)])
+def kind(request, pytestconfig):
+    if request.param is Real and pytestconfig.getoption("--broker") != "embedded":
+        pytest.skip("kills an embedded broker")
+    kind = request.param()
+    with kind.broker:
+        yield kind
+
+
+@pytest.fixture
+def ask(kind):
+    """Ask the broker, also one that has just come back: `ask(lambda brokers: ...)`."""
+    with Client(namesrv=kind.broker.namesrv) as client:
+
+        def ask(question):
+            def answered():
+                with contextlib.suppress(OrderlyError):
+                    return [question(client)]
+
+            return eventually(answered)[0]
+
+        yield ask
+
+
+@pytest.fixture
+def committed(ask):
+    return lambda: ask(lambda client: client.brokers.query_offset(GROUP, QUEUE))
+
+
+@pytest.fixture
+def commit(ask):
+    return lambda offset: ask(lambda client: client.brokers.update_offset(GROUP, QUEUE, offset))
+
+
+def test_offsets_are_as_old_as_the_last_flush(kind, ask, commit, committed):
+    broker = kind.broker
+    ask(lambda client: client.admin.create_topic(QUEUE.topic, 1))
+    ask(lambda client: client.groups.group_config(GROUP, "broker-a"))
+    commit(3)
+    broker.kill_broker()
+    broker.restart_broker()
+    assert committed() is None  # the first flush is 10 s after the start
+    commit(4)
+    kind.wait_flushed(4)
+    commit(5)
+    ask(lambda client: client.admin.create_topic("later", 1))
+    with OrderlyProducer(namesrv=broker.namesrv) as producer:
+        producer.send(Message(QUEUE.topic, b"1", sharding_key="k"))
+    broker.kill_broker()
+    broker.restart_broker()
+    assert committed() == 4
+    assert ask(lambda client: client.brokers.max_offset(QUEUE)) == 1
+    assert ask(lambda client: client.name_servers.route("later")).write_queues()
+
+
+def test_an_orderly_end_keeps_offsets_but_no_mark_of_a_reset(kind, ask, commit, committed):
+    ask(lambda client: client.admin.create_topic(QUEUE.topic, 1))
+    ask(lambda client: client.groups.group_config(GROUP, "broker-a"))
+    with OrderlyProducer(namesrv=kind.broker.namesrv) as producer:
+        for _ in range(3):
+            producer.send(Message(QUEUE.topic, b"1", sharding_key="k"))
+    commit(3)
+    ask(lambda client: client.groups.reset_queues(GROUP, {QUEUE: 1}))
+    commit(2)
+    assert committed() == 1
+    kind.broker.restart_broker()
+    assert committed() == 1
+    commit(2)
+    assert committed() == 2
+
+
+def test_the_offsets_of_a_deleted_topic_come_back_with_a_kill(kind, ask, commit, committed):
+    ask(lambda client: client.admin.create_topic(QUEUE.topic, 1))
+    ask(lambda client: client.groups.group_config(GROUP, "broker-a"))
+    commit(4)
+    kind.wait_flushed(4)
+    ask(lambda client: client.housekeeping.delete_topic(QUEUE.topic))
+    ask(lambda client: client.admin.create_topic(QUEUE.topic, 1))
+    assert committed() is None
+    kind.broker.kill_broker()
+    kind.broker.restart_broker()
+    assert committed() == 4

@@ -1,0 +1,131 @@
+"""Defects that show where brokers forget, or topics are made anew, as `mutations` lists them."""
+
+from dataclasses import replace
+
+from orderly.client.routes import Routes
+from orderly.consumer.owning import taking
+from orderly.consumer.owning.offset_saver import OffsetSaver
+from orderly.ordering import handover
+from orderly.ordering.calls import MaxOffset, MinOffset
+from orderly.ordering.state import committing, inheritance
+from orderly.ordering.state.fence import Fence
+from orderly.ordering.state.memory import Memory
+
+_FEW = 1  # offset
+
+# --- topics made anew ----------------------------------------------------------------------------
+
+
+def _ask(set_, new_minimum):
+    set_(committing, "new_minimum", new_minimum)
+    set_(handover, "new_minimum", new_minimum)
+
+
+def ignore_a_topic_made_anew(set_):
+    """Offsets count whatever generation of the topic they are of."""
+
+    def never(queue, landmark):
+        yield from ()
+
+    _ask(set_, never)
+
+
+def take_any_doubt_for_a_topic_made_anew(set_):
+    """Nothing is asked for a proof: whatever is suspicious begins at the minimum."""
+
+    def always(queue, landmark):
+        return (yield MinOffset(queue))
+
+    set_(committing, "new_minimum", always)  # an heir asks in any case
+
+
+def go_to_the_end_of_a_new_topic(set_):
+    """A topic that was made anew is consumed from its end on."""
+    prove = committing.new_minimum
+
+    def end(queue, landmark):
+        if (yield from prove(queue, landmark)) is None:
+            return None
+        return (yield MaxOffset(queue))
+
+    _ask(set_, end)
+
+
+def never_look_at_an_idle_queue(set_):
+    """What is committed is compared only where there is something new to commit."""
+    set_(OffsetSaver, "_overdue", lambda self, held: False)
+
+
+def inherit_from_a_former_topic(set_):
+    """What was finished ahead in a former generation counts in the next one."""
+    resume = inheritance.resume
+
+    def careless(found, begin, takeovers):
+        return resume(found, replace(begin, former=None), takeovers)
+
+    set_(inheritance, "resume", careless)
+
+
+# --- brokers that forget -------------------------------------------------------------------------
+
+
+def forget_where_the_group_began(set_):
+    """Where the broker has no offset, a start is computed anew."""
+    find_start = handover.find_start
+
+    def forgetful(queue, consume_from, known=None):
+        return (yield from find_start(queue, consume_from))
+
+    set_(taking, "find_start", forgetful)
+    set_(inheritance, "find_start", forgetful)
+
+
+def count_the_last_offset_only(set_):
+    """Of what was sent within seconds only the newest offset counts as ours."""
+
+    window = Fence.window.fget
+
+    def explains(self, stored):
+        return stored is None or stored in self.window
+
+    set_(Fence, "window", property(lambda self: window(self)[-_FEW:]))
+    set_(Fence, "explains", explains)
+
+
+def leave_the_window_off_the_record(set_):
+    """An heir takes the offset of a broker that was killed for an operator's."""
+    resume = inheritance.resume
+
+    def careless(found, begin, takeovers):
+        if found is not None:
+            found = replace(found, entry=replace(found.entry, window=()))
+        return resume(found, begin, takeovers)
+
+    set_(inheritance, "resume", careless)
+
+
+# --- the topics of the state ---------------------------------------------------------------------
+
+
+def take_a_deleted_topic_for_there(set_):
+    """A state topic that was deleted is not made anew."""
+    set_(Routes, "missing", lambda self, topic: False)
+
+
+def begin_with_tokens_anew(set_):
+    """A state topic that was made anew gives out the tokens of the former one."""
+    set_(Memory, "fencing_token", property(lambda self: self.token))
+
+
+BROKER_MUTATIONS = (
+    ignore_a_topic_made_anew,
+    take_any_doubt_for_a_topic_made_anew,
+    go_to_the_end_of_a_new_topic,
+    never_look_at_an_idle_queue,
+    inherit_from_a_former_topic,
+    forget_where_the_group_began,
+    count_the_last_offset_only,
+    leave_the_window_off_the_record,
+    take_a_deleted_topic_for_there,
+    begin_with_tokens_anew,
+)
