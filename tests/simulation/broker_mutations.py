@@ -61,7 +61,9 @@ def inherit_from_a_former_topic(set_):
     resume = inheritance.resume
 
     def careless(found, begin, takeovers):
-        return resume(found, replace(begin, former=None), takeovers)
+        if found is None or begin.former is None:
+            return resume(found, begin, takeovers)
+        return inheritance.Resumed(begin.start, found.runs, reset=False)
 
     set_(inheritance, "resume", careless)
 

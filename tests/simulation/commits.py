@@ -54,6 +54,7 @@ class Commits:
         self._starts = set()
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
         self._undone = {}  # by queue, what was finished before a reset that nobody has committed
+        self._doubtful = {}  # by queue that was reset so that an heir may not see it: where to
         self._sought = {}  # by queue that is given up for a seek: the new offset
         self.reset = set()
 
@@ -71,8 +72,8 @@ class Commits:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
-        self._truth.aged.discard(queue)
         self.reset.discard(queue)
+        self._doubtful.pop(queue, None)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
@@ -99,6 +100,7 @@ class Commits:
             self._told.pop(queue, None)
             self._reset_seen.pop(queue, None)
             self._sought.pop(queue, None)
+            self._doubtful.pop(queue, None)
             self.reset.discard(queue)
             self._ledger.begin_anew(queue)
         for number, event in enumerate(self._events):
@@ -109,7 +111,6 @@ class Commits:
     def went_back(self, queue):
         """The broker was killed: it has the offset that it had written to its disk."""
         stored = self._truth.stored(queue)
-        self._truth.aged.add(queue)
         stale = self._world.generations.went_back(queue, stored, self._reached[queue])
         self._reached[queue] = min(self._reached[queue], stored)
         # A higher one is of before a reset, which the broker forgot: nothing is done by that.
@@ -136,6 +137,22 @@ class Commits:
     def taken(self, queue):
         """A member begins to own a queue: where the last one went on from has been committed."""
         self._sought.pop(queue, None)
+
+    def confirmed(self, queue):
+        """An heir of a queue reads what is on record, and which offset the broker has.
+
+        If nobody has committed since a reset, nor told of it on record, that may look as if the
+        broker had been killed. Then what was finished before may count, or come again.
+        """
+        target, passed = self._doubtful.get(queue, (None, ()))
+        if target != self._truth.stored(queue) or self._ledger.agrees(queue, target):
+            return
+        self._doubtful.pop(queue)
+        self._world.happened["reset, excused"] += 1
+        self._world.note("nobody can know whether", queue, "was reset, or its broker killed")
+        self._truth.finished[queue] |= self._undone[queue]
+        self._truth.skipped[queue] |= passed
+        self._truth.unsure.add(queue)
 
     def ignored(self, queue, offset=None):
         """Whether a commit does not count, for the offset was reset just now.
@@ -180,15 +197,14 @@ class Commits:
                 self._events.append(replace(delivery))  # in its turn: the next is behind the target
         again = {offset for offset in truth.skipped[queue] if offset >= target}
         self._ledger.parked.unheard |= {(queue, offset) for offset in again}
+        self._doubtful.pop(queue, None)
         if doubtful:
-            self._world.happened["reset, excused"] += 1
-            self._world.note("nobody can know whether", queue, "was reset, or its broker killed")
-            done |= self._undone[queue]
-        if self.strict and not doubtful:
+            self._doubtful[queue] = target, again
+        if self.strict:
             truth.finished[queue] = {offset for offset in done if offset < target}
             truth.skipped[queue] -= again
         else:
-            self._world.happened["reset, unsure"] += not doubtful
+            self._world.happened["reset, unsure"] += 1
             truth.unsure.add(queue)
         if target <= truth.stored(queue):
             self._tell(queue, target)

@@ -60,6 +60,7 @@ class Ledger:
         self.recorded = defaultdict(set)
         self._claims = defaultdict(set)  # the part of it that records tell
         self._sent = defaultdict(list)  # by queue, when which offset was committed
+        self._ahead = defaultdict(set)  # by queue, what it tells to be finished ahead
         self._newest = {}  # by queue, the newest entry that is complete
         self._told = defaultdict(list)  # by queue, (offset, record) that count, of the present log
         self._acquired = defaultdict(set)  # by queue, the tokens of the present log
@@ -139,19 +140,26 @@ class Ledger:
         self.parked.pass_over(queue, claimed)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
-        place = queue, record.token
+        self._add(queue, record, judged=judged)
+        return changed
+
+    def _add(self, queue, record, *, judged):
+        """A part of a state is stored, or all of it; until then an heir goes by what was before."""
+        before, place = self._newest.get(queue), (queue, record.token)
+        if record.chunk == 0 and (record.chunks or (before and record.low < before.low)):
+            self._ahead[queue].clear()
+        self._ahead[queue].update(o for start, end in record.runs for o in range(start, end))
         if record.chunks and record.chunk == 0:
             self._parts[place] = set()
         part = self._parts.setdefault(place, set())
         if judged:
             part.update(_claimed(record))
-        if record.complete:  # until then an heir goes by what was before
+        if record.complete:
             claims = self._parts.pop(place)
             self._claims[queue].update(claims)
             self._newest[queue] = record
             self.recorded[queue].update(claims)
             self.deaths.entered(queue, record)
-        return changed
 
     def _check_late(self, member, queue, record):
         """A former owner's record may land behind its heir's confirmation; no other follows it."""
@@ -226,6 +234,12 @@ class Ledger:
         if newest is not None:
             fresh.update((newest.low, newest.previous_low, *newest.window))
         return offset in fresh
+
+    def agrees(self, queue, offset):
+        """Whether the newest state says no more than an offset does, or there is none."""
+        newest = self._newest.get(queue)
+        ahead = any(each >= offset for each in self._ahead[queue])
+        return newest is None or (newest.low == offset and not ahead)
 
     def is_on_record(self, queue, offset):
         """Whether a message is on record as finished, and does not wait in the park queue."""

@@ -224,6 +224,7 @@ def quiet_world(**changes):
     world.truth.covered = lambda queue, offset: False
     world.truth.has_stored = lambda queue: True
     world.truth.stored = lambda queue: 2
+    world.truth.key = lambda queue, offset: "a"
     return world, queue
 
 
@@ -268,16 +269,36 @@ def test_a_reset_may_be_taken_for_a_killed_broker_only_if_one_could_look_like_it
         world.kernel.now += seconds
     if not ahead:
         world.truth.finished[queue].add(2)
+    ledger, member = world.witness.ledger, world.members[0]
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
+    ledger.stored(member, queue, entry(), 1, judged=True)
     world.witness.commits.was_reset(queue, target)
+    assert 1 not in world.truth.finished[queue]
+    world.truth.stored = lambda queue: target
+    world.witness.commits.confirmed(queue)
     assert bool(world.happened["reset, excused"]) == doubtful
     assert (1 in world.truth.finished[queue]) == doubtful
+
+
+def test_a_reset_that_an_owner_put_on_record_is_not_taken_for_a_killed_broker():
+    world, queue = quiet_world(faults=())
+    assert commits(world, queue, 2)
+    ledger, member = world.witness.ledger, world.members[0]
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
+    world.witness.commits.was_reset(queue, 1)
+    ledger.stored(member, queue, entry(low=1), 1, judged=False)
+    world.truth.stored = lambda queue: 1
+    world.witness.commits.confirmed(queue)
+    assert not world.happened["reset, excused"]
 
 
 def test_by_queue_no_reset_is_taken_for_a_killed_broker():
     scenario = draw(by_queue_seed())
     world, queue = quiet_world(faults=(), settings=scenario.settings)
-    assert commits(world, queue, 1)
+    assert commits(world, queue, 2)
     world.witness.commits.was_reset(queue, 1)
+    world.truth.stored = lambda queue: 1
+    world.witness.commits.confirmed(queue)
     assert not world.happened["reset, excused"]
 
 
@@ -316,7 +337,7 @@ def test_an_offset_of_before_a_reset_that_a_killed_broker_brings_back_says_nothi
 def test_what_is_excused_is_counted():
     _, violations, counts, _ = run_chunk(range(60))
     assert not violations
-    assert counts["reset, excused"] > 0
+    assert any(counts[name] for name in EXCUSES)
     assert counts.keys() >= EXCUSES.keys()
 
 

@@ -28,8 +28,6 @@ class Truth:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over, or dropped.
         start: by queue, where the group began; what is below was never for it.
-        aged: queues whose broker was killed and has an older offset: their owner does not put that
-            right before it has news.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
         unsure: queues whose offset was reset while other things went wrong, until somebody commits:
             a broker tells one pull only, which may be a former owner's or get lost; the offset then
@@ -43,7 +41,6 @@ class Truth:
         self.skipped = defaultdict(set)
         self.start = defaultdict(int)
         self.unsure = set()
-        self.aged = set()
         self.covered = lambda queue, offset: False
         self._messages = {}
         self._deleted = []
@@ -80,7 +77,6 @@ class Truth:
                 table[past] = table.pop(queue, set())
             self.start[past] = self.start.pop(queue, 0)
         self.unsure -= former.keys()
-        self.aged -= former.keys()
 
     def owner(self, queue):
         """The client whose lock of the queue is in force, or None."""
@@ -143,7 +139,7 @@ class Truth:
     def consumed(self, queue):
         """Whether all of the queue is finished, and committed."""
         end = self.log(queue).max_offset
-        committed = self.stored(queue) == end or queue in self.unsure | self.aged
+        committed = self.stored(queue) == end or queue in self.unsure
         return committed and not self.unfinished(queue, end)
 
     def messages(self, queue):

@@ -13,6 +13,7 @@ from orderly import MessageQueue
 from orderly.errors import LockLost
 from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
 from orderly.protocol.properties import decode_properties
+from orderly.protocol.state_record import Confirm
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import Kept
@@ -214,6 +215,8 @@ class Witness:
                 ledger.deaths.check_blame(queue, parked)
         elif (record := record_in(command)) is not None:
             judged = not self.commits.ignored(queue)
+            if isinstance(record, Confirm):
+                self.commits.confirmed(queue)
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
 
