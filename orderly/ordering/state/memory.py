@@ -37,6 +37,7 @@ class Memory:
         generation: of the source topic.
         token_time: see `Entry`.
         landmark: whether the newest entry has one.
+        window: of the newest entry.
         stale: whether the newest entry must be replaced at the first occasion.
 
     Attributes:
@@ -58,6 +59,7 @@ class Memory:
         generation: int = 0,
         token_time: int = 0,
         landmark: bool = False,
+        window: tuple[int, ...] = (),
         stale: bool = False,
     ) -> None:
         self.token = token
@@ -73,6 +75,7 @@ class Memory:
         self._stale = stale
         self._begun_anew = False
         self._has_landmark = landmark
+        self._window = window
         self._sure = frozenset() if stale else _keys(found)  # parked on record in any case
         self._number = 0
         self._changes: int | None = None  # since everything was written; None: never yet
@@ -110,9 +113,13 @@ class Memory:
         last entry's `low`: from that on a reset to an earlier offset cannot be mistaken for a
         crash. Ask also when there is nothing to commit. And when there is a first landmark.
         """
-        if self._stale or self._lacks_landmark(fence):
+        if self._stale or self._lacks_landmark(fence) or self._looks_former(low):
             return True
         return self._content(low, previous_low, runs, kept, crashes) != self._last
+
+    def _looks_former(self, low: int) -> bool:
+        """Whether an heir would take this offset for one of a former generation of the topic."""
+        return self.generation > 0 and low > self._last.low and low in self._window
 
     def _lacks_landmark(self, fence: Fence | None) -> bool:
         return not self._has_landmark and fence is not None and fence.landmark is not None
@@ -152,7 +159,7 @@ class Memory:
             OrderlyError: it may or may not be written. Calling it again, with newer values or the
                 same, is right.
         """
-        forced = closed or refresh or self._lacks_landmark(fence)
+        forced = closed or refresh or self._lacks_landmark(fence) or self._looks_former(low)
         if not (forced or self.due(low, previous_low, runs, kept, crashes)):
             return
         content = self._content(low, previous_low, runs, kept, crashes, forced=forced)
@@ -163,6 +170,7 @@ class Memory:
         self._changes = 0 if changes is None else (self._changes or 0) + 1
         self._last, self._stale, self.closed = content, False, closed
         self._has_landmark = fence is not None and fence.landmark is not None
+        self._window = () if fence is None else fence.window
         self._sure = _keys(content)
 
     def begin_generation(
