@@ -15,7 +15,7 @@ from tests.simulation.paths import PATHS_BY_NAME
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
-MUTATION_SEEDS = 1500  # a mutation that none of these catches is a hole in the simulation
+MUTATION_SEEDS = 4000  # a mutation that none of these catches is a hole in the simulation
 
 
 @dataclass
