@@ -69,7 +69,7 @@ def take_silence_for_success(set_):
             return
         with self._lock:
             self._outbox.stored(batch)
-        stored = queue_sender.Stored("SEND_OK", self.queue.queue_id, 0, ("",))
+        stored = queue_sender.Stored("SEND_OK", self.queue.queue_id, 0, ("0" * 32,))
         results = queue_sender.results_of(self.queue, batch.entries, stored)
         queue_sender.succeed(results, first_time=False)
 

@@ -88,14 +88,15 @@ def commit_before_the_record(set_):
 def record_after_the_unlock(set_):
     """The queue is unlocked before its last record is written."""
 
-    def hand_on(queue, progress, fence, memory):
+    def hand_on(queue, progress, fence, memory, *, now):
         yield from ()
         if progress is not None:
-            yield from committing.commit(queue, progress, fence, None)
+            yield from committing.commit(queue, progress, fence, None, now=now)
         yield UnlockQueues(queue.broker_name, (queue,))
         if memory is not None and progress is not None:
             low = progress.offset
-            yield from memory.remember(low, low, progress.finished, closed=True)
+            ahead = progress.finished
+            yield from memory.remember(low, low, ahead, fence=fence, closed=True)
 
     set_(offset_saver, "hand_on", hand_on)
 

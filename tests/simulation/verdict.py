@@ -140,9 +140,9 @@ def judge_sends(world):
 def _judge_entry(generations, entry, logs, first):
     if (result := entry.result) is not None:
         queue = generations.of_place(result.queue, result.offset_message_id)
-        stored = logs[queue][result.queue_offset].body
-        if stored != str(entry.number).encode():
-            raise Broken("acknowledged", f"{entry.number}, but {stored} is stored there")
+        there = logs[queue][result.queue_offset : result.queue_offset + 1]
+        if [message.body for message in there] != [str(entry.number).encode()]:
+            raise Broken("acknowledged", f"{entry.number}, but {there} is stored there")
     elif isinstance(entry.error, PrecedingSendFailed) and entry.number in first[entry.key]:
         raise Broken("overtaken", f"{entry.number} of {entry.key} is stored; it said it was not")
 
