@@ -89,8 +89,8 @@ class Entry:
         landmark: (offset, store time in milliseconds) of a message that the source queue had when
             the owner took it; None: it had none.
         generation: of the source topic, counted from 0 each time it was made anew.
-        token_time: seconds since the epoch, the first part of the owner's fencing token: when its
-            confirm was stored, or the highest of former owners; 0: not known.
+        token_time: the first part of the owner's fencing token: when its confirm was stored
+            (milliseconds since the epoch), or the highest of former owners; 0: not known.
 
     Releases before `window` pass the last four over, and leave them out of what they write: their
     heirs know no more than they did.

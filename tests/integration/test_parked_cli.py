@@ -230,7 +230,7 @@ def test_replay_runs_a_key_in_order_and_ends_its_parking(orderly, group, owner):
         (n, b, "a", True) for n, b in enumerate(BODIES)
     ]
     token = replayed.calls[0][4]
-    assert token > owner.inherited.token
+    assert token > owner.inherited.memory.fencing_token
     assert json.loads(out)["keys"][0]["settled"] == 3
     assert [key["key"] for key in listed(orderly, group)[1]["keys"]] == [7]
     begun, ended = owner.records(at)

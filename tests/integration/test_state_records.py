@@ -79,7 +79,7 @@ def test_the_state_goes_from_owner_to_owner(new_member):
     second = two.take_over()
     assert (second.start, second.finished) == (4, ((5, 8),))
     assert (second.unclean, second.reset, second.damaged) == (False, False, False)
-    assert second.token > first.token
+    assert second.memory.fencing_token > first.memory.fencing_token
     assert second.memory.epoch == 2
 
 
@@ -132,7 +132,7 @@ def test_a_clean_take_over_is_quick(new_member, record_property):
         started = time.perf_counter()
         inherited = member.take_over()
         seconds.append(time.perf_counter() - started)
-        member.commit(inherited.memory, 5, inherited.stored, *runs)
+        member.commit(inherited.memory, 5, inherited.begin.start, *runs)
         member.commit(inherited.memory, 5, 5, *runs, closed=True)
         member.unlock()
     median = statistics.median(seconds[2:])

@@ -122,7 +122,7 @@ def take_over(
         generation=(found.entry.generation if found else 0) + recreated,
         landmark=found is not None and found.entry.landmark is not None,
         window=found.entry.window if found else (),
-        token_time=max(found.entry.token_time if found else 0, history.stored_at // 1000),
+        token_time=max(found.entry.token_time if found else 0, history.stored_at),
         stale=damaged,
     )
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)

@@ -19,8 +19,8 @@ from orderly.ordering.state.history import History
 from orderly.ordering.state.runs import Runs
 from orderly.protocol.state_record import MAX_RUNS, Entry, Trying, encode_record
 
-_TOKEN_BITS = 32  # of a token: an offset. Before them the seconds since 2020, for 68 years
-_YEAR_2020 = 1_577_836_800
+_TOKEN_BITS = 22  # of a token: an offset; a larger one counts as a millisecond more
+_YEAR_2020 = 1_577_836_800_000  # the milliseconds before them are counted from here, for 69 years
 MAX_CHANGES = 16  # since everything was written: with a take-over's own they fit into one block
 
 

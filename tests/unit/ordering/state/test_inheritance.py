@@ -710,8 +710,8 @@ def test_the_token_rises_over_a_state_topic_that_was_made_anew(owner, broker, in
 
 def test_the_token_is_made_of_when_its_owner_was_confirmed(broker, inherit):
     memory = inherit().memory
-    confirmed = (broker.born + memory.token + 1) // 1000 - 1_577_836_800
-    assert memory.fencing_token == (confirmed << 32) + memory.token
+    confirmed = broker.born + memory.token + 1 - 1_577_836_800_000
+    assert memory.fencing_token == (confirmed << 22) + memory.token
     assert 0 < memory.fencing_token < 2**63
 
 
