@@ -276,15 +276,15 @@ class Puller:
             self._refill_failed(held, asked, error)
 
     def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
-        if asked > reply.max_offset:
-            with held.lock:
-                held.owned.refilled(asked, (), asked)
-            self._doubt(held)
-            return
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
             self._refill_failed(held, asked, OrderlyError("a slave may not have them yet"))
+            return
+        if asked > reply.max_offset:
+            with held.lock:
+                held.owned.refilled(asked, (), asked)
+            self._doubt(held, reply)
             return
         if reset:
             self._offset_illegal(held, reply.next_offset, reset=True)

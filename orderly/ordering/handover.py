@@ -46,9 +46,10 @@ class Known:
     latest: bool = False
     anew: bool = False
 
-    def sent(self, offset: int) -> bool:
-        """Whether the former owner had committed this offset."""
-        return offset == self.offset or offset in self.window
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """What the former owner had committed, newest last: a killed broker may have any of it."""
+        return (*self.window, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Begin:
 
     Attributes:
         start: the first offset to pull; it is committed.
-        landmark: the message below it, or what was known before; None: neither.
+        landmark: the message below it; None: there is none, and the first pull brings one.
         former: where the former owner stood, if the topic was made anew since.
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
@@ -107,7 +108,7 @@ def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[
     if minimum is not None:
         former = known.offset
         # Another owner may have set it in the new generation. On record it would be known.
-        if stored is None or beyond or known.sent(stored) or known.latest:
+        if stored is None or beyond or stored in known.sent or known.latest:
             start = minimum
     elif stored is not None and _is_outdated(stored, known, beyond=beyond):
         start = None
@@ -124,7 +125,7 @@ def _is_outdated(stored: int, known: Known, *, beyond: bool) -> bool:
     One beyond the log is, or the log was cut; of one within it only the window tells.
     """
     if beyond:
-        return known.latest or known.sent(stored)
+        return known.latest or stored in known.sent
     return known.anew and known.offset < stored and stored in known.window
 
 

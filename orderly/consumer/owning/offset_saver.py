@@ -246,14 +246,19 @@ class OffsetSaver:
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: Held, error: LockLost) -> None:
-        former = held.owned.fence.written
-        with held.lock:
-            if isinstance(error, Recreated):
-                dropped = held.owned.drop(Drop.RECREATED)
-                before = held.owned.fence.window  # a broker killed now comes back with one of it
-                held.owned.fence = Fence(error.start, before, now=now())
-            else:
-                dropped = held.owned.drop(Drop.FENCED)
-        if isinstance(error, Recreated) and dropped:
-            held.log.warning("topic.recreated", former=former, start=error.start)
+        if isinstance(error, Recreated):
+            self._recreated(held, error.start)
+        else:
+            with held.lock:
+                held.owned.drop(Drop.FENCED)
         announce_loss(self._session, held, str(error))
+
+    def _recreated(self, held: Held, start: int) -> None:
+        """Give a queue up whose topic was made anew; what is known of it begins at `start`."""
+        fence = held.owned.fence
+        with held.lock:
+            dropped = held.owned.drop(Drop.RECREATED)
+            # A broker that is killed now comes back with an offset of before.
+            held.owned.fence = Fence(start, fence.window, now=now())
+        if dropped:
+            held.log.warning("topic.recreated", former=fence.written, start=start)

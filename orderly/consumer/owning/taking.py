@@ -197,8 +197,8 @@ class Taker:
         if self._state_topics is None or not session.by_key(queue.topic):
             known = session.known.get(queue)
             begin = converse(find_start(queue, position, known), perform)
-            window = () if known is None else (*known.window, known.offset)
-            fence = Fence(begin.start, window, begin.landmark, now())
+            sent = () if known is None else known.sent
+            fence = Fence(begin.start, sent, begin.landmark, now())
             return Inheritance(begin.start, fence, begin), asked_at
         topics, client_id = self._state_topics, session.client.client_id
         state_queue, park_queue = topics.queue_of(queue), topics.park_queue_of(queue)

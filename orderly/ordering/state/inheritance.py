@@ -110,8 +110,8 @@ def take_over(
     recreated = begin.former is not None
     # Of a former generation, too: a broker that is killed right after it deleted the topic, or
     # right after our start was committed, comes back with them.
-    window = () if known is None else (*known.window, known.offset)
-    fence = Fence(begin.start, window, begin.landmark, now)
+    sent = () if known is None else known.sent
+    fence = Fence(begin.start, sent, begin.landmark, now)
     memory = Memory(
         state_queue,
         client_id,

@@ -149,9 +149,9 @@ def test_a_master_that_fails_is_not_asked_again_at_once(session, held, broker):
     assert session.client.schedule.seconds == [session.config.pull_retry]
 
 
-def test_bodies_are_pulled_again_from_the_master_and_a_slave_has_lost_none(
-    session, puller, broker, route, monkeypatch
-):
+@pytest.fixture
+def refilling(session, puller, broker, route, monkeypatch):
+    """A held queue that has just asked again for a body at offset 6."""
     monkeypatch.setattr(lanes_module, "LANE_BODIES", 1)
     held = held_queue(session, puller, broker, by_key=True, max_runs=9, max_span=3)
     of_one_key = reply(PullStatus.FOUND, 5, 6, next_offset=7, suggested=1)
@@ -159,5 +159,21 @@ def test_bodies_are_pulled_again_from_the_master_and_a_slave_has_lost_none(
     held.owned.finish(held.owned.take(1, now()), Disposition.COMMIT, now())
     puller.reopen(held)
     assert broker.asked(3)[2] == (6, 0)
+    return held
+
+
+def test_bodies_are_pulled_again_from_the_master_and_a_slave_has_lost_none(refilling, broker):
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=2, address=SLAVE))
-    assert (held.owned.dropped, held.owned.offset) == (None, 6)
+    assert (refilling.owned.dropped, refilling.owned.offset) == (None, 6)
+
+
+def test_while_the_master_is_down_a_slave_that_lags_is_asked_for_bodies_at_a_measured_pace(
+    session, refilling, broker, route
+):
+    route(slave=True)
+    lagging = PullResult(PullStatus.OFFSET_ILLEGAL, [], 2, 0, 2, 0, SLAVE)
+    broker.answer(lagging)
+    assert len(broker.queries) == 3
+    assert session.client.schedule.seconds == [session.config.pull_retry]
+    assert (refilling.owned.dropped, refilling.owned.offset) == (None, 6)
+    assert not refilling.doubtful, "a slave that lags says nothing of the topic"

@@ -212,7 +212,7 @@ def test_in_one_generation_what_is_stored_counts_if_nobody_had_it_before(
     log = same(minimum, minimum + left)
     found = begin(log, stored, known)
     assert found.former is None
-    known_here = latest or (stored is not None and known.sent(stored))
+    known_here = latest or stored in known.sent
     counts = stored is not None and (stored <= log.end or stored == 0 or not known_here)
     assert found.start == (stored if counts else low)
     assert found.forgotten == (not counts)
@@ -235,7 +235,7 @@ def test_in_the_next_generation_nothing_is_passed_over_but_by_an_offset_set_ther
     found = begin(log, stored, known)
     if minimum >= low:
         assert found.former is None, "cannot be proven"
-    elif stored is None or latest or known.sent(stored):
+    elif stored is None or latest or stored in known.sent:
         assert (found.start, found.former) == (minimum, low)
     elif stored > log.end:
         assert (found.start, found.former) == (minimum, low), "it is of no message of this one"
