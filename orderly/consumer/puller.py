@@ -82,8 +82,11 @@ class Puller:
     # --- topics that may have been made anew ---------------------------------------------------
 
     def _in_doubt(self, held: Held) -> bool:
-        """Whether to find out first. While the master is down it waits: slaves are pulled from."""
-        if not held.doubtful:
+        """Whether to find out first. While the master is down it waits: slaves are pulled from.
+
+        Not of a queue that is dropped: nothing more is pulled, and its next owner looks anew.
+        """
+        if not held.doubtful or held.owned.dropped is not None:
             return False
         route = self._session.client.routes.cached(held.queue.topic)
         broker = None if route is None else route.broker(held.queue.broker_name)

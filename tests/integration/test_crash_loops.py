@@ -127,7 +127,9 @@ def check_all_is_well(group):
 def test_four_deaths_and_everybody_else_goes_on(death, handler, orderly_namesrv, closing):
     options = [f"--death={death}", f"--handler={handler}"]
     group = Group(closing, orderly_namesrv, unique("topic"), options)
-    assert group.deaths() == 4, "two until it counts as a loop, two during the message"
+    # Two until it counts as a loop, two during the message; one more where a machine is so slow
+    # that a member commits something before it dies, which is progress.
+    assert 4 <= group.deaths() <= 5
     check_all_is_well(group)
     (deadly, *_) = group.set_aside
     blamed = {suspect for entry in group.records(Entry) for suspect in entry.suspects}

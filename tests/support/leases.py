@@ -8,7 +8,7 @@ from orderly import ClientConfig, ConsumerConfig
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import EmbeddedBroker
 
-SHORT = 8.0  # seconds; a lease long enough for a busy machine, short enough to wait for
+SHORT = 12.0  # seconds; a lease long enough for a busy machine, short enough to wait for
 
 
 def leasing_broker(lease, **settings):

@@ -22,7 +22,9 @@ def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy,
     if way is Way.REQUEST:
         attempts = proxy.dropped[COMMIT]
         eventually(lambda: proxy.dropped[COMMIT] >= attempts + 6, within=20)
-        assert not newcomer.assignment
+        # Its share is two or three. One may come: of a queue whose last commit was answered just
+        # before, and whose next message is not handled yet.
+        assert len(newcomer.assignment) < 2
     else:
         eventually(lambda: len(newcomer.assignment) >= 2, within=20)
         assert proxy.dropped[COMMIT]

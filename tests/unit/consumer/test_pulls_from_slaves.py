@@ -11,6 +11,7 @@ from orderly.consumer.session import now
 from orderly.errors import ConnectFailed
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.ordering import lanes as lanes_module
+from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
@@ -177,3 +178,24 @@ def test_while_the_master_is_down_a_slave_that_lags_is_asked_for_bodies_at_a_mea
     assert session.client.schedule.seconds == [session.config.pull_retry]
     assert (refilling.owned.dropped, refilling.owned.offset) == (None, 6)
     assert not refilling.doubtful, "a slave that lags says nothing of the topic"
+
+
+def test_a_queue_that_is_lost_while_in_doubt_is_asked_about_no_more(session, broker, route):
+    """Its broker is away for long: whoever takes the queue next finds out anew."""
+    asked = []
+
+    def away(held):
+        asked.append(held)
+        raise ConnectFailed("nobody there", MASTER)
+
+    puller = Puller(session, lambda _: None, away)
+    held = held_queue(session, puller, broker)
+    broker.answer(ConnectFailed("nobody there", MASTER))
+    schedule = session.client.schedule
+    schedule.ring()
+    eventually(lambda: asked and schedule.waiting)
+    with held.lock:
+        held.owned.drop(Drop.LOST)
+    schedule.ring()
+    puller._executor.shutdown()  # what was begun has ended
+    assert (len(asked), schedule.waiting) == (1, [])
