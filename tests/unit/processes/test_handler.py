@@ -224,22 +224,27 @@ def test_a_worker_killed_in_the_middle_fails_its_call_only(handler, beside, tmp_
 
 def test_an_idle_worker_that_died_fails_no_call(handler):
     pid = call(handler, "my_pid")
-    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGKILL)
     eventually(lambda: pid not in {child.pid for child in multiprocessing.active_children()})
     assert call(handler, "my_pid") != pid
 
 
-def test_ctrl_c_is_ignored_and_stdin_is_empty(shared):
-    assert call(shared, "interrupt_myself") == Ack()
+def test_what_ends_a_program_is_ignored_and_stdin_is_empty(shared):
+    assert call(shared, "signal_myself") == Ack()
     assert call(shared, "read_stdin") == ""
     assert call(shared, "blocked_signals") == set()
 
 
-def test_ctrl_c_during_the_start_is_ignored(handler, beside):
+def test_a_program_that_a_handler_starts_can_be_ended(shared):
+    assert call(shared, "end_a_program") == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_a_program_is_ignored_during_the_start(handler, beside, number):
     before = set(multiprocessing.active_children())
     answer = beside(call, handler, "ack")
     (new,) = eventually(lambda: set(multiprocessing.active_children()) - before)
-    os.kill(new.pid, signal.SIGINT)
+    os.kill(new.pid, number)
     assert answer.result(10) == Ack()
 
 
