@@ -211,8 +211,8 @@ class OrderlyConsumer:
         then stays locked, and the lock is renewed in the background until the handler ends, for
         nobody may start beside it; its offset is saved and the log names it. If the process ends
         before, the broker frees the queue within 60 s. A handler that never returns keeps its queue
-        for as long as the process lives: end the process, then. Idempotent; while another thread is closing
-        it returns at once.
+        for as long as the process lives: end the process, then. Idempotent; while another thread is
+        closing it returns at once.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop

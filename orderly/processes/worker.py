@@ -191,8 +191,9 @@ _RUNNING: WeakSet[WorkerProcess] = WeakSet()
 
 def _kill_all() -> None:
     """At the exit, before multiprocessing sends them the SIGTERM that they ignore, and waits."""
-    for worker in list(_RUNNING):
-        worker.kill()
+    with _CHILDREN:
+        for worker in list(_RUNNING):
+            worker.kill()
 
 
 Finalize(None, _kill_all, exitpriority=0)

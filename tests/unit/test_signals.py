@@ -105,6 +105,7 @@ def test_a_fork_ends_as_without_us():
     with heard() as told:
         pid = os.fork()
         if not pid:
+            signal.alarm(60)  # a hang-guard
             os.kill(os.getpid(), signal.SIGTERM)
             while True:
                 pass  # the handler runs between two of these

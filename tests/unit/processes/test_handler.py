@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.errors import (
     ConfigError,
     HandlerHung,
@@ -28,7 +29,7 @@ from orderly.ordering.outcomes import Ack, Fail
 from orderly.ordering.results import ConsumeResult
 from orderly.processes.calls import News
 from orderly.processes.handler import ProcessHandler
-from orderly.processes.worker import WorkerProcess
+from orderly.processes.worker import NAME, WorkerProcess
 from tests.support import process_handlers as handlers
 from tests.support.messages import QUEUE
 from tests.support.process_messages import batch
@@ -395,6 +396,16 @@ def test_a_process_that_was_killed_too_late_gets_no_further_call(handler, monkey
     first = call(handler, "my_pid")
     assert call(handler, "my_pid") != first
     monkeypatch.undo()
+
+
+def test_a_consumer_may_be_made_in_a_worker_and_not_started(monkeypatch):
+    """The module of its handler may well be where it is made."""
+    config = ConsumerConfig(executor="process")
+    monkeypatch.setattr(multiprocessing.current_process(), "name", f"{NAME}group-1")
+    consumer = OrderlyConsumer("group", handlers.act, namesrv="127.0.0.1:1", config=config)
+    with pytest.raises(ConfigError, match="under `if __name__"):
+        consumer.start()
+    assert consumer.state == "created"
 
 
 @pytest.mark.parametrize("end", [lambda parent: parent.kill(), lambda parent: parent.stdin.close()])
