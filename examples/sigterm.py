@@ -2,17 +2,13 @@
 
     ORDERLY_NAMESRV=localhost:9876 python examples/sigterm.py GROUP TOPIC
 
-The signal's handler only leaves a note; the main thread reads it and closes the consumer. Python
-runs a signal's handler in the main thread, between any two steps of what that thread is doing: it
-may be holding the very lock that close() waits for, and then nothing goes on, ever. To
-append to a list needs no lock; to set a threading.Event does. And the main thread looks again and
-again: a signal that comes right before a wait without end would not end that wait.
+`wait` sees to that. Without it the main thread would have to: a signal's handler may only leave a
+note, for it runs between any two steps of that thread, which may hold the very lock it would take.
 """
 
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -32,19 +28,13 @@ def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> Ack
 
 def main(group: str, topic: str) -> None:
     """Consume until a signal comes."""
-    signals: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.append(received))
-
     # Give the orchestrator a longer grace period (Kubernetes: terminationGracePeriodSeconds, 30)
     # than the consumer: after it comes SIGKILL, and then the queues stay locked for a minute.
     config = ConsumerConfig(consume_from="first", close_timeout=20)
     consumer = OrderlyConsumer(group, handle, config=config)
     with consumer.subscribe(topic):
         log.info("%s", consumer.state)
-        while not signals:
-            time.sleep(0.2)
-        log.info("closing on %s", signal.Signals(signals[0]).name)
+        consumer.wait()
     # Closed: handlers have ended, offsets are saved, the queues are free for the next member.
     log.info("%s", consumer.state)
 

@@ -61,6 +61,7 @@ class _AtFirstEvent:
                 _hand_to_application,
                 structlog.stdlib.filter_by_level,
                 structlog.processors.format_exc_info,
+                _leave_out,
                 structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True),
             ],
             wrapper_class=structlog.stdlib.BoundLogger,
@@ -100,6 +101,15 @@ def _hand_to_application(
     text = fields.pop("event", "")
     getattr(structlog.get_logger(logger.name), method)(text, logger=logger.name, **fields)
     raise structlog.DropEvent
+
+
+def _leave_out(
+    logger: logging.Logger,  # noqa: ARG001 - structlog's signature
+    method: str,  # noqa: ARG001
+    event: MutableMapping[str, Any],
+) -> MutableMapping[str, Any]:
+    """What does not apply, in a line for people; a program that configures structlog gets None."""
+    return {n: value for n, value in event.items() if value is not None or n not in QUEUE_FIELDS}
 
 
 def _on_one_line(name: str, value: Any) -> Any:

@@ -13,10 +13,8 @@ other rows go on.
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from typing import Any, TypedDict
 
@@ -99,15 +97,12 @@ class Replica:
 
 def main(path: str, table: str) -> None:
     """Copy until told to end (SIGTERM, ^C)."""
-    signals: list[int] = []  # see examples/sigterm.py
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.append(received))
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     handler = Replica(path, table).listener()
-    with OrderlyConsumer(f"replica-of-{table}", handler, config=config).subscribe(table):
+    consumer = OrderlyConsumer(f"replica-of-{table}", handler, config=config)
+    with consumer.subscribe(table):
         print(f"copying {table}", flush=True)
-        while not signals:
-            time.sleep(0.2)
+        consumer.wait()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
+    "run": ("orderly.cli.run", "Your consumers, until SIGTERM or Ctrl-C; probes."),
     "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
     "backlog": ("orderly.cli.backlog.group", "How far behind groups are, and why; a checker."),
     "skew": ("orderly.cli.skew", "How unevenly messages flow: queues, keys, what-if."),

@@ -30,6 +30,11 @@ _BENCH = {
 
 CODES: Mapping[str, Mapping[int, str]] = {
     "demo": {0: "in order and complete", 1: "not so", 3: "could not be measured"},
+    "run": {
+        0: "ended by Ctrl-C or SIGTERM, or closed by the program itself: all is saved and free",
+        1: "ended, and a handler still ran at close_timeout: its queue is locked for up to 60 s",
+        3: "a consumer was not found, or could not be started",
+    },
     "broker start": {0: "it runs", 3: "it could not be started, or runs with other options"},
     "broker stop": {0: "none runs any more", 3: "it could not be stopped"},
     "broker status": {0: "it runs", 1: "it does not run", 3: "that could not be seen"},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli import NOT_MEASURED
+from orderly.cli.addresses import address
 from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.command import Command
@@ -17,7 +18,6 @@ from orderly.cli.monitoring import monitor_of, recorder_of, told_to_end
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.text import printable
-from orderly.errors import ConfigError
 from orderly.monitoring.backlog_json import Detail
 from orderly.monitoring.exporting.render import metrics_of
 from orderly.monitoring.exporting.source import Exported, Totals
@@ -99,7 +99,7 @@ def exporter(
     cleanly on SIGTERM.
     """
     settings, detail = settings_of(ctx), Detail(granularity)
-    host, port = address(listen)
+    host, port = address(listen, "--listen", DEFAULT_LISTEN)
     selection = names.selection(settings)
     with settings.client() as client:
         if once:
@@ -116,18 +116,6 @@ def exporter(
             monitor = monitor_of(client, selection, interval, take)
             _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
     return 0
-
-
-def address(text: str) -> tuple[str, int]:
-    """Read HOST:PORT; an IPv6 address is in brackets.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or (":" in host) != host.startswith("["):
-        raise ConfigError(f"--listen takes HOST:PORT, as {DEFAULT_LISTEN}, not {text!r}")
-    return host.strip("[]"), int(port)
 
 
 def _print_once(client: Client, selection: Selection, detail: Detail) -> int:

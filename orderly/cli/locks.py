@@ -59,7 +59,9 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
 
     A broker tells nobody its locks, and asking for one would take it: so each member is asked. Of
     members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
-    a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s.
+    a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s. A queue that no member
+    claims waits for one that left or died: for 60 s at most, or as long as a handler of a consumer
+    that closed still runs. Look again after a minute to tell them apart.
     """
     settings = settings_of(ctx)
     report = _ask(settings, settings.group(group), timeout)
@@ -149,6 +151,7 @@ def _fields(judged: JudgedLock) -> dict[str, Any]:
         "dropped": lock.dropped,
         "verdict": judged.verdict.name,
         "why": judged.why or None,
+        "free_within_seconds": judged.free_within,
     }
 
 

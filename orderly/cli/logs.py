@@ -29,3 +29,22 @@ def configure(verbose: int) -> None:
     logger.handlers = [_StderrHandler()]
     logger.setLevel(LEVELS[min(verbose, len(LEVELS) - 1)])
     logger.propagate = False
+
+
+def configure_program(verbose: int) -> None:
+    """For a program of the user's: events of level info and above, -v all, go where it says.
+
+    Called before the program is imported; `configure_default` afterwards.
+    """
+    logger = logging.getLogger("orderly")
+    logger.handlers = []
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    logger.propagate = True
+
+
+def configure_default(verbose: int) -> None:
+    """Show what a program logs that configures no logging of its own, as its events."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(_StderrHandler())
+        root.setLevel(logging.DEBUG if verbose else logging.INFO)

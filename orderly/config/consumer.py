@@ -75,7 +75,11 @@ class ConsumerConfig(FromEnv):
         force_unlock_after: seconds after which such a queue is unlocked beside its running handler,
             as Java does after 20. The next member then overlaps with that handler: only for
             handlers that are guarded by `context.token`. None: never.
-        close_timeout: seconds `close` waits for running handlers.
+        close_timeout: seconds `close` waits for running handlers; keep it well below what your
+            orchestrator waits before it kills (Kubernetes: 30 s). A handler that runs longer keeps
+            its queue locked until it returns, or until 60 s after the process has ended. One that
+            never returns, in a process that goes on, keeps it for as long as the process lives; in
+            worker processes (`executor`) it is killed, and costs nothing.
         model: "clustering" (members share the queues), or "broadcasting" (each member gets every
             queue; no locks; offsets in a local file).
         instance: broadcasting: a stable name of this member, which finds its offsets again after
@@ -119,7 +123,7 @@ class ConsumerConfig(FromEnv):
     commit_interval: float = 5.0
     handover_timeout: float = 20.0
     force_unlock_after: float | None = None
-    close_timeout: float = 30.0
+    close_timeout: float = 20.0
     model: str = "clustering"
     instance: str = ""
     offsets_folder: str = "~/.orderly/offsets"

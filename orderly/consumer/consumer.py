@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
@@ -38,6 +38,10 @@ from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
 from orderly.ordering.explain_keys import KeyExplanation
 from orderly.ordering.parking.keys import ParkedKey
+from orderly.signals import LOOK, Told, heard
+
+if TYPE_CHECKING:
+    from orderly.processes.handler import ProcessHandler
 
 
 class OrderlyConsumer:
@@ -110,18 +114,22 @@ class OrderlyConsumer:
         )
         state_topics = new_state_topics(self._session)
         owned = [] if offsets is None else [offsets.close]
-        kill = kill_call = None
+        processes: ProcessHandler | None = None
         if self.config.executor == "process":
             from orderly.processes.handler import ProcessHandler  # noqa: PLC0415  seldom needed
 
             processes = ProcessHandler(getattr(handler, "work", handler), self._session.group)
             handler = handler.through(processes) if hasattr(handler, "through") else processes
             owned.append(processes.close)
-            kill, kill_call = processes.kill, processes.kill_call
         if client is None:
             owned.append(self._client.close)
         self._loops = Loops(
-            self._session, handler, allocate, state_topics, dry_run=dry_run, kill_call=kill_call
+            self._session,
+            handler,
+            allocate,
+            state_topics,
+            dry_run=dry_run,
+            kill_call=None if processes is None else processes.kill_call,
         )
         self._life = Life(
             self._session,
@@ -129,7 +137,7 @@ class OrderlyConsumer:
             state_topics=state_topics,
             offsets=offsets,
             owned=tuple(owned),
-            kill=kill,
+            processes=processes,
         )
 
     # --- subscriptions -------------------------------------------------------------------------
@@ -202,8 +210,9 @@ class OrderlyConsumer:
         Waits up to `close_timeout` seconds for running handlers. A queue whose handler still runs
         then stays locked, and the lock is renewed in the background until the handler ends, for
         nobody may start beside it; its offset is saved and the log names it. If the process ends
-        before, the broker frees the queue within 60 s. Idempotent; while another thread is closing
-        it returns at once.
+        before, the broker frees the queue within 60 s. A handler that never returns keeps its queue
+        for as long as the process lives: end the process, then. Idempotent; while another thread is
+        closing it returns at once.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop
@@ -211,9 +220,19 @@ class OrderlyConsumer:
         """
         self._life.close()
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the consumer is closed, at most `timeout` seconds; returns whether it is."""
-        return self._life.wait(timeout)
+    def wait(self, timeout: float | None = None, *, signals: bool = True) -> bool:
+        """Block until the consumer is closed, at most `timeout` seconds; returns whether it is.
+
+        SIGTERM and SIGINT (Ctrl-C) end the wait: every consumer of the process is closed, as
+        `close` does, and True is returned. A second signal ends the process at once. Only in the
+        main thread, and only where Python's own handlers of signals are in place: those of the
+        program stay. Afterwards the signals do again what they did.
+
+        Args:
+            timeout: seconds; None: as long as it takes.
+            signals: False: leave the signals alone.
+        """
+        return self._life.wait(timeout, signals=signals)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -233,16 +252,37 @@ class OrderlyConsumer:
             self._life.refuse_handlers()
         await aside(self.close, f"orderly-closing-{self.group}")
 
-    async def run(self) -> None:
+    async def run(self, *, signals: bool = True) -> None:
         """Start, consume until this task is cancelled or the consumer is closed, and close.
 
-        Handlers that are `async def` run on the caller's event loop.
+        Handlers that are `async def` run on the caller's event loop. Signals end it as they end
+        `wait`, where the loop is the main thread's. Handlers that the loop or the program has stay:
+        under `asyncio.run` Ctrl-C cancels the task, which closes this consumer as well; then
+        `asyncio.run` raises KeyboardInterrupt, as it does for every program.
+
+        Args:
+            signals: False: leave the signals alone.
 
         Raises:
             OrderlyError: as `start`.
         """
-        async with self:
-            await aside(self.wait, f"orderly-waiting-{self.group}")
+        with heard(signals) as told:
+            async with self:
+                await self._until_closed(told)
+        if told():  # it may have come while the handlers were put back
+            await aside(partial(self._life.heed, told()), f"orderly-ending-{self.group}")
+
+    async def _until_closed(self, told: Told) -> None:
+        wait = partial(self._life.wait, None, signals=False)
+        closed = aside(wait, f"orderly-waiting-{self.group}")
+        try:
+            while not closed.done():
+                # The loop wakes for each look, too: a signal right before its own wait is heard.
+                await asyncio.wait({closed}, timeout=LOOK)
+                if told():
+                    await aside(partial(self._life.heed, told()), f"orderly-ending-{self.group}")
+        finally:
+            closed.cancel()
 
     async def __aenter__(self) -> Self:
         """Start; handlers that are `async def` run on this event loop, where their engines live."""

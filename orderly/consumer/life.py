@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import signal
 import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from orderly.client.peer_requests import GroupAnswers
 from orderly.consumer.loops import Loops
@@ -19,9 +22,12 @@ from orderly.consumer.telling.places import longest_handler
 from orderly.errors import LifecycleError
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription
+from orderly.signals import LOOK, heard
+
+if TYPE_CHECKING:
+    from orderly.processes.handler import ProcessHandler
 
 _AFTER_KILL = 5.0  # seconds to save and unlock once the handlers are dead
-_LOOK = 0.5  # seconds: a signal that comes right before a wait is heard when that wait ends
 
 
 class State(StrEnum):
@@ -43,7 +49,7 @@ class Life:
         state_topics: with order by key; else None.
         offsets: of a broadcasting member; else None.
         owned: closed at the end, in this order: what belongs to this consumer alone.
-        kill: ends running handlers, where they are processes; None: nothing can.
+        processes: that run the handler; None: it runs in this one, and nothing can end it.
 
     Attributes:
         state: where it is.
@@ -58,7 +64,7 @@ class Life:
         state_topics: StateTopics | None,
         offsets: LocalOffsets | None,
         owned: tuple[Callable[[], None], ...],
-        kill: Callable[[], None] | None,
+        processes: ProcessHandler | None,
     ) -> None:
         self.state = State.CREATED
         self.lock = threading.RLock()
@@ -67,7 +73,7 @@ class Life:
         self._state_topics = state_topics
         self._offsets = offsets
         self._owned = owned
-        self._kill = kill
+        self._processes = processes
         self._registered = False
         self._closed = threading.Event()
 
@@ -88,8 +94,12 @@ class Life:
         """
         with self.lock:
             self.require(State.CREATED)
+            if self._processes is not None:
+                self._processes.check_place()
             if loop is not None:
                 self._loops.use(loop)
+            with _STARTED_LOCK:
+                _STARTED.add(self)
             try:
                 self._join()
             except BaseException:
@@ -172,24 +182,57 @@ class Life:
             self._outlive()
         self._session.outlook = {}  # what nobody looks after any more is not explained either
         self.state = State.CLOSED
+        if running:
+            self._session.log.info("consumer.closed")
         self._closed.set()
 
     def _wound_down(self) -> bool:
         """Release every queue; worker processes that run at the deadline are killed for it."""
         if self._loops.wind_down(self._session.config.close_timeout):
             return True
-        if self._kill is None:
+        if self._processes is None:
             return False
-        self._kill()
+        self._processes.kill()
         return self._loops.wind_down(_AFTER_KILL)
 
-    def wait(self, timeout: float | None) -> bool:
-        """Block until it is closed, at most `timeout` seconds; returns whether it is."""
+    def wait(self, timeout: float | None, *, signals: bool) -> bool:
+        """Block until it is closed; see `OrderlyConsumer.wait`."""
         end = time.monotonic() + (math.inf if timeout is None else timeout)
-        while not self._closed.wait(max(0.0, min(_LOOK, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                return False
-        return True
+        with heard(signals) as told:
+            while not self._closed.wait(max(0.0, min(LOOK, end - time.monotonic()))):
+                if told() or time.monotonic() >= end:
+                    break
+            self.heed(told())
+        self.heed(told())  # it came while the handlers were put back
+        return self._closed.is_set()
+
+    def heed(self, told: signal.Signals | None) -> None:
+        """Close this and every other consumer that was started in the process, if told to.
+
+        At the same time, for each may need its close_timeout.
+        """
+        if told is None:
+            return
+        with _STARTED_LOCK:
+            lives = {self, *_STARTED}
+        name = f"orderly-closing-on-{told.name}"
+        closing = [
+            threading.Thread(target=life.end, args=(told,), name=name, daemon=True)
+            for life in lives
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
+    def end(self, told: signal.Signals) -> None:
+        """Close; while another thread does so already, wait for it."""
+        if self._session.client.connections.foreign:
+            return
+        if self.state is State.RUNNING:
+            self._session.log.info("consumer.told_to_end", signal=told.name)
+        self.close()
+        self._closed.wait()
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
@@ -216,3 +259,7 @@ class Life:
         self._leave()
         for close in self._owned:
             close()
+
+
+_STARTED: WeakSet[Life] = WeakSet()
+_STARTED_LOCK = threading.Lock()

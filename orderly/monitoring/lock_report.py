@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orderly.config.consumer import BROKER_LEASE
 from orderly.monitoring.backlog.members import clients_of, is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.backlog.signs import TWO_ROUNDS
@@ -14,11 +15,21 @@ from orderly.monitoring.locks import QueueLock, locks, silent
 
 @dataclass(frozen=True, slots=True)
 class JudgedLock:
-    """A queue's lock, and what is wrong with it: `why` is "" if nothing is."""
+    """A queue's lock, and what is wrong with it.
+
+    Attributes:
+        lock: as members report it.
+        verdict: how bad that is.
+        why: the same in words; "" if nothing is wrong.
+        free_within: seconds until the broker frees the lock, at the latest, unless it is renewed:
+            by a client that nobody can ask, as a closed consumer whose handler still runs. None:
+            it is renewed as it should be, or who has it gives it back itself.
+    """
 
     lock: QueueLock
     verdict: Verdict
     why: str
+    free_within: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +90,31 @@ def lock_report(scan: Scan, group: str) -> LockReport:
 def _judged(lock: QueueLock, reading: GroupReading, takes_locks: bool | None) -> JudgedLock:
     if takes_locks is False:
         return JudgedLock(lock, Verdict.OK, "")
+    within = _free_within(lock)
     if lock.locked is None:
-        why = "a member that may have it did not answer"
-        return JudgedLock(lock, Verdict.UNKNOWN, why)
+        why = f"a member that may have it did not answer; if it died: {_free(BROKER_LEASE)}"
+        return JudgedLock(lock, Verdict.UNKNOWN, why, within)
     why = _trouble(lock, reading)
-    return JudgedLock(lock, Verdict.WARNING if why else Verdict.OK, why)
+    verdict = Verdict.WARNING if why else Verdict.OK
+    return JudgedLock(lock, verdict, why, within if why else None)
+
+
+def _free_within(lock: QueueLock) -> float | None:
+    if lock.owner is None:
+        return BROKER_LEASE  # who had it was alive a moment ago, as far as anybody can know
+    if lock.locked and not lock.dropped and lock.lock_age is not None:
+        return max(0.0, BROKER_LEASE - lock.lock_age)
+    return None
+
+
+def _free(within: float) -> str:
+    return f"free {within:.0f} s from now at the latest"
+
+
+_LEFT = (
+    "a member that left or died may have its lock:"
+    f" {_free(BROKER_LEASE)}, or when a handler that it still runs ends"
+)
 
 
 def _trouble(lock: QueueLock, reading: GroupReading) -> str:
@@ -95,16 +126,17 @@ def _trouble(lock: QueueLock, reading: GroupReading) -> str:
         times = f"; {lock.failed_unlocks} times in vain" if lock.failed_unlocks else ""
         return f"its owner is giving it up{times}"
     if not lock.locked:
-        return "its owner does not have the lock, and does not consume"
+        return "its owner does not have the lock, and does not consume: another client holds it"
     if lock.lock_age is not None and lock.lock_age > TWO_ROUNDS:
-        return f"the lock was not renewed for {lock.lock_age:.0f} s"
+        left = max(0.0, BROKER_LEASE - lock.lock_age)
+        return f"the lock was not renewed for {lock.lock_age:.0f} s; if that stays: {_free(left)}"
     return ""
 
 
 def _nobody(lock: QueueLock, reading: GroupReading) -> str:
     connections = reading.connections
     if connections is None:
-        return "nobody is online"
+        return f"nobody is online; {_LEFT}"
     if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
         return ""  # offsets of a topic that is no longer consumed
-    return "nobody has it: another client holds the lock, or it is allocated to nobody"
+    return f"no member claims it; {_LEFT}; or it is allocated to nobody"

@@ -54,8 +54,10 @@ def serve(pipe: Connection, pickled: bytes) -> None:
 
 
 def _settle(pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all, and is the parent's matter
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Both go to the whole process group (Ctrl-C, systemd): the parent ends us, after our call.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Not SIG_IGN, which programs that the handler starts would inherit: they could not be ended.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     os.set_inheritable(pipe.fileno(), False)  # programs that the handler starts must not hold it
     threading.Thread(target=_end_with_parent, name="orderly-parent-watch", daemon=True).start()

@@ -34,11 +34,10 @@ class ProcessHandler:
         group: the consumer group, for names and events.
 
     Raises:
-        ConfigError: other processes cannot import `handler`, or this is itself such a process.
+        ConfigError: other processes cannot import `handler`.
     """
 
     def __init__(self, handler: Handler | AsyncHandler, group: str) -> None:
-        _check_place()
         self._pickled = pickled(handler)
         self._group = group
         self._log = get_logger("orderly.consumer", **where(group))
@@ -57,6 +56,7 @@ class ProcessHandler:
             HandlerHung: it did because of `kill_call`.
             NotPicklable: the answer or the error cannot come out of the process.
             LifecycleError: closed.
+            ConfigError: as `check_place`.
         """
         worker = self._claim(context)
         try:
@@ -73,6 +73,23 @@ class ProcessHandler:
             raise
         finally:
             self._give_back(worker)
+
+    @staticmethod
+    def check_place() -> None:
+        """Raise ConfigError in a process that cannot start workers, for example one of them.
+
+        They import the handler's module, where consumers may be made, but must not be started.
+        """
+        process = multiprocessing.current_process()
+        if process.name.startswith(NAME):
+            raise ConfigError(
+                "a worker process imported the main module and came to start a consumer there: put"
+                ' what starts the consumer under `if __name__ == "__main__":`'
+            )
+        if process.daemon:
+            raise ConfigError(
+                "a daemonic process cannot start worker processes: start it with daemon=False"
+            )
 
     def close(self) -> None:
         """End the idle processes, in a second at most; busy ones end after their call. Idempotent.
@@ -109,6 +126,7 @@ class ProcessHandler:
                 raise LifecycleError(f"the processes of group {self._group} are closed")
             seat: _Seat | None = getattr(self._local, "seat", None)
             if seat is None or not seat.worker.usable:  # it may have died without a call, too
+                self.check_place()
                 seat = self._local.seat = _Seat(self._new_worker())
             seat.worker.serving = context
             return seat.worker
@@ -135,16 +153,3 @@ class _Seat:
     def __init__(self, worker: WorkerProcess) -> None:
         self.worker = worker
         weakref.finalize(self, worker.end).atexit = False  # multiprocessing sees to the exit
-
-
-def _check_place() -> None:
-    process = multiprocessing.current_process()
-    if process.name.startswith(NAME):
-        raise ConfigError(
-            "a worker process imported the main module and came to make a consumer there: put what"
-            ' starts the consumer under `if __name__ == "__main__":`'
-        )
-    if process.daemon:
-        raise ConfigError(
-            "a daemonic process cannot start worker processes: start it with daemon=False"
-        )

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from itertools import count
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.util import Finalize
 from time import monotonic, sleep
 from typing import Any
+from weakref import WeakSet
 
 from orderly.errors import WorkerDied
 from orderly.model import ReceivedMessage
@@ -66,12 +68,13 @@ class WorkerProcess:
         self._owner = os.getpid()
         self._numbers = count(1)
         self._pipe, theirs = _SPAWN.Pipe()
-        # daemon: multiprocessing ends it when the parent exits.
+        # daemon: multiprocessing does not wait for its handler when the parent exits.
         self._process = _SPAWN.Process(
             target=serve, args=(theirs, pickled), name=NAME + name, daemon=True
         )
-        with theirs, _CHILDREN, _interrupt_blocked():
+        with theirs, _CHILDREN, _signals_blocked():
             self._process.start()
+            _RUNNING.add(self)
 
     @property
     def usable(self) -> bool:
@@ -183,11 +186,24 @@ def _extended(context: ConsumeContext) -> Extended:
         return Extended(packed_error(error))
 
 
+_RUNNING: WeakSet[WorkerProcess] = WeakSet()
+
+
+def _kill_all() -> None:
+    """At the exit, before multiprocessing sends them the SIGTERM that they ignore, and waits."""
+    with _CHILDREN:
+        for worker in list(_RUNNING):
+            worker.kill()
+
+
+Finalize(None, _kill_all, exitpriority=0)
+
+
 @contextmanager
-def _interrupt_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from a process that starts until it ignores it: a process inherits the mask."""
+def _signals_blocked() -> Iterator[None]:
+    """Keep signals from a process that starts until it ignores them: it inherits the mask."""
     resource_tracker.ensure_running()  # its start would lift the block
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

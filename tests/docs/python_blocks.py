@@ -164,7 +164,8 @@ class _Watcher(threading.Thread):
                 self._ended.wait(AGAIN)
 
     def _press(self):
-        if not self._ended.is_set():
+        heard = signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # another would end this process
+        if not self._ended.is_set() and not heard:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     def end(self):

@@ -94,6 +94,6 @@ def modelled(world):
     with (
         mock.patch.object(process_handler, "WorkerProcess", partial(Worker, world)),
         mock.patch.object(process_handler, "pickled", lambda handler: handler),
-        mock.patch.object(process_handler, "_check_place", return_value=None),
+        mock.patch.object(process_handler.ProcessHandler, "check_place", return_value=None),
     ):
         yield

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -85,9 +86,16 @@ def close_everything(messages, context):
     time.sleep(60)
 
 
-def interrupt_myself(messages, context):
+def signal_myself(messages, context):
     os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
     return Ack()
+
+
+def end_a_program(messages, context):
+    program = subprocess.Popen(["sleep", "60"])
+    program.terminate()
+    return program.wait()
 
 
 def blocked_signals(messages, context):

@@ -4,12 +4,23 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOON = 60  # seconds
+
+
+@contextmanager
+def hearing_ctrl_c():
+    """For what is started meanwhile: a script's background programs inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Program:
@@ -24,7 +35,7 @@ class Program:
 
     def __init__(self, arguments, folder, *, cwd=EXAMPLES, **environment):
         self._out, self._errors = folder / f"out-{id(self)}", folder / f"errors-{id(self)}"
-        with self._out.open("w") as out, self._errors.open("w") as errors:
+        with self._out.open("w") as out, self._errors.open("w") as errors, hearing_ctrl_c():
             self.process = subprocess.Popen(
                 [sys.executable, *map(str, arguments)],
                 cwd=cwd,

@@ -13,6 +13,7 @@ RANK = {
     "errors": 0,
     "foreign_text": 0,
     "namespace": 0,
+    "signals": 0,
     "model": 1,
     "redaction": 1,
     "config": 3,

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import time
 from collections.abc import Sequence
 
 from orderly import (
@@ -36,9 +34,6 @@ def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Ack:
 
 def main() -> None:
     """Consume until SIGTERM, which Kubernetes sends before it ends a pod."""
-    signals: list[int] = []  # see examples/sigterm.py
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.append(received))
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     with Client(ClientConfig.from_env()) as client:
         consumer = OrderlyConsumer(os.environ["GROUP"], handle, client=client, config=config)
@@ -46,8 +41,7 @@ def main() -> None:
         probe = Probe(int(os.environ["PROBE_PORT"]), consumer.health, "0.0.0.0")  # noqa: S104
         with probe, consumer.subscribe(os.environ["TOPIC"]):
             log.info("consuming")
-            while not signals:
-                time.sleep(0.2)
+            consumer.wait()
     log.info("closed: handlers ended, offsets saved, queues free for the next pod")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from orderly.model import MessageQueue
@@ -54,3 +55,14 @@ class Health:
     def to_json(self) -> str:
         """All of it as one JSON object, for people and programs."""
         return json.dumps(asdict(self))
+
+
+def together(healths: Sequence[tuple[str, Health]]) -> Health:
+    """Of several consumers of a process, each with its group's name: well if all are."""
+    return Health(
+        live=all(health.live for _, health in healths),
+        ready=all(health.ready for _, health in healths),
+        state=", ".join(dict.fromkeys(health.state for _, health in healths)),
+        queues=tuple(queue for _, health in healths for queue in health.queues),
+        reasons=tuple(f"{group}: {why}" for group, health in healths for why in health.reasons),
+    )

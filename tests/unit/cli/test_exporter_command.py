@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orderly import Ack, Client, Message, OrderlyConsumer, OrderlyProducer
-from orderly.cli.exporter import address
+from orderly.cli.addresses import address
 from orderly.cli.root import run
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
@@ -167,13 +167,13 @@ def test_once_without_a_cluster_is_not_measured(capsys):
     ],
 )
 def test_an_address_is_a_host_and_a_port(text, expected):
-    assert address(text) == expected
+    assert address(text, "--listen", "a:1") == expected
 
 
 @pytest.mark.parametrize("text", ["", "9788", ":9788", "localhost", "localhost:x", "::1:9788"])
 def test_what_is_no_address_is_refused(text, capsys):
     with pytest.raises(ConfigError, match="HOST:PORT"):
-        address(text)
+        address(text, "--listen", "a:1")
     assert run(["exporter", "--listen", text, "--namesrv", "127.0.0.1:1"]) == 3
     assert "HOST:PORT" in capsys.readouterr().err
 

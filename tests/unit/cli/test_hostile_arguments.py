@@ -34,7 +34,7 @@ NAME_SERVERS = [
 VALID = {
     "group": "shipping", "topic": "orders", "name": "orders", "into": "orders", "key": "k",
     "shell": "bash", "handler": "os:getpid", "queues": "4", "which": "broker.log", "body": "x",
-    "output": "out.html", "out": "out",
+    "consumers": "os:getpid", "output": "out.html", "out": "out",
 }  # fmt: skip
 
 

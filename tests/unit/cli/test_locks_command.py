@@ -3,15 +3,18 @@
 import csv
 import io
 import json
+import threading
 
 import pytest
 import yaml
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
 from orderly.cli.root import run
 from orderly.protocol.codes import RequestCode as Code
 from orderly.testing.fake.faults import DropResponse, Fault
 from tests.support.waiting import eventually
+
+SOON = 60
 
 
 @pytest.fixture
@@ -94,7 +97,38 @@ def test_nobody_holds_the_queues_of_a_group_that_left(locks, start):
     member.close()
     code, found = settled(locks, lambda doc: doc["members"] == [])
     assert (code, found["verdict"]) == (1, "WARNING")
-    assert {queue["why"] for queue in found["queues"]} == {"nobody is online"}
+    assert {queue["why"].split(";")[0] for queue in found["queues"]} == {"nobody is online"}
+    assert {queue["free_within_seconds"] for queue in found["queues"]} == {60.0}
+
+
+def test_why_the_queue_of_a_closed_member_waits_whose_handler_runs(locks, orderly_fake, start):
+    """Nobody can ask that member any more; the one that is to have the queue does not get it."""
+    go, begun = threading.Event(), threading.Event()
+
+    def hangs(*_):
+        begun.set()
+        go.wait(SOON)
+        return ConsumeResult.SUCCESS
+
+    orderly_fake.create_topic("orders", queues=2)
+    config = ConsumerConfig(consume_from="first", close_timeout=0)
+    namesrv = orderly_fake.namesrv
+    closed = OrderlyConsumer("shipping", hangs, namesrv=namesrv, config=config)
+    with closed.subscribe("orders"):
+        with OrderlyProducer(namesrv=namesrv) as producer:
+            queue = producer.send(Message("orders", b"x", sharding_key="k")).queue
+        assert begun.wait(SOON)
+    start()
+    _, found = settled(locks, lambda doc: sum(q["locked"] is True for q in doc["queues"]) > 1)
+    (waiting,) = [q for q in found["queues"] if not q["locked"]]
+    assert (waiting["queue"], waiting["owner"]) == (queue.queue_id, None)
+    assert waiting["free_within_seconds"] == 60.0
+    assert "a member that left or died may have its lock: free 60 s from now" in waiting["why"]
+    assert waiting["why"].endswith(
+        "when a handler that it still runs ends; or it is allocated to nobody"
+    )
+    go.set()
+    settled(locks, lambda doc: doc["verdict"] == "OK")
 
 
 def test_what_a_member_that_does_not_answer_has_is_not_known(locks, start, orderly_fake):

@@ -45,9 +45,15 @@ def test_all_is_well():
     ("running", "why"),
     [
         ({"a": {queue(0): held(locked=False)}}, "does not have the lock"),
-        ({"a": {}}, "nobody has it"),
+        (
+            {"a": {}},
+            "no member claims it; a member that left or died may have its lock: free 60 s from now",
+        ),
         ({"a": {queue(0): held()}, "b": {queue(0): held(), queue(1): held()}}, "several members"),
-        ({"a": {queue(0): held(last_lock_time=959.0)}}, "not renewed for 41 s"),
+        (
+            {"a": {queue(0): held(last_lock_time=959.0)}},
+            "not renewed for 41 s; if that stays: free 19 s from now at the latest",
+        ),
         ({"a": {queue(0): held(dropped=True, try_unlock_times=2)}}, "giving it up; 2 times in v"),
     ],
 )
@@ -56,6 +62,22 @@ def test_a_queue_that_is_not_held_by_one(running, why):
     assert found.verdict is Verdict.WARNING
     assert why in found.locks[0].why
     assert found.locks[1].verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("holds", "within"),
+    [
+        ({}, 60.0),
+        ({queue(0): held(last_lock_time=959.0)}, 19.0),
+        ({queue(0): held(last_lock_time=900.0)}, 0.0),
+        ({queue(0): held()}, None),
+        ({queue(0): held(dropped=True)}, None),
+        ({queue(0): held(locked=False)}, None),
+    ],
+)
+def test_until_when_a_queue_waits_at_the_most(holds, within):
+    found = report({"a": holds, "b": {queue(1): held()}})
+    assert [it.free_within for it in found.locks] == [within, None]
 
 
 def test_a_lock_is_renewed_every_20_s_and_may_be_late_once():
@@ -68,6 +90,7 @@ def test_what_a_silent_member_may_have_is_not_known():
     assert found.silent == ("b",)
     assert [it.verdict for it in found.locks] == [Verdict.WARNING, Verdict.UNKNOWN]
     assert found.verdict is Verdict.UNKNOWN, "it wins over what is wrong"
+    assert found.locks[1].why.endswith("if it died: free 60 s from now at the latest")
     everything = report({"a": {queue(0): held(), queue(1): held()}})
     assert (everything.verdict, everything.silent) == (Verdict.OK, ("b",)), "all are accounted for"
 
@@ -80,7 +103,9 @@ def test_members_without_a_queue():
 def test_nobody_online():
     found = report({}, online=())
     assert (found.members, found.verdict) == ((), Verdict.WARNING)
-    assert {it.why for it in found.locks} == {"nobody is online"}
+    (why,) = {it.why for it in found.locks}
+    assert why.startswith("nobody is online; a member that left or died may have its lock: free 60")
+    assert {it.free_within for it in found.locks} == {60.0}
 
 
 def test_a_broker_that_did_not_answer():

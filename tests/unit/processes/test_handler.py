@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.errors import (
     ConfigError,
     HandlerHung,
@@ -28,7 +29,7 @@ from orderly.ordering.outcomes import Ack, Fail
 from orderly.ordering.results import ConsumeResult
 from orderly.processes.calls import News
 from orderly.processes.handler import ProcessHandler
-from orderly.processes.worker import WorkerProcess
+from orderly.processes.worker import NAME, WorkerProcess
 from tests.support import process_handlers as handlers
 from tests.support.messages import QUEUE
 from tests.support.process_messages import batch
@@ -224,22 +225,27 @@ def test_a_worker_killed_in_the_middle_fails_its_call_only(handler, beside, tmp_
 
 def test_an_idle_worker_that_died_fails_no_call(handler):
     pid = call(handler, "my_pid")
-    os.kill(pid, signal.SIGTERM)
+    os.kill(pid, signal.SIGKILL)
     eventually(lambda: pid not in {child.pid for child in multiprocessing.active_children()})
     assert call(handler, "my_pid") != pid
 
 
-def test_ctrl_c_is_ignored_and_stdin_is_empty(shared):
-    assert call(shared, "interrupt_myself") == Ack()
+def test_what_ends_a_program_is_ignored_and_stdin_is_empty(shared):
+    assert call(shared, "signal_myself") == Ack()
     assert call(shared, "read_stdin") == ""
     assert call(shared, "blocked_signals") == set()
 
 
-def test_ctrl_c_during_the_start_is_ignored(handler, beside):
+def test_a_program_that_a_handler_starts_can_be_ended(shared):
+    assert call(shared, "end_a_program") == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_a_program_is_ignored_during_the_start(handler, beside, number):
     before = set(multiprocessing.active_children())
     answer = beside(call, handler, "ack")
     (new,) = eventually(lambda: set(multiprocessing.active_children()) - before)
-    os.kill(new.pid, signal.SIGINT)
+    os.kill(new.pid, number)
     assert answer.result(10) == Ack()
 
 
@@ -390,6 +396,16 @@ def test_a_process_that_was_killed_too_late_gets_no_further_call(handler, monkey
     first = call(handler, "my_pid")
     assert call(handler, "my_pid") != first
     monkeypatch.undo()
+
+
+def test_a_consumer_may_be_made_in_a_worker_and_not_started(monkeypatch):
+    """The module of its handler may well be where it is made."""
+    config = ConsumerConfig(executor="process")
+    monkeypatch.setattr(multiprocessing.current_process(), "name", f"{NAME}group-1")
+    consumer = OrderlyConsumer("group", handlers.act, namesrv="127.0.0.1:1", config=config)
+    with pytest.raises(ConfigError, match="under `if __name__"):
+        consumer.start()
+    assert consumer.state == "created"
 
 
 @pytest.mark.parametrize("end", [lambda parent: parent.kill(), lambda parent: parent.stdin.close()])

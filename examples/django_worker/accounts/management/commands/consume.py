@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -27,15 +25,10 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run."""
-        # A signal's handler leaves a note, nothing more: see examples/sigterm.py.
-        signals: list[int] = []
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda received, _frame: signals.append(received))
         config = ConsumerConfig.from_env(order="key", consume_from="first")
         consumer = OrderlyConsumer(options["group"], enter, config=config)
         probe = Probe(options["probe_port"], consumer.health, options["probe_host"])
         with probe, consumer.subscribe(options["topic"]):
             self.stdout.write(f"consuming; http://{options['probe_host']}:{probe.port}/health")
-            while not signals:
-                time.sleep(0.2)
+            consumer.wait()
         self.stdout.write("closed")
