@@ -139,6 +139,7 @@ def _document(report: Report) -> dict[str, Any]:
             for each in found.explained
         ],
         "unexplained_keys": _keys(found.unexplained),
+        "fitting_selectors": list(found.fitting),
         "split": [
             {"key": report.key(key[0].key), "queues": [_fields(report, seen) for seen in key]}
             for key in found.split[:_MOST]

@@ -16,7 +16,9 @@ from orderly.config import parse_consume_from
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.heartbeat import Subscription
 
-GROUP = "orderly-tail"  # a pull must name a group; this one is never joined
+# A pull must name a group, and a broker makes one that it does not know. Every broker has this one,
+# for tools; it is never joined.
+GROUP = "TOOLS_CONSUMER"
 PULL = 32  # messages; the broker's own limit
 IDLE = 0.5  # seconds between rounds when nothing new was found
 

@@ -14,8 +14,14 @@ from orderly.client.masters import Masters
 from orderly.client.name_servers import NameServers
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_topic
-from orderly.errors import ConfigError, TopicNotFound
-from orderly.model import BrokerData, MessageQueue, TopicRoute
+from orderly.errors import (
+    ConfigError,
+    OrderlyError,
+    RemotingError,
+    RouteError,
+    TopicNotFound,
+)
+from orderly.model import BrokerData, MessageQueue
 from orderly.protocol.bodies import (
     ClusterInfo,
     ConsumerConnections,
@@ -93,6 +99,7 @@ class Admin:
         Raises:
             ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
                 the topic exists with other queues (to change them moves keys) or another type.
+            OrderlyError: no answer, so whether it exists is not known, or it was not made.
         """
         check_topic(topic)
         if queues < 1:
@@ -105,9 +112,10 @@ class Admin:
             attributes=None if message_type is None else f"+{ATTRIBUTE}={message_type}",
         )
         chosen = _chosen(self.cluster(), cluster, broker)
-        if self._exists(topic, {data.broker_name: queues for data in chosen}):
+        if present := self._present(topic, chosen, whole=message_type is not None):
+            _require_queues(topic, present, {data.broker_name: queues for data in chosen})
             if message_type is not None:
-                self._require_type(topic, chosen, message_type)
+                _require_type(topic, present, [data.broker_name for data in chosen], message_type)
             return False
         self._masters.ask_each(
             chosen, request(header.code, to_ext(header)), f"topic {topic!r} to be made"
@@ -115,31 +123,35 @@ class Admin:
         self._routes.forget(topic)
         return True
 
-    def _exists(self, topic: str, wanted: Mapping[str, int]) -> bool:
-        """Whether the topic is there with the `wanted` queues a broker; other ones are refused."""
+    def _present(
+        self, topic: str, chosen: Iterable[BrokerData], *, whole: bool
+    ) -> dict[str, TopicConfig]:
+        """The topic as its brokers have it, by name: name servers keep the route of a deleted one.
+
+        Once a broker has it, the route is believed for those that do not answer; but it has
+        numbers of queues only, so not if the `whole` is wanted.
+        """
         try:
             route = self._name_servers.route(topic)
         except TopicNotFound:
-            return False
-        if any(_counts(route).get(name) != (queues, queues) for name, queues in wanted.items()):
-            raise ConfigError(
-                f"topic {topic} exists already, with {_layout_text(route)}; wanted:"
-                f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
-                " queues would move keys and strand messages. Keep its queues, have them drained"
-                f" and grown by `orderly topic grow {topic}`, or choose another name"
-            )
-        return True
-
-    def _require_type(self, topic: str, chosen: Iterable[BrokerData], wanted: MessageType) -> None:
-        for broker in chosen:
-            present = self.topic_config(topic, broker)
-            if present is not None and present.message_type != wanted:
-                raise ConfigError(
-                    f"topic {topic} exists already, of type {present.message_type} on broker"
-                    f" {broker.broker_name}; wanted: {wanted}. Keep its type, or choose another"
-                    " name (mqadmin updateTopic -a +message.type=… changes it, once nothing of"
-                    " another type is in it)"
+            return {}
+        brokers = {broker.broker_name: broker for broker in (*route.brokers, *chosen)}
+        found, silent = dict[str, TopicConfig](), dict[str, OrderlyError]()
+        for name in sorted(brokers):
+            try:
+                config = self.topic_config(topic, brokers[name])
+            except (RemotingError, RouteError) as error:
+                silent[name] = error
+            else:
+                found |= {} if config is None else {name: config}
+        if silent and (whole or not found):
+            raise next(iter(silent.values()))
+        for data in route.queues:
+            if data.broker_name in silent:
+                found[data.broker_name] = TopicConfig(
+                    name=topic, read_queues=data.read_queues, write_queues=data.write_queues
                 )
+        return found
 
     def topic_config(
         self, topic: str, broker: BrokerData, *, timeout: float | None = None
@@ -269,17 +281,35 @@ def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[
     return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
 
 
-def _counts(route: TopicRoute) -> dict[str, tuple[int, int]]:
-    """Read and write queues by broker."""
-    return {data.broker_name: (data.read_queues, data.write_queues) for data in route.queues}
-
-
-def _layout_text(route: TopicRoute) -> str:
-    counts = _counts(route)
-    return "queues " + listed(
+def _require_queues(
+    topic: str, present: Mapping[str, TopicConfig], wanted: Mapping[str, int]
+) -> None:
+    counts = {name: (config.read_queues, config.write_queues) for name, config in present.items()}
+    if all(counts.get(name) == (queues, queues) for name, queues in wanted.items()):
+        return
+    has = listed(
         f"{name}: {write}" if read == write else f"{name}: {read} to read and {write} to write"
         for name, (read, write) in counts.items()
     )
+    raise ConfigError(
+        f"topic {topic} exists already, with queues {has}; wanted:"
+        f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
+        " queues would move keys and strand messages. Keep its queues, have them drained"
+        f" and grown by `orderly topic grow {topic}`, or choose another name"
+    )
+
+
+def _require_type(
+    topic: str, present: Mapping[str, TopicConfig], brokers: Iterable[str], wanted: MessageType
+) -> None:
+    for name in brokers:
+        if present[name].message_type != wanted:
+            raise ConfigError(
+                f"topic {topic} exists already, of type {present[name].message_type} on broker"
+                f" {name}; wanted: {wanted}. Keep its type, or choose another"
+                " name (mqadmin updateTopic -a +message.type=… changes it, once nothing of"
+                " another type is in it)"
+            )
 
 
 def _require_known(kind: str, name: str, known: Iterable[str]) -> None:

@@ -65,7 +65,7 @@ def document(
 
 
 def is_bad(row: QueueStatus) -> bool:
-    """Whether a queue is in trouble: its verdict is not OK."""
+    """Whether a queue is in trouble, or keys of it are parked: its verdict is not OK."""
     return row.verdict is not Verdict.OK
 
 

@@ -10,6 +10,7 @@ from orderly.client.pulling import PullQuery
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import unique
+from tests.support.operator import delete_topic
 from tests.support.waiting import eventually
 
 
@@ -82,6 +83,25 @@ def test_a_topic_is_created_listed_and_shown(orderly):
     assert (broker["broker"], broker["write_queues"], broker["permission"]) == ("broker-a", 3, "RW")
 
 
+def test_a_topic_that_only_the_name_server_knows_is_created(orderly, client, topic):
+    delete_topic(client, topic, routes=False)
+    assert client.routes.get(topic).read_queues() != ()
+    assert orderly("topic", "create", topic, "--queues", "3")[:2] == (
+        0,
+        f"created {topic} with 3 queues on each broker\n",
+    )
+    assert json.loads(orderly("topic", "show", topic, "-o", "json")[1])["layout"] == "broker-a:3"
+    assert orderly("topic", "create", topic, "--queues", "3")[1].startswith(
+        f"{topic} exists already"
+    )
+
+
+def test_what_an_earlier_tail_left_is_not_told(orderly, client, topic):
+    make_group(client, "orderly-tail", topic)
+    assert "orderly-tail" not in orderly("backlog", "check", "-g", "*")[1]
+    assert "orderly-tail" not in orderly("backlog", "-o", "json")[1]
+
+
 def test_only_users_topics_are_listed_unless_all_are_wanted(orderly, topic):
     mine = json.loads(orderly("topic", "list", "-o", "json")[1])
     assert topic in mine
@@ -121,9 +141,11 @@ def test_tail_starts_where_it_is_told(orderly, topic):
     assert orderly("tail", topic, "--from", "2001-01-01T00:00:00Z")[1].rstrip().endswith("before")
 
 
-def test_tail_joins_no_group_and_commits_nothing(orderly, client, topic):
+def test_tail_makes_and_joins_no_group_and_commits_nothing(orderly, client, topic):
     orderly("send", topic, "x", "--key", "k", "--count", "40")
+    before = client.admin.groups()
     assert len(tail(orderly, topic, 40)) == 40
+    assert client.admin.groups() == before
     assert client.admin.consumer_connections(TAIL_GROUP) is None
     for number in (0, 1):
         assert client.brokers.query_offset(TAIL_GROUP, queue(topic, number)) is None

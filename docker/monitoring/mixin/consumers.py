@@ -30,8 +30,9 @@ CONSUMERS = (
         in_state("UNLOCKED"),
         "2m",
         "5m",
-        f"{GROUP}: {{{{ $value }}}} queue(s) have an owner without the broker's lock",
-        "A member has the queue, but not the broker's lock, without which it may not consume.",
+        f"{GROUP}: no member has the broker's lock of {{{{ $value }}}} queue(s)",
+        "Without it nobody may consume: the queue's member does not get it, or the queue is"
+        " nobody's, or a dead member's, whose lock is free 60 s after its last renewal.",
     ),
     Alert(
         "OrderlyHandlerBlocked",

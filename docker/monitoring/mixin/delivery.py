@@ -64,7 +64,7 @@ DELIVERY = (
         "5m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) with a backlog stand still",
-        "There is a backlog, nothing was committed in the window, and no member tells why.",
+        "There is a backlog, and nothing was committed or finished in the window.",
     ),
 )
 

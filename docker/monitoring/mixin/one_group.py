@@ -17,7 +17,7 @@ from mixin.panels import (
 
 TOPIC = "{{topic}}"
 STATE = "{{state}}"
-HELD_UP = 'state=~"ORPHAN|UNLOCKED|BLOCKED|SUSPENDED|PARKED|STALL"'
+HELD_UP = 'state=~"ORPHAN|UNLOCKED|BLOCKED|SUSPENDED|STALL"'
 
 TOPICS = (
     Panel("Backlog", "timeseries", ((TOPIC, of_topic("backlog_messages")),), stacked=True),
@@ -84,7 +84,8 @@ ORDERED = (
         ((STATE, by_state("topic_queues", f"%(T)s,{HELD_UP}")),),
         stacked=True,
         about="BLOCKED: a handler does not return. SUSPENDED: the first message fails each time."
-        " UNLOCKED: the owner has no lock. ORPHAN: nobody has the queue.",
+        " UNLOCKED: no member has its lock. ORPHAN: nobody has the queue. STALL: nothing is"
+        " finished.",
     ),
     Panel(
         "Members, and changes of owner",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
 from orderly.cli.text import printable
 from orderly.foreign_text import escaped
-from orderly.monitoring.backlog.advice import advice
+from orderly.monitoring.backlog.advice import parked_advice, state_advice
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
@@ -47,18 +48,27 @@ def _broker(name: str, error: str) -> str:
 def _fine(groups: Sequence[GroupStatus], count: int) -> str:
     if count > _TOLD:
         return f"{count} groups are in order."
-    return "\n".join(f"{printable(group.group)} is in order: {_behind(group)}." for group in groups)
+    return "\n".join(
+        f"{printable(group.group)} is in order: {_behind(group)}{_not_known(group)}."
+        for group in groups
+    )
+
+
+def _not_known(group: GroupStatus) -> str:
+    """That nobody tells who has what waits: a member that died may."""
+    rows = [row for row in group.rows() if row.backlog and row.owner is None]
+    return f"; who has {queues_text(len(rows))} of these is not known" if rows else ""
 
 
 def _behind(group: GroupStatus) -> str:
     sums = group.sums
     if sums.backlog is None:
         return "how far it is behind is not known"
+    parked = f"{_messages(sums.parked_messages)} parked" if sums.parked_messages else ""
     if not sums.backlog:
-        return "nothing waits"
-    verb = "waits" if sums.backlog == 1 else "wait"
-    behind = sum(bool(row.backlog) for row in group.rows())
-    text = f"{_messages(sums.backlog)} {verb} in {queues_text(behind)}"
+        return f"nothing waits but {parked}" if parked else "nothing waits"
+    behind = [row for row in group.rows() if row.backlog]
+    text = _waits(sums.backlog, behind) + (f" and {parked}" if parked else "")
     if sums.head_age:
         text += f", the oldest for {duration(sums.head_age)}"
     if sums.drain_eta is not None:
@@ -73,9 +83,11 @@ def _worked_off(eta: float) -> str:
 def _paragraph(group: GroupStatus) -> str:
     word = group.sums.verdict.name if group.sums.verdict is not Verdict.OK else "WARNING"
     lines = [f"{printable(group.group)}: {word}. {_sentence(_behind(group))}"]
-    rows = sorted(_troubled(group), key=lambda row: (-severity(row.verdict), row.state))
+    rows = sorted(_troubled(group), key=lambda row: (-severity(row.state_verdict), row.state))
     for _, same in groupby(rows, key=lambda row: row.state):
         lines += _of_state(list(same))
+    lines += map(_indented, _in_order(group))
+    lines += map(_indented, _parked(group))
     lines += [_indented(f"- {text}") for text in group.findings]
     if dead := _dead(group):
         lines.append(
@@ -87,7 +99,37 @@ def _paragraph(group: GroupStatus) -> str:
 
 
 def _troubled(group: GroupStatus) -> Iterator[QueueStatus]:
-    return (row for row in group.rows() if row.verdict is not Verdict.OK)
+    return (row for row in group.rows() if row.state_verdict is not Verdict.OK)
+
+
+def _in_order(group: GroupStatus) -> Iterator[str]:
+    """What else waits, so that all is accounted for."""
+    rows = [row for row in group.rows() if row.backlog and row.state_verdict is Verdict.OK]
+    owned = [row for row in rows if row.owner is not None]
+    nobodys = [row for row in rows if row.owner is None]
+    if owned:
+        yield f"- in order, being worked off: {_waits(_together(owned), owned)}."
+    if nobodys:
+        yield f"- {_waits(_together(nobodys), nobodys)} whose owner is not known."
+        yield f"  Next: orderly locks -g {shlex.quote(group.group)}"
+
+
+def _together(rows: Sequence[QueueStatus]) -> int:
+    return sum(row.backlog or 0 for row in rows)
+
+
+def _waits(count: int, rows: Sequence[QueueStatus]) -> str:
+    verb = "waits" if count == 1 else "wait"
+    return f"{_messages(count)} {verb} in {queues_text(len(rows))}"
+
+
+def _parked(group: GroupStatus) -> Iterator[str]:
+    sums = group.sums
+    if sums.parked_keys:
+        keys, waiting = counted(sums.parked_keys, "key"), _messages(sums.parked_messages or 0)
+        age = f", the oldest {duration(sums.parked_age)} old" if sums.parked_age else ""
+        yield f"- PARKED {keys} with {waiting}{age}."
+        yield f"  Next: {parked_advice(group.group)}"
 
 
 def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
@@ -96,8 +138,10 @@ def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
     for row in rows[:_TOLD]:
         yield _indented(f"- {row.state} {row.queue}: {_queue(row)}")
     if len(rows) > _TOLD:
-        yield _indented(f"  and {len(rows) - _TOLD} more: {rows[0].state}.")
-    yield _indented(f"  Next: {advice(rows[0])}")
+        more = rows[_TOLD:]
+        behind = f", backlog {_together(more):,}" if _together(more) else ""
+        yield _indented(f"  and {len(more)} more: {rows[0].state}{behind}.")
+    yield _indented(f"  Next: {state_advice(rows[0])}")
 
 
 def _queue(row: QueueStatus) -> str:
@@ -110,7 +154,7 @@ def _queue(row: QueueStatus) -> str:
 def _waiting(row: QueueStatus) -> str:
     """How much and how long, without what the cause says already."""
     age = f"the oldest {duration(row.head_age)} old" if row.head_age else ""
-    told = row.backlog is None or str(row.backlog) in row.cause
+    told = row.backlog is None or counted(row.backlog, "message") in row.cause
     return ", ".join(filter(None, ("" if told else f"backlog {row.backlog:,}", age)))
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.owning.renewing import renew
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.tenure import QueueTenure
@@ -19,6 +21,7 @@ from orderly.consumer.session import Held, Session, now
 from orderly.errors import NotAvailableYet, OrderlyError
 from orderly.log import where
 from orderly.model import MessageQueue
+from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import WRITES, Call, LockQueues, UnlockQueues, converse
 from orderly.ordering.crashes.crashes import Crashes
 from orderly.ordering.crashes.suspects import Suspects
@@ -32,8 +35,18 @@ from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.inheritance import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
 
+_HAND_OVER = 5.0  # seconds: a live owner that has a queue to give back seldom takes longer
+_REMIND = 60.0  # seconds until a queue that is still refused is told again
 _NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this release cannot read
 _FAILED = 2.0  # seconds until a take-over that failed is tried again: each leaves two records
+
+
+@dataclass(slots=True)
+class _Refusal:
+    """A lock that another client holds: since when, and when a warning is due (seconds)."""
+
+    since: float
+    warn_at: float
 
 
 class Taker:
@@ -59,6 +72,7 @@ class Taker:
         self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
+        self._refused: dict[MessageQueue, _Refusal] = {}
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -83,6 +97,9 @@ class Taker:
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
     ) -> list[MessageQueue]:
         """Lock and start `queues`, with one lock request a broker; returns those taken."""
+        wanted, topic = frozenset(queues), subscription.topic
+        for queue in [q for q in self._refused if q.topic == topic and q not in wanted]:
+            del self._refused[queue]
         taken: list[Held] = []
         for broker_name, of_broker in by_broker(queues).items():
             try:
@@ -120,13 +137,9 @@ class Taker:
     def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
         asked_at = now()
         granted = self._session.perform(call)
-        refused = [queue.queue_id for queue in call.queues if queue not in granted]
-        if refused:
-            self._session.log.info(
-                "lock.held_by_another",
-                broker=call.broker_name,
-                queue_ids=refused,
-            )
+        for queue in granted:
+            self._refused.pop(queue, None)
+        self._tell_refused([queue for queue in call.queues if queue not in granted], asked_at)
         if self._session.closing:
             self._give_back(*granted)
             return []
@@ -134,6 +147,32 @@ class Taker:
             self._begin(queue, asked_at, subscription) for queue in call.queues if queue in granted
         ]
         return [held for held in begun if held is not None]
+
+    def _tell_refused(self, refused: list[MessageQueue], at: float) -> None:
+        """Say once what others hold; warn when it lasts longer than a hand-over, and remind.
+
+        The lock of an owner that died is free BROKER_LEASE after its last renewal, and that was
+        before the first refusal.
+        """
+        fresh = [queue for queue in refused if queue not in self._refused]
+        for queue in fresh:
+            warn_at = math.inf if is_retry_topic(queue.topic) else at + _HAND_OVER
+            self._refused[queue] = _Refusal(at, warn_at)
+        waiting = [self._refused[queue] for queue in refused]
+        due = [it for it in waiting if it.warn_at <= at]
+        if not fresh and not due:
+            return
+        for it in due:
+            it.warn_at = at + _REMIND
+        tell = self._session.log.warning if due else self._session.log.info
+        tell(
+            "lock.held_by_another",
+            topic=refused[0].topic,
+            broker=refused[0].broker_name,
+            queue_ids=[queue.queue_id for queue in refused],
+            seconds=round(at - min(it.since for it in waiting), 1),
+            free_within=round(max(0.0, max(it.since for it in waiting) + BROKER_LEASE - at), 1),
+        )
 
     def _begin(
         self, queue: MessageQueue, asked_at: float, subscription: Subscription

@@ -22,28 +22,42 @@ _ADVICE = {
     QueueState.OFFLINE: "Start a member of the group.",
     QueueState.ORPHAN: "A member takes it within 20 s of joining. If it lasts, members subscribe to"
     " different topics: compare them in orderly backlog describe {group}",
-    QueueState.UNLOCKED: "The broker's lock of a former owner ends within 60 s. If it lasts,"
-    " another process still renews it: end the one that hangs.",
+    QueueState.UNLOCKED: "Wait: the broker's lock of a member that died ends within 60 s. If it"
+    " lasts, another process still renews it: end the one that hangs.",
     QueueState.BLOCKED: "See where the handler is: the stack of member {owner} tells (jstack;"
     " py-spy dump). With handler_timeout a member of ours ends such calls by itself.",
     QueueState.SUSPENDED: "Mend what the handler needs, or the handler. Until then no later message"
     " of the queue is handled, by key none of this key; a listener with on_poison='park_key' sets"
     " the key aside by itself once it is sure.",
-    QueueState.PARKED: "When the cause is mended: orderly parked list {group}; orderly parked"
-    " release {group} KEY --dry-run",
     QueueState.REWIND: "Nothing, if somebody reset the offset on purpose: messages come again. If"
     " not, two members may commit the same queue.",
-    QueueState.STALL: "See the log of member {owner}, and whether it is paused; restart it if it"
-    " tells nothing.",
+    QueueState.STALL: "Mend what the cause names. If it names nothing, see the log of member"
+    " {owner}, and whether it is paused; restart it if it tells nothing.",
     QueueState.GROWING: "Give the group more members (up to one a queue) or a faster handler; see"
     " whether one queue gets most of the inflow.",
     QueueState.LAGGING: "Nothing but wait: it is working it off.",
     QueueState.OK: "",
 }
 
+_PARKED = (
+    "When the cause is mended: orderly parked list {group}; orderly parked release {group} KEY"
+    " --dry-run"
+)
+
 
 def advice(row: QueueStatus) -> str:
     """What to do next; "" if all is well."""
+    told = state_advice(row)
+    return told if not row.parked else " ".join(filter(None, (told, parked_advice(row.group))))
+
+
+def parked_advice(group: str) -> str:
+    """What to do next about a group's parked keys."""
+    return _PARKED.format(group=shlex.quote(group))
+
+
+def state_advice(row: QueueStatus) -> str:
+    """What to do next about its state alone; "" if that is OK."""
     queue = row.queue
     return _ADVICE[row.state].format(
         group=shlex.quote(row.group),

@@ -210,7 +210,8 @@ def _look(pair: Pair, memory: PairMemory) -> None:
     pair.backlog = backlog_of(pair.signs, pair.topic, pair.committed)
     heads = list(map(max, pair.committed, pair.topic.reading.minimum))
     now = pair.now
-    look = Look(now.at, now.before, pair.committed, heads, pair.backlog, pair.topic.curves)
+    ends = pair.topic.reading.maximum
+    look = Look(now.at, now.before, pair.committed, heads, pair.backlog, ends, pair.topic.curves)
     pair.track = memory.track.follow(look)
     pair.track = pair.track.without_rewinds(_set_back_by_a_new_topic(pair))
     if pair.signs.reading.delays:

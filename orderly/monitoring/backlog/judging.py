@@ -55,7 +55,7 @@ VALUES: dict[Measure, Callable[[GroupStatus], float | None]] = {
 }
 
 # Thresholds judge what these states tell of, so that a limit can be raised or switched off.
-_BY_THRESHOLD = {QueueState.LOST, QueueState.PARKED, QueueState.LAGGING}
+_BY_THRESHOLD = {QueueState.LOST, QueueState.LAGGING}
 
 
 def judge(groups: Sequence[GroupStatus], thresholds: Thresholds) -> Judgement:
@@ -123,11 +123,11 @@ def _by_state(group: GroupStatus) -> Iterator[Reason]:
     if not wanted:
         return
     for row in group.rows():
-        if row.state in wanted and row.verdict is not Verdict.OK:
+        if row.state in wanted and row.state_verdict is not Verdict.OK:
             wanted.remove(row.state)
             count = queues_text(group.sums.states[row.state])
             text = f"{row.state} {count}, first {row.queue}: {row.cause}"
-            yield Reason(row.verdict, group.group, text)
+            yield Reason(row.state_verdict, group.group, text)
 
 
 def queues_text(count: int) -> str:

@@ -67,6 +67,12 @@ def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
     return found
 
 
+def given_up(reading: GroupReading) -> set[MessageQueue]:
+    """Queues that a member is giving up: it keeps the lock until its handlers have ended."""
+    infos = reading.running.values()
+    return {queue for info in infos for queue, told in info.queues.items() if told.dropped}
+
+
 def member_clock(running: RunningInfo, asked_at: float) -> float:
     """What a member's clock said when it was asked.
 
@@ -209,8 +215,13 @@ def subscribed(reading: GroupReading) -> set[str] | None:
     return told | set(connections.subscriptions)
 
 
-def findings_of(reading: GroupReading) -> Iterator[str]:
-    """What is wrong with the group as a whole, in sentences."""
+def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
+    """What is wrong with the group as a whole, in sentences.
+
+    Args:
+        reading: of the group.
+        lonely: how many queues nobody has.
+    """
     wanted = {
         frozenset((sub.topic, sub.expression) for sub in running.subscriptions)
         for running in reading.running.values()
@@ -228,4 +239,7 @@ def findings_of(reading: GroupReading) -> Iterator[str]:
             yield f"{queue} is claimed by {', '.join(claim.client for claim in claims)}"
     if idle := idle_of(reading):
         some = ", ".join(idle[:3]) + (", …" if len(idle) > 3 else "")
-        yield f"{counted(len(idle), 'member')} without a queue ({some}): more than it can use"
+        why = (
+            "more than it can use" if not lonely else f"{counted(lonely, 'queue')} without a member"
+        )
+        yield f"{counted(len(idle), 'member')} without a queue ({some}): {why}"

@@ -6,7 +6,7 @@ remembered from look to look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
@@ -18,6 +18,7 @@ from orderly.monitoring.backlog.members import (
     claims_of,
     clients_of,
     findings_of,
+    given_up,
     idle_of,
     order_of,
     owner_of,
@@ -44,6 +45,8 @@ class Signs:
         owners: client id by queue.
         orphans: queues that no member has, and since when that has been seen.
         unlocked: why a queue's owner has no lock.
+        unowned: of a group that takes locks, queues that no member has, or is giving up; every
+            member told what it has.
         blocked, suspended: what its owner cannot get done.
     """
 
@@ -60,6 +63,7 @@ class Signs:
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     orphans: Mapping[MessageQueue, float] = field(default_factory=dict)
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
+    unowned: Collection[MessageQueue] = ()
     blocked: Mapping[MessageQueue, Trouble] = field(default_factory=dict)
     suspended: Mapping[MessageQueue, Trouble] = field(default_factory=dict)
 
@@ -163,14 +167,17 @@ class GroupMemory:
     ) -> None:
         reading = signs.reading
         claims = claims_of(reading)
+        lonely = _lonely(reading, queues, claims)
         signs.idle = idle_of(reading)
-        signs.findings = tuple(findings_of(reading))
+        nobodys = sum(not is_retry_topic(queue.topic) for queue in lonely)
+        signs.findings = tuple(findings_of(reading, nobodys))
         signs.owners = {queue: owner_of(found) for queue, found in claims.items()}
         self._count_changes(signs.owners, signs.topics)
-        signs.orphans = self._seen_orphans(at, reading, queues, claims)
+        signs.orphans = self._seen_orphans(at, reading, lonely)
         if signs.order in ("key", "queue"):  # the others handle many messages of a queue at once
             owned = {queue: _owners_claim(found) for queue, found in claims.items()}
             signs.unlocked = self._seen_unlocked(reading.running_at, owned)
+            signs.unowned = frozenset(lonely) - given_up(reading)
             signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
             signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
 
@@ -188,15 +195,12 @@ class GroupMemory:
         self,
         at: float,
         reading: GroupReading,
-        queues: Callable[[], Iterable[MessageQueue]],
-        claims: Mapping[MessageQueue, object],
+        lonely: Iterable[MessageQueue],
     ) -> dict[MessageQueue, float]:
         """Queues nobody has, in look after look: one in which somebody keeps silent ends that.
 
         Seen from this scan on at the earliest: what members told before may be older than a queue.
         """
-        topics = (subscribed(reading) if all_told(reading) else None) or set()
-        lonely = [q for q in queues() if q.topic in topics and q not in claims]
         self._orphans = {queue: self._orphans.get(queue, at) for queue in lonely}
         told = reading.running_at
         return {q: since for q, since in self._orphans.items() if told - since > TWO_ROUNDS}
@@ -214,6 +218,16 @@ class GroupMemory:
             if age > TWO_ROUNDS:
                 found[queue] = f"{claim.client} has had no lock of it for {age:.0f} s"
         return found
+
+
+def _lonely(
+    reading: GroupReading,
+    queues: Callable[[], Iterable[MessageQueue]],
+    claims: Mapping[MessageQueue, object],
+) -> list[MessageQueue]:
+    """The queues that nobody has; none if that is not certain, since a member keeps silent."""
+    topics = (subscribed(reading) if all_told(reading) else None) or set()
+    return [q for q in queues() if q.topic in topics and q not in claims]
 
 
 def _owners_claim(claims: list[Claim]) -> Claim:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
-from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, worst
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity, worst
 from orderly.ordering.parking.keys import ParkedKey
 
 
@@ -20,7 +20,7 @@ class QueueStatus:
 
     Attributes:
         group, queue: which.
-        state: the first rule that applies.
+        state: the first rule that applies. Parked keys are no state, but a verdict of their own.
         cause: one sentence that says why; "" if OK.
         minimum, committed, maximum: oldest stored, next to consume, next to be stored.
         span: messages from the committed offset (or the oldest stored) to the end.
@@ -62,10 +62,15 @@ class QueueStatus:
         return None if self.parked is None else sum(key.messages for key in self.parked)
 
     @property
-    def verdict(self) -> Verdict:
-        """How bad it is; a queue never committed and empty is in order."""
+    def state_verdict(self) -> Verdict:
+        """How bad its state is; a queue never committed and empty is in order."""
         empty = self.state is QueueState.NEW and self.backlog == 0
         return Verdict.OK if empty else VERDICTS[self.state]
+
+    @property
+    def verdict(self) -> Verdict:
+        """How bad it is: its state, and that keys of it are parked."""
+        return _with_parked(self.state_verdict, self.parked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,13 @@ class Sums:
 
     @property
     def verdict(self) -> Verdict:
-        """How bad that is."""
-        return VERDICTS[self.state]
+        """How bad that is, and that keys are parked."""
+        return _with_parked(VERDICTS[self.state], self.parked_keys)
+
+
+def _with_parked(verdict: Verdict, parked: object) -> Verdict:
+    """Parked keys are worth a warning, which hides nothing worse."""
+    return max(verdict, Verdict.WARNING, key=severity) if parked else verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """What a queue's state can be, as one group sees it, and how bad each is.
 
-The order of the members is the order of the rules: of several that apply, the first counts.
+The order of the members is the order of the rules: of several that apply, the first counts. What
+is critical comes before what is worth a warning, so nothing hides what is worse. Parked keys are
+no state: a queue has them beside whatever state it is in.
 """
 
 from __future__ import annotations
@@ -14,18 +16,17 @@ class QueueState(StrEnum):
 
     UNKNOWN = "UNKNOWN"  # it could not be read; never taken for 0
     NOT_APPLICABLE = "NOT_APPLICABLE"  # broadcasting: members keep their offsets themselves
-    RECREATED = "RECREATED"  # the topic was made anew: not gone on in it yet, or just now
     NEW = "NEW"  # never committed: where the group will start is its own setting
     LOST = "LOST"  # committed below the minimum: deleted before anybody consumed it
-    AHEAD = "AHEAD"  # committed above the maximum: of what cause is not known
     OFFLINE = "OFFLINE"  # a backlog, and no member of the group is connected
     ORPHAN = "ORPHAN"  # members are connected, and none of them has the queue
-    UNLOCKED = "UNLOCKED"  # a member has it, but not the broker's lock
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
+    STALL = "STALL"  # a backlog, and nothing was finished in the window
+    RECREATED = "RECREATED"  # the topic was made anew: not gone on in it yet, or just now
+    AHEAD = "AHEAD"  # committed above the maximum: of what cause is not known
+    UNLOCKED = "UNLOCKED"  # no member has the broker's lock of it
     SUSPENDED = "SUSPENDED"  # the first message is tried again and again
-    PARKED = "PARKED"  # keys wait in the park topic until somebody releases them
     REWIND = "REWIND"  # the committed offset went back within the window
-    STALL = "STALL"  # a backlog, and nothing was committed in the window
     GROWING = "GROWING"  # the backlog did not once get smaller in the window
     LAGGING = "LAGGING"  # above a threshold, but getting smaller
     OK = "OK"
@@ -43,18 +44,17 @@ class Verdict(IntEnum):
 VERDICTS = {
     QueueState.UNKNOWN: Verdict.UNKNOWN,
     QueueState.NOT_APPLICABLE: Verdict.OK,
-    QueueState.RECREATED: Verdict.WARNING,
     QueueState.NEW: Verdict.UNKNOWN,
     QueueState.LOST: Verdict.CRITICAL,
-    QueueState.AHEAD: Verdict.WARNING,
     QueueState.OFFLINE: Verdict.CRITICAL,
     QueueState.ORPHAN: Verdict.CRITICAL,
-    QueueState.UNLOCKED: Verdict.WARNING,
     QueueState.BLOCKED: Verdict.CRITICAL,
-    QueueState.SUSPENDED: Verdict.WARNING,
-    QueueState.PARKED: Verdict.WARNING,
-    QueueState.REWIND: Verdict.WARNING,
     QueueState.STALL: Verdict.CRITICAL,
+    QueueState.RECREATED: Verdict.WARNING,
+    QueueState.AHEAD: Verdict.WARNING,
+    QueueState.UNLOCKED: Verdict.WARNING,
+    QueueState.SUSPENDED: Verdict.WARNING,
+    QueueState.REWIND: Verdict.WARNING,
     QueueState.GROWING: Verdict.WARNING,
     QueueState.LAGGING: Verdict.WARNING,
     QueueState.OK: Verdict.OK,

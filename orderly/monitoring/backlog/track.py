@@ -1,7 +1,7 @@
 """What is remembered of each queue of a (group, topic) from scan to scan, in columns.
 
 Not the window itself but what the rules ask of it: when the committed offset last moved, when the
-backlog last got smaller, when its first message was stored. So a queue costs 56 bytes however
+backlog last got smaller, when its first message was stored. So a queue costs 72 bytes however
 long the window is, and nothing if it does not change.
 """
 
@@ -27,6 +27,7 @@ class Look:
         committed: offsets as read.
         heads: offset of the first message of each backlog.
         backlog: messages, or None.
+        ends: offset that the next message of each queue gets.
         curves: how the queues grew.
     """
 
@@ -35,6 +36,7 @@ class Look:
     committed: Sequence[int]
     heads: Sequence[int]
     backlog: Sequence[int | None]
+    ends: Sequence[int]
     curves: Sequence[Curve]
 
 
@@ -44,6 +46,8 @@ _START: dict[str, array[int] | array[float]] = {
     "moved_at": array("d", (0.0,)),
     "eased_at": array("d", (0.0,)),
     "grew_at": array("d", (0.0,)),
+    "done": array("q", (NOT_MEASURED,)),
+    "done_at": array("d", (0.0,)),
     "head": array("q", (NOT_MEASURED,)),
     "head_at": array("d", (NOT_KNOWN,)),
 }
@@ -58,6 +62,8 @@ class Track:
         moved_at: when the committed offset was last seen to change, or was first read.
         eased_at: when the backlog last got smaller or was 0, or was first read.
         grew_at: when the backlog last got larger.
+        done: how many messages of the queue are finished, ahead of the offset, too.
+        done_at: when that last got more.
         head: offset of the first message of the backlog.
         head_at: when that message was stored, by our clock, or NOT_KNOWN.
         rewinds: by place, for offsets that went back: where they were, and when it was seen.
@@ -70,6 +76,8 @@ class Track:
     moved_at: array[float]
     eased_at: array[float]
     grew_at: array[float]
+    done: array[int]
+    done_at: array[float]
     head: array[int]
     head_at: array[float]
     rewinds: dict[int, tuple[int, float]]
@@ -84,9 +92,14 @@ class Track:
         twin.offset, twin.backlog = self.offset[:], self.backlog[:]
         twin.moved_at = self.moved_at[:]
         twin.eased_at, twin.grew_at = self.eased_at[:], self.grew_at[:]
+        twin.done, twin.done_at = self.done[:], self.done_at[:]
         twin.head, twin.head_at = self.head[:], self.head_at[:]
         twin.rewinds = self.rewinds.copy()
         return twin
+
+    def still_since(self, place: int) -> float:
+        """Since when nothing was committed or finished, and the backlog did not get smaller."""
+        return max(self.moved_at[place], self.eased_at[place], self.done_at[place])
 
     def picked(self, places: Sequence[int | None]) -> Track:
         """These entries, in this order; None: one that is new."""
@@ -105,12 +118,14 @@ class Track:
         heads, committed, offset, head, then = (
             look.heads, look.committed, self.offset, self.head, self.backlog,
         )  # fmt: skip
+        ends, done = look.ends, self.done
         changed = [
             place
             for place, now in enumerate(look.backlog)
             if (NOT_MEASURED if now is None else now) != then[place]
             or (now is not None and heads[place] != head[place])
             or (now is not None and committed[place] != offset[place])
+            or (now is not None and ends[place] - now != done[place])
         ]
         if not changed:
             return self
@@ -127,6 +142,10 @@ class Track:
             return
         self._note_head(place, look.heads[place], now, look.curves[place])
         self._note_backlog(place, look.at, look.before, now)
+        finished = look.ends[place] - now
+        if finished > self.done[place]:
+            self.done_at[place] = look.at
+        self.done[place] = finished
         committed, offset = look.committed[place], self.offset[place]
         if committed != offset:
             self.moved_at[place], self.offset[place] = look.at, committed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import Scan, TopicReading
 from orderly.monitoring.backlog.snapshot import Snapshot
-from orderly.monitoring.backlog.states import VERDICTS, Verdict
+from orderly.monitoring.backlog.states import Verdict
 
 _TOPICS_A_HEAD = 4  # topics that are looked through for each head that may be read
 _BAD = (Verdict.CRITICAL, Verdict.WARNING)
@@ -109,5 +109,5 @@ def _trouble(last: Snapshot | None, group: str, topic: str) -> int:
     judged = status.topics.get(topic) if status else None
     if judged is None:
         return 0
-    verdict = VERDICTS[judged.sums.state]
+    verdict = judged.sums.verdict
     return len(_BAD) - _BAD.index(verdict) if verdict in _BAD else 0

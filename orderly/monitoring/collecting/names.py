@@ -44,6 +44,8 @@ _SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_OWNER",
         "CID_ONSAPI_PULL",
         f"CID_{PROXY_TOPIC}",
+        "orderly-spark",  # that a broker makes at the first pull of our Spark source
+        "orderly-tail",  # the same, of `orderly tail` in earlier releases
     }
 )
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"

@@ -103,10 +103,16 @@ def _queues(groups: Iterable[GroupStatus], detail: Detail) -> int:
     if detail not in (Detail.QUEUE, Detail.BAD_QUEUES):
         return 0
     return sum(
-        count
+        min(
+            each.sums.queues,
+            (each.sums.parked_keys or 0)
+            + sum(
+                count
+                for state, count in each.sums.states.items()
+                if detail is Detail.QUEUE or VERDICTS[state] is not Verdict.OK
+            ),
+        )
         for each in groups
-        for state, count in each.sums.states.items()
-        if detail is Detail.QUEUE or VERDICTS[state] is not Verdict.OK
     )
 
 

@@ -69,6 +69,18 @@ def explain(
     return found, rest
 
 
+def fitting(layout: Layout, topic: str, seen: Iterable[Sighting]) -> tuple[str, ...]:
+    """The selectors that put all of it where it lies, by chance or not; the most usual first.
+
+    Args:
+        layout: of the topic, now.
+        topic: its name.
+        seen: keys in queues.
+    """
+    queues, seen = queues_of(layout, topic), list(seen)
+    return tuple(name for name in KEYED if seen and all(_explained(name, queues, seen)))
+
+
 def _without(rest: Iterable[Sighting], gone: Explanation) -> list[Sighting]:
     return [each for each in rest if each not in gone.seen]
 

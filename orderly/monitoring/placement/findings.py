@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.placement.explaining import Explanation, explain
+from orderly.monitoring.placement.explaining import Explanation, explain, fitting
 from orderly.monitoring.placement.sightings import Sighting, Sightings
 from orderly.monitoring.texts import counted
 from orderly.selectors import KEYED, Layout
@@ -24,6 +24,7 @@ class Findings:
         split: keys seen in several queues, the most frequent first.
         explained: by which selectors the keys were placed, the one that explains most first.
         unexplained: what no selector explains.
+        fitting: selectors that put all of that where it lies, if it is too little to tell.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class Findings:
     split: tuple[tuple[Sighting, ...], ...]
     explained: tuple[Explanation, ...]
     unexplained: tuple[Sighting, ...]
+    fitting: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -95,6 +97,11 @@ class Findings:
         queues = sum(count for _, count in self.layout.brokers)
         if queues == 1:
             return "The topic has one queue, so every selector puts every key there."
+        if self.fitting:
+            return (
+                f"{_named(self.fitting)} puts all of them there, which may be chance:"
+                f" {counted(self.keys, 'key')} are too few to tell."
+            )
         return (
             "No selector known here explains where they lie: producers choose in a way of their"
             f" own, or {counted(self.keys, 'key')} are too few to tell."
@@ -111,11 +118,13 @@ class Findings:
         return f"of {places} places of keys {', '.join(parts)}"
 
     def _told(self, each: Explanation) -> str:
-        names = " or ".join(each.selectors)
-        whose = KEYED[each.selectors[0]].producers
         now = sum(count for _, count in self.layout.brokers)
         with_queues = "" if each.queues == now else f", with {each.queues} queues as before"
-        return f"{names} ({whose}{with_queues})"
+        return _named(each.selectors, with_queues)
+
+
+def _named(selectors: tuple[str, ...], more: str = "") -> str:
+    return f"{' or '.join(selectors)} ({KEYED[selectors[0]].producers}{more})"
 
 
 def judge(layout: Layout, topic: str, seen: Sightings) -> Findings:
@@ -136,4 +145,5 @@ def judge(layout: Layout, topic: str, seen: Sightings) -> Findings:
         tuple(seen.split()),
         tuple(explained),
         tuple(unexplained),
+        () if explained else fitting(layout, topic, unexplained),
     )

@@ -195,8 +195,10 @@ def _headline(groups: Sequence[Judged], silent: Sequence[BrokerReading]) -> str:
 
 
 def _named(group: Judged) -> str:
-    state = group.status.sums.state
-    return str(state) if state is not QueueState.OK else "dead letters"
+    sums = group.status.sums
+    if sums.state is not QueueState.OK:
+        return str(sums.state)
+    return "parked keys" if sums.parked_keys else "dead letters"
 
 
 def _rest(groups: Sequence[Judged]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from orderly.monitoring.backlog.advice import advice
+from orderly.monitoring.backlog.advice import parked_advice, state_advice
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.meanings import MEANINGS
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
@@ -30,7 +30,8 @@ class Judged:
         """Its state in words."""
         sums = self.status.sums
         if sums.state is QueueState.OK:
-            return "consumes, and is behind" if sums.backlog else "nothing waits"
+            told = "consumes, and is behind" if sums.backlog else "no backlog"
+            return f"{told}; keys are parked" if sums.parked_keys else told
         return MEANINGS[sums.state]
 
 
@@ -55,10 +56,10 @@ class Trouble:
 
 def troubles(group: GroupStatus) -> tuple[Trouble, ...]:
     """All that is wrong with a group, worst first; () if it is in order."""
-    bad = (row for row in group.rows() if row.verdict is not Verdict.OK)
-    rows = sorted(bad, key=lambda row: (-severity(row.verdict), row.state))
+    bad = (row for row in group.rows() if row.state_verdict is not Verdict.OK)
+    rows = sorted(bad, key=lambda row: (-severity(row.state_verdict), row.state))
     by_state = [_of_state(list(same)) for _, same in groupby(rows, key=lambda row: row.state)]
-    return (*by_state, *_dead(group), *_findings(group))
+    return (*by_state, *_parked(group), *_dead(group), *_findings(group))
 
 
 def _of_state(rows: list[QueueStatus]) -> Trouble:
@@ -67,7 +68,11 @@ def _of_state(rows: list[QueueStatus]) -> Trouble:
     facts += _more(rows[_TOLD:])
     worst = rows[0]
     return Trouble(
-        worst.verdict, str(worst.state), queues_text(len(rows)), tuple(facts), advice(worst)
+        worst.state_verdict,
+        str(worst.state),
+        queues_text(len(rows)),
+        tuple(facts),
+        state_advice(worst),
     )
 
 
@@ -75,6 +80,18 @@ def _more(rows: Sequence[QueueStatus]) -> Iterator[str]:
     if rows:
         behind = sum(row.backlog or 0 for row in rows)
         yield f"and {queues_text(len(rows))} more, with {plural(behind, 'message')}"
+
+
+def _parked(group: GroupStatus) -> Iterator[Trouble]:
+    sums = group.sums
+    if sums.parked_keys:
+        yield Trouble(
+            Verdict.WARNING,
+            "PARKED",
+            plural(sums.parked_keys, "key"),
+            (f"{plural(sums.parked_messages or 0, 'message')} wait until somebody releases them",),
+            parked_advice(group.group),
+        )
 
 
 def _dead(group: GroupStatus) -> Iterator[Trouble]:

@@ -4,11 +4,12 @@ import pytest
 
 from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.protocol.codes import RequestCode
+from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import reply_to
 from orderly.protocol.message_types import MessageType
 from orderly.protocol.topic_config import TopicConfig, encode_topic_config
 
+GET = RequestCode.GET_TOPIC_CONFIG
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
 
 
@@ -19,6 +20,22 @@ def two(new_broker, cluster):
     layout = {f"broker-{n}": {0: b.address} for n, b in zip("ab", brokers, strict=True)}
     cluster.add("orders", **layout)
     return brokers
+
+
+def has(broker, topic="orders", queues=4, message_type=""):
+    """Let a broker say that it has the topic; None: that it has not."""
+    if queues is None:
+        broker.on(GET, code=ResponseCode.TOPIC_NOT_EXIST)
+        return
+    config = TopicConfig(
+        name=topic, read_queues=queues, write_queues=queues,
+        attributes={"message.type": message_type} if message_type else {},
+    )  # fmt: skip
+    broker.on(GET, body=encode_topic_config(config))
+
+
+def created(*brokers):
+    return [len(broker.requests(CREATE)) for broker in brokers]
 
 
 def test_a_topic_is_created_on_every_master(client, two):
@@ -47,6 +64,7 @@ def test_a_topic_may_be_created_on_one_broker_and_typed(client, two):
 def test_a_created_topics_old_route_is_not_trusted_any_more(client, two, cluster):
     for broker in two:
         broker.on(CREATE)
+        has(broker, queues=None)
     client.routes.get("orders")
     del cluster.topics["orders"]  # deleted, and the client does not know
     cluster.add("others", **{"broker-a": {0: two[0].address}, "broker-b": {0: two[1].address}})
@@ -55,17 +73,49 @@ def test_a_created_topics_old_route_is_not_trusted_any_more(client, two, cluster
 
 
 def test_a_topic_that_exists_as_wanted_is_left_alone(client, two):
+    for broker in two:
+        has(broker)
     assert client.admin.create_topic("orders", 4) is False
     assert client.admin.create_topic("orders", 4, broker="broker-b") is False
-    assert two[0].received == two[1].received == []
+    assert created(*two) == [0, 0]
+
+
+@pytest.mark.parametrize("queues", [4, 7], ids=["as it was", "with other queues"])
+def test_a_topic_that_only_a_name_server_still_knows_is_created(client, two, queues):
+    """It was deleted at the brokers: the name server keeps its route."""
+    for broker in two:
+        broker.on(CREATE)
+        has(broker, queues=None)
+    assert client.admin.create_topic("orders", queues) is True
+    assert created(*two) == [1, 1]
+
+
+def test_of_a_broker_that_is_away_the_route_tells_once_another_one_has_the_topic(client, two):
+    has(two[0])
+    two[1].close()
+    assert client.admin.create_topic("orders", 4) is False
+    with pytest.raises(RemotingError):
+        client.admin.create_topic("orders", 4, message_type=MessageType.FIFO)
+    has(two[0], queues=None)
+    with pytest.raises(RemotingError):
+        client.admin.create_topic("orders", 4)
+    assert created(*two) == [0, 0]
+
+
+def test_a_topic_that_one_broker_lost_is_not_made_there_by_the_way(client, two):
+    """Its keys lie where the other broker's queues are: more queues would move them."""
+    has(two[0])
+    has(two[1], queues=None)
+    with pytest.raises(ConfigError, match="queues broker-a: 4; wanted: broker-a: 4, broker-b: 4"):
+        client.admin.create_topic("orders", 4)
+    with pytest.raises(ConfigError, match="queues broker-a: 4; wanted: broker-b: 4"):
+        client.admin.create_topic("orders", 4, broker="broker-b")
+    assert created(*two) == [0, 0]
 
 
 def test_a_topic_that_exists_is_of_the_wanted_type_or_refused(client, two):
-    config = TopicConfig(
-        name="orders", read_queues=4, write_queues=4, attributes={"message.type": "DELAY"}
-    )
     for broker in two:
-        broker.on(RequestCode.GET_TOPIC_CONFIG, body=encode_topic_config(config))
+        has(broker, message_type="DELAY")
     assert client.admin.create_topic("orders", 4, message_type=MessageType.DELAY) is False
     with pytest.raises(ConfigError, match="of type DELAY on broker broker-a; wanted: FIFO"):
         client.admin.create_topic("orders", 4, message_type=MessageType.FIFO)
@@ -73,18 +123,22 @@ def test_a_topic_that_exists_is_of_the_wanted_type_or_refused(client, two):
 
 @pytest.mark.parametrize("queues", [1, 3, 5, 16])
 def test_a_topic_is_neither_grown_nor_shrunk(client, two, queues):
+    for broker in two:
+        has(broker)
     with pytest.raises(ConfigError, match="orderly topic grow orders") as raised:
         client.admin.create_topic("orders", queues)
     assert "broker-a: 4, broker-b: 4" in str(raised.value)
     assert f"broker-a: {queues}, broker-b: {queues}" in str(raised.value)
-    assert two[0].received == two[1].received == []
+    assert created(*two) == [0, 0]
 
 
 def test_a_topic_does_not_spread_to_a_further_broker(client, two, cluster):
     cluster.add("narrow", **{"broker-a": {0: two[0].address}})
+    has(two[0], "narrow")
+    has(two[1], queues=None)
     with pytest.raises(ConfigError, match="broker-a: 4; wanted: broker-a: 4, broker-b: 4"):
         client.admin.create_topic("narrow", 4)
-    assert two[0].received == two[1].received == []
+    assert created(*two) == [0, 0]
 
 
 @pytest.mark.parametrize(

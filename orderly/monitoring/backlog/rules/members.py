@@ -1,4 +1,4 @@
-"""Rules 7 to 12: what members and state records say. Each: whether it applies, and the cause."""
+"""Rules 5 to 7, 11 and 12: what members say. Each: whether it applies, and the cause."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from orderly.monitoring.backlog.pace import COMMIT_PERIOD
 from orderly.monitoring.backlog.pair import Pair
 from orderly.monitoring.texts import counted
 
+_HAND_OVER = 5.0  # seconds: from one live member to the next a queue goes at once
+_NOBODYS = (
+    "it belongs to nobody, or to a dead member, whose lock is free 60 s after its last renewal"
+)
+
 
 def offline(pair: Pair, place: int) -> bool:
-    """7. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
+    """5. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
     return pair.signs.offline and bool(pair.backlog[place]) and not _moved_since(pair, place)
 
 
@@ -29,7 +34,7 @@ def why_offline(pair: Pair, place: int) -> str:
 
 
 def orphan(pair: Pair, place: int) -> bool:
-    """8. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
+    """6. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
     queue = pair.topic.reading.queues[place]
     unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
     return unread or queue in pair.signs.orphans
@@ -50,22 +55,33 @@ def why_orphan(pair: Pair, place: int) -> str:
 
 
 def unlocked(pair: Pair, place: int) -> bool:
-    """9. UNLOCKED: its owner in an ordered group has had no lock for longer than 40 s."""
-    return pair.topic.reading.queues[place] in pair.signs.unlocked
+    """11. UNLOCKED: its owner has had no lock for longer than 40 s; or a backlog, and no owner."""
+    return pair.topic.reading.queues[place] in pair.signs.unlocked or _unowned(pair, place)
+
+
+def _unowned(pair: Pair, place: int) -> bool:
+    """Whether messages wait where nobody is; a hand-over is over sooner than this."""
+    if not pair.backlog[place] or pair.topic.reading.queues[place] not in pair.signs.unowned:
+        return False
+    if pair.track.moved_at[place] > pair.signs.reading.running_at:  # somebody has it by now
+        return False
+    age = pair.head_age(place)
+    return age is None or age >= _HAND_OVER
 
 
 def any_unlocked(pair: Pair) -> bool:
     """Whether any queue of the group is."""
-    return bool(pair.signs.unlocked)
+    return bool(pair.signs.unlocked or pair.signs.unowned)
 
 
 def why_unlocked(pair: Pair, place: int) -> str:
-    """Who, and how long."""
-    return pair.signs.unlocked[pair.topic.reading.queues[place]]
+    """Who, and how long; or nobody."""
+    found = pair.signs.unlocked.get(pair.topic.reading.queues[place])
+    return found or _NOBODYS
 
 
 def blocked(pair: Pair, place: int) -> bool:
-    """10. BLOCKED: a handler works on its first message and does not return."""
+    """7. BLOCKED: a handler works on its first message and does not return."""
     return _holds(pair, place, pair.signs.blocked.get(pair.topic.reading.queues[place]))
 
 
@@ -80,7 +96,7 @@ def why_blocked(pair: Pair, place: int) -> str:
 
 
 def suspended(pair: Pair, place: int) -> bool:
-    """11. SUSPENDED: the first message fails, and is tried again."""
+    """12. SUSPENDED: the first message fails, and is tried again."""
     queue = pair.topic.reading.queues[place]
     return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
 
@@ -114,17 +130,3 @@ def _holds(pair: Pair, place: int, trouble: Trouble | None) -> bool:
 def _attempted(pair: Pair, place: int) -> bool:
     head = pair.signs.heads.get(pair.topic.reading.queues[place])
     return head is not None and head.offset >= pair.committed[place] and (head.attempts or 0) > 1
-
-
-def parked(pair: Pair, place: int) -> bool:
-    """12. PARKED: keys wait until somebody releases them."""
-    record = pair.record(place)
-    return record is not None and bool(record.parked)
-
-
-def why_parked(pair: Pair, place: int) -> str:
-    """How many."""
-    record = pair.record(place)
-    keys = record.parked if record else ()
-    messages = counted(sum(key.messages for key in keys), "message")
-    return f"{counted(len(keys), 'key')} with {messages} parked"

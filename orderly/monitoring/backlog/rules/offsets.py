@@ -1,4 +1,4 @@
-"""Rules 1 to 6: what the offsets of a queue say. Each: whether it applies, and the cause."""
+"""Rules 1 to 4, 9 and 10: what offsets say. Each: whether it applies, and the cause in words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def why_not_applicable(pair: Pair, _place: int) -> str:
 
 
 def recreated(pair: Pair, place: int) -> bool:
-    """3. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
+    """9. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
     found = pair.recreation(place)
     if found is None or found.recorded:
         return found is not None
@@ -79,8 +79,8 @@ def why_recreated(pair: Pair, place: int) -> str:
 
 
 def new(pair: Pair, place: int) -> bool:
-    """4. NEW: never committed."""
-    return pair.committed[place] == NEVER
+    """3. NEW: never committed; of a topic made anew it is not the whole truth."""
+    return pair.committed[place] == NEVER and not recreated(pair, place)
 
 
 def why_new(pair: Pair, place: int) -> str:
@@ -100,8 +100,12 @@ def why_new(pair: Pair, place: int) -> str:
 
 
 def lost(pair: Pair, place: int) -> bool:
-    """5. LOST: committed below what is stored; deleted before anybody consumed it."""
-    return pair.committed[place] < pair.topic.reading.minimum[place]
+    """4. LOST: committed below what is stored; deleted before anybody consumed it.
+
+    What was committed in a former topic is no place in the new one.
+    """
+    below = pair.committed[place] < pair.topic.reading.minimum[place]
+    return below and not recreated(pair, place)
 
 
 def any_lost(pair: Pair) -> bool:
@@ -116,7 +120,7 @@ def why_lost(pair: Pair, place: int) -> str:
 
 
 def ahead(pair: Pair, place: int) -> bool:
-    """6. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
+    """10. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
     return pair.committed[place] > pair.topic.reading.maximum[place]
 
 

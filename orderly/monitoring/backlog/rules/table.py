@@ -1,5 +1,7 @@
 """The table of rules. The first one that applies gives a queue its state.
 
+The critical ones come before those worth a warning. What a warning knows is told beside them.
+
 Each is two functions of a pair and a queue's place in it: whether it applies, and the cause in
 words (for a row that somebody looks at, not for a hundred thousand of them).
 """
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from orderly.monitoring.backlog.pair import Pair
 from orderly.monitoring.backlog.reading import NEVER
 from orderly.monitoring.backlog.rules import members, offsets, window
-from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
 
 Applies = Callable[[Pair, int], bool]
 Cause = Callable[[Pair, int], str]
@@ -49,7 +51,7 @@ def _waiting(pair: Pair) -> bool:
 
 
 def fine(_pair: Pair, _place: int) -> bool:
-    """17. OK: nothing is wrong."""
+    """16. OK: nothing is wrong."""
     return True
 
 
@@ -63,18 +65,17 @@ RULES = (
     Rule(
         QueueState.NOT_APPLICABLE, offsets.not_applicable, offsets.why_not_applicable, _unmeasured
     ),
-    Rule(QueueState.RECREATED, offsets.recreated, offsets.why_recreated, offsets.any_recreated),
     Rule(QueueState.NEW, offsets.new, offsets.why_new, lambda p: NEVER in p.committed),
     Rule(QueueState.LOST, offsets.lost, offsets.why_lost, offsets.any_lost),
-    Rule(QueueState.AHEAD, offsets.ahead, offsets.why_ahead, _unmeasured),
     Rule(QueueState.OFFLINE, members.offline, members.why_offline, lambda p: p.signs.offline),
     Rule(QueueState.ORPHAN, members.orphan, members.why_orphan, members.any_orphan),
-    Rule(QueueState.UNLOCKED, members.unlocked, members.why_unlocked, members.any_unlocked),
     Rule(QueueState.BLOCKED, members.blocked, members.why_blocked, members.any_blocked),
-    Rule(QueueState.SUSPENDED, members.suspended, members.why_suspended, members.any_suspended),
-    Rule(QueueState.PARKED, members.parked, members.why_parked, lambda p: bool(p.signs.records)),
-    Rule(QueueState.REWIND, window.rewind, window.why_rewind, lambda p: bool(p.track.rewinds)),
     Rule(QueueState.STALL, window.stall, window.why_stall, _waiting),
+    Rule(QueueState.RECREATED, offsets.recreated, offsets.why_recreated, offsets.any_recreated),
+    Rule(QueueState.AHEAD, offsets.ahead, offsets.why_ahead, _unmeasured),
+    Rule(QueueState.UNLOCKED, members.unlocked, members.why_unlocked, members.any_unlocked),
+    Rule(QueueState.SUSPENDED, members.suspended, members.why_suspended, members.any_suspended),
+    Rule(QueueState.REWIND, window.rewind, window.why_rewind, lambda p: bool(p.track.rewinds)),
     Rule(QueueState.GROWING, window.growing, window.why_growing, _waiting),
     Rule(QueueState.LAGGING, window.lagging, window.why_lagging, window.any_threshold),
     Rule(QueueState.OK, fine, no_cause),
@@ -100,9 +101,24 @@ def codes_of(pair: Pair) -> bytes:
 
 
 def state_and_cause(pair: Pair, place: int) -> tuple[QueueState, str]:
-    """The state of a queue, and why."""
+    """The state of a queue, and why: what is critical, and what is known beside it."""
     rule = RULES[pair.codes[place]]
-    return rule.state, rule.cause(pair, place)
+    causes = [rule.cause(pair, place)]
+    if VERDICTS[rule.state] is Verdict.CRITICAL:
+        causes += [
+            other.cause(pair, place)
+            for other in _TOLD_BESIDE
+            if other.possible(pair) and other.applies(pair, place)
+        ]
+    if rule.state is QueueState.STALL and len(causes) == 1:
+        causes.append("the cause is unseen")
+    return rule.state, "; ".join(causes)
+
+
+_TOLD_BESIDE = tuple(
+    rule for rule in RULES
+    if rule.state in (QueueState.RECREATED, QueueState.UNLOCKED, QueueState.SUSPENDED)
+)  # fmt: skip
 
 
 _SETTLED = {

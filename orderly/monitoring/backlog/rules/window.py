@@ -1,10 +1,11 @@
-"""Rules 13 to 16: what the scans before say, and thresholds."""
+"""Rules 8 and 13 to 15: what the scans before say, and thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from orderly.monitoring.backlog.pair import Pair
+from orderly.monitoring.backlog.rules.members import suspended
 from orderly.monitoring.backlog.thresholds import Measure
 
 
@@ -21,23 +22,26 @@ def why_rewind(pair: Pair, place: int) -> str:
 
 
 def stall(pair: Pair, place: int) -> bool:
-    """14. STALL: a backlog all the time, and neither a commit nor anything finished."""
-    track, long_ago = pair.track, pair.now.long_ago
-    return (
-        track.backlog[place] > 0
-        and track.moved_at[place] <= long_ago
-        and track.eased_at[place] <= long_ago
-    )
+    """8. STALL: a backlog all the time, and neither a commit nor anything finished.
+
+    By key a first message that is tried again stops its own key only: there it takes later ones
+    that nobody finishes, too.
+    """
+    since = pair.track.still_since(place)
+    if pair.track.backlog[place] <= 0 or since > pair.now.long_ago:
+        return False
+    one_key = pair.signs.by_key(pair.topic.reading.topic) and suspended(pair, place)
+    return not one_key or pair.track.grew_at[place] > since
 
 
 def why_stall(pair: Pair, place: int) -> str:
     """How long."""
-    since = max(pair.track.moved_at[place], pair.track.eased_at[place])
-    return f"a backlog, and nothing committed for {pair.now.at - since:.0f} s; the cause is unseen"
+    seconds = pair.now.at - pair.track.still_since(place)
+    return f"a backlog, and nothing committed for {seconds:.0f} s"
 
 
 def growing(pair: Pair, place: int) -> bool:
-    """15. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
+    """14. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
     track = pair.track
     return (
         track.eased_at[place] <= pair.now.long_ago
@@ -72,7 +76,7 @@ def _exceeded(pair: Pair, place: int) -> Measure | None:
 
 
 def lagging(pair: Pair, place: int) -> bool:
-    """16. LAGGING: above a threshold, but getting smaller."""
+    """15. LAGGING: above a threshold, but getting smaller."""
     return _exceeded(pair, place) is not None
 
 

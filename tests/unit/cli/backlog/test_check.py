@@ -74,8 +74,7 @@ def test_thresholds(surveyed, args, code):
 )
 def test_parked_and_dead_letters_warn_unless_told_otherwise(surveyed, fields, off, crit):
     parked = fields.pop("parked", ())
-    state = QueueState.PARKED if parked else QueueState.OK
-    surveyed.found = snapshot(group("shipping", [row(state, parked=parked)], **fields))
+    surveyed.found = snapshot(group("shipping", [row(parked=parked)], **fields))
     assert run(CHECK) == 1
     assert run([*CHECK, off, "~:"]) == 0
     assert run([*CHECK, crit, "0"]) == 2

@@ -12,7 +12,7 @@ GROUP = group(
     "shipping",
     [
         row(
-            QueueState.PARKED,
+            QueueState.SUSPENDED,
             parked=(ParkedKey("order-7", 12, 3, 14),),
             parked_age=3600.0,
             head=Head(93, "order\n8", "paid", AT - 60, AT - 61, 0, 10, 4, "ValueError: x"),

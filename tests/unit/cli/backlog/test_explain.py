@@ -8,6 +8,7 @@ from orderly.cli.backlog.explaining import explanation
 from orderly.cli.root import run
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
+from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, every_state, group, row, snapshot
 
 
@@ -62,8 +63,40 @@ def test_of_many_queues_alike_the_worst_are_told():
     rows = [row(QueueState.OFFLINE, queue_id=n, backlog=n + 1) for n in range(9)]
     (text,) = explanation(snapshot(*rows))
     assert re.findall(r"broker-a/(\d)", text) == ["8", "7", "6"]
-    assert "and 6 more: OFFLINE." in text
+    assert "and 6 more: OFFLINE, backlog 21." in text
     assert text.count("Next:") == 1
+
+
+def test_all_that_waits_is_accounted_for():
+    parked = (ParkedKey("a", 1, 1, 3), ParkedKey("b", 1, 1, 1))
+    found = snapshot(
+        row(QueueState.SUSPENDED, backlog=5, cause="5 tries in 60 s"),
+        row(queue_id=1, backlog=4, parked=parked, parked_age=60.0),
+        row(queue_id=2, backlog=1),
+        row(queue_id=3, backlog=2, owner=None),
+    )
+    (text,) = explanation(found)
+    for told in (
+        "12 messages wait in 4 queues and 4 messages parked",
+        "SUSPENDED orders/broker-a/0: 5 tries in 60 s. Backlog 5,",
+        "- in order, being worked off: 5 messages wait in 2 queues.",
+        "- 2 messages wait in 1 queue whose owner is not known. Next: orderly locks -g shipping",
+        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is mended:",
+    ):
+        assert told in joined(text)
+
+
+def test_that_nothing_waits_is_not_said_while_keys_are_parked():
+    keys = (ParkedKey("a", 1, 1, 1), ParkedKey("b", 1, 1, 1))
+    (text,) = explanation(snapshot(row(parked=keys)))
+    assert text.startswith("shipping: WARNING. Nothing waits but 2 messages parked.\n  - PARKED 2")
+
+
+def test_a_group_in_order_whose_queues_have_an_unknown_owner_is_told_so():
+    (text,) = explanation(snapshot(row(backlog=9, owner=None)))
+    assert text.endswith(
+        "the oldest for 1m; at this pace worked off in 9s; who has 1 queue of these is not known."
+    )
 
 
 def test_every_bad_state_is_told_with_what_to_do_within_100_columns():

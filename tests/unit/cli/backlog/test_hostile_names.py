@@ -30,7 +30,7 @@ def hostile():
     parked = (ParkedKey(EVIL, 1, 2, 3),)
     rows = [
         row(QueueState.BLOCKED, EVIL, EVIL, EVIL, 0, owner=EVIL, cause=EVIL, head=head, backlog=5),
-        row(QueueState.PARKED, EVIL, EVIL, EVIL, 1, owner=EVIL, cause=EVIL, parked=parked),
+        row(QueueState.SUSPENDED, EVIL, EVIL, EVIL, 1, owner=EVIL, cause=EVIL, parked=parked),
     ]
     one = group(EVIL, rows, findings=(EVIL,), members=(EVIL,), dead=DeadLetters(1, AT, 1))
     return snapshot(one, brokers={EVIL: BrokerReading(EVIL, error=EVIL)}, cluster=EVIL)

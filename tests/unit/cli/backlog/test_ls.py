@@ -105,7 +105,9 @@ def test_every_format_has_the_same_lines(capsys):
 def test_keys_can_be_hashed_in_every_format(surveyed, capsys):
     parked = (ParkedKey("secret", 1, 1, 2),)
     head = Head(93, "secret", "", AT, AT, 0, 1)
-    surveyed.found = snapshot(group("shipping", [row(QueueState.PARKED, parked=parked, head=head)]))
+    surveyed.found = snapshot(
+        group("shipping", [row(QueueState.SUSPENDED, parked=parked, head=head)])
+    )
     for args in (
         ["backlog", "--by", "queue", "-o", "wide"],
         ["backlog", "-o", "json"],

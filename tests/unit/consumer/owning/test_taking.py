@@ -1,5 +1,7 @@
 """Taking queues over: locked, then a certain start, then announced, then pulled."""
 
+import logging
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,6 +9,7 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.owning import taking
 from orderly.consumer.owning.taking import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
@@ -56,6 +59,81 @@ def test_nothing_taken_is_not_announced(taker, cluster, order):
     cluster.locks = dict.fromkeys(QUEUES, "other@2")
     assert taker.take(QUEUES, ORDERS) == []
     assert order == []
+
+
+def told(caplog):
+    """Level, queue ids, seconds waited and left of each `lock.held_by_another`; forgets them."""
+    pattern = r"queue_ids=\[([\d, ]*)\] seconds=([\d.]+) free_within=([\d.]+)"
+    found = [
+        (record.levelname, re.search(pattern, record.getMessage())) for record in caplog.records
+    ]
+    caplog.clear()
+    return [(level, it[1], float(it[2]), float(it[3])) for level, it in found if it]
+
+
+@pytest.fixture
+def clock(monkeypatch, caplog):
+    """Seconds, as the taker sees them."""
+    caplog.set_level(logging.INFO, "orderly.consumer")
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(taking, "now", lambda: clock.now)
+    return clock
+
+
+def test_what_others_hold_is_told_once_warned_of_after_5_s_and_again_each_minute(
+    taker, cluster, clock, caplog
+):
+    cluster.locks = dict.fromkeys(QUEUES[:2], "dead@1")
+    heard = []
+    for at in (0, 0.5, 4.5, 5, 5.5, 64.5, 65, 66):
+        clock.now = 1000.0 + at
+        taker.take(QUEUES[:2], ORDERS)
+        heard += [(at, *each) for each in told(caplog)]
+    assert heard == [
+        (0, "INFO", "0, 1", 0.0, 60.0),
+        (5, "WARNING", "0, 1", 5.0, 55.0),
+        (65, "WARNING", "0, 1", 65.0, 0.0),
+    ]
+
+
+def test_the_longest_wait_is_that_of_the_queue_that_was_refused_first_and_last(
+    taker, cluster, clock, caplog
+):
+    cluster.locks = dict.fromkeys(QUEUES, "dead@1")
+    taker.take(QUEUES[:1], ORDERS)
+    clock.now += 4
+    taker.take(QUEUES, ORDERS)
+    clock.now += 1
+    taker.take(QUEUES, ORDERS)
+    assert [each[1:] for each in told(caplog)] == [
+        ("0", 0.0, 60.0), ("0, 1, 2", 4.0, 60.0), ("0, 1, 2", 5.0, 59.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["granted", "allocated to another"])
+def test_a_wait_that_ended_does_not_count_for_the_next(taker, cluster, clock, caplog, session, how):
+    cluster.locks = {QUEUES[0]: "dead@1"}
+    taker.take(QUEUES[:1], ORDERS)
+    if how == "granted":
+        cluster.locks = {}
+        taker.take(QUEUES[:1], ORDERS)
+        session.remove(*session.held())
+    else:
+        taker.take((), ORDERS)
+    clock.now += 30
+    told(caplog)
+    cluster.locks = {QUEUES[0]: "dead@2"}
+    taker.take(QUEUES[:1], ORDERS)
+    assert told(caplog) == [("INFO", "0", 0.0, 60.0)]
+
+
+def test_nobody_is_warned_of_the_groups_own_retry_topic(taker, cluster, clock, caplog):
+    queue = MessageQueue("%RETRY%shipping", "broker-a", 0)
+    cluster.locks = {queue: "dead@1"}
+    for _ in range(3):
+        taker.take((queue,), Subscription(queue.topic))
+        clock.now += 5
+    assert [each[0] for each in told(caplog)] == ["INFO"]
 
 
 def test_one_brokers_failure_leaves_the_others(taker, cluster, failure):

@@ -184,13 +184,46 @@ def lonely(at, **fields):
 
 def test_a_queue_nobody_has_is_an_orphan_when_seen_for_two_rounds():
     looks = [lonely(AT + 30 * n) for n in range(3)]
-    assert states_after(*looks[:1]) == [QueueState.OK] * 2
-    assert states_after(*looks[:2]) == [QueueState.OK] * 2
+    assert states_after(*looks[:1]) == [QueueState.OK, QueueState.UNLOCKED]
+    assert states_after(*looks[:2]) == [QueueState.OK, QueueState.UNLOCKED]
     assert states_after(*looks) == [QueueState.OK, QueueState.ORPHAN]
 
 
 def test_the_same_answer_looked_at_again_is_no_second_look():
-    assert states_after(*[lonely(AT)] * 4) == [QueueState.OK] * 2
+    assert states_after(*[lonely(AT)] * 4) == [QueueState.OK, QueueState.UNLOCKED]
+
+
+def test_after_a_kill_of_the_only_member_one_look_says_whose_its_queues_are():
+    heir = reading(running={"heir": java({})}, delays={Q0: 11.0, Q1: 0.5}, delays_at=AT)
+    group = group_after(heir)
+    first, second = group.rows()
+    assert (first.state, second.state) == (QueueState.UNLOCKED, QueueState.OK)
+    assert "a dead member, whose lock is free 60 s after its last renewal" in first.cause
+    assert group.findings == ("1 member without a queue (heir): 2 queues without a member",)
+
+
+def test_a_member_that_has_more_members_than_queues_is_told_so():
+    group = group_after(reading(running={"a": java({Q0: {}, Q1: {}}), "b": java({})}))
+    assert group.findings == ("1 member without a queue (b): more than it can use",)
+
+
+def test_a_queue_that_is_being_given_up_is_not_nobodys():
+    leaving = reading(running={"a": java({Q0: {}, Q1: {"dropped": True}})})
+    assert states_after(leaving) == [QueueState.OK] * 2
+
+
+def test_a_group_without_order_takes_no_locks():
+    running = {"a": java({Q0: {}}, PROP_CONSUMEORDERLY="false")}
+    assert states_after(reading(running=running)) == [QueueState.OK] * 2
+
+
+def test_a_queue_that_was_committed_since_has_somebody():
+    backlog = Backlog()
+    for n, offset in enumerate((4, 5)):
+        told = {"shipping": lonely(AT)}
+        committed = {"shipping": {"orders": [4, offset]}}
+        snapshot = backlog.take(scan(AT + 5 * n, {"orders": [(0, 10)] * 2}, committed, told))
+    assert [row.state for row in snapshot.rows()] == [QueueState.OK] * 2
 
 
 @pytest.mark.parametrize("kind", ["CONSUME_PASSIVELY", "CONSUME_POP", "CONSUME_ACTIVELY"])
@@ -199,7 +232,7 @@ def test_a_member_that_did_not_tell_may_have_the_queue(kind):
         online("a", "grpc", kind=kind) if kind == "CONSUME_PASSIVELY" else online("a", kind=kind)
     )
     looks = [lonely(AT + 30 * n, connections=silent) for n in range(4)]
-    assert QueueState.ORPHAN not in states_after(*looks)
+    assert states_after(*looks) == [QueueState.OK] * 2
 
 
 def test_members_that_pop_say_nothing_of_queues():
@@ -217,17 +250,14 @@ def test_a_look_in_which_somebody_kept_silent_is_no_look_at_orphans():
     assert QueueState.ORPHAN not in states_after(*looks)
 
 
-def test_a_queue_that_was_just_added_is_no_orphan():
-    backlog = Backlog()
-    for n, (told, spans) in enumerate(
-        [(AT, [(0, 10)]), (AT, [(0, 10), (0, 10)]), (AT + 60, [(0, 10), (0, 10)])]
-    ):
-        found = {"shipping": lonely(told)}
-        at = AT + (0, 55, 60)[n]
-        snapshot = backlog.take(
-            scan(at, {"orders": spans}, {"shipping": {"orders": [4] * len(spans)}}, found)
-        )
-    assert QueueState.ORPHAN not in snapshot.groups["shipping"].sums.states
+def test_a_queue_that_was_just_added_is_no_orphan_and_nobodys_only_once_members_were_asked():
+    backlog, seen = Backlog(), []
+    for at, told, queues in ((0, 0, 1), (55, 0, 2), (60, 60, 2)):
+        committed = {"shipping": {"orders": [4] * queues}}
+        found = {"shipping": lonely(AT + told)}
+        snapshot = backlog.take(scan(AT + at, {"orders": [(0, 10)] * queues}, committed, found))
+        seen.append([row.state.name for row in snapshot.rows()])
+    assert seen == [["OK"], ["OK", "OK"], ["OK", "UNLOCKED"]]
 
 
 # --- locks ---------------------------------------------------------------------------------------

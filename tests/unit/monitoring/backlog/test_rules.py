@@ -16,10 +16,10 @@ from orderly.monitoring.backlog.reading import (
     QueueRecord,
     Recreation,
 )
-from orderly.monitoring.backlog.rules.table import RULES, codes_of
+from orderly.monitoring.backlog.rules.table import RULES, codes_of, state_and_cause
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.signs import Signs
-from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
 from orderly.monitoring.backlog.thresholds import Thresholds
 from orderly.monitoring.backlog.track import Track
 from orderly.protocol.parked_key import ParkedKey
@@ -88,11 +88,6 @@ def suspended(pair):
     pair.signs.suspended = {QUEUE: Trouble(4, "fails")}
 
 
-def parked(pair):
-    record = QueueRecord(6, 4, (ParkedKey("k", 2, 0, 3),))
-    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
-
-
 def rewind(pair):
     pair.track.rewinds[0] = (9, AT)
 
@@ -113,22 +108,22 @@ def lagging(pair):
 RECIPES = {
     QueueState.UNKNOWN: unknown,
     QueueState.NOT_APPLICABLE: not_applicable,
-    QueueState.RECREATED: recreated,
     QueueState.NEW: new,
     QueueState.LOST: lost,
-    QueueState.AHEAD: ahead,
     QueueState.OFFLINE: offline,
     QueueState.ORPHAN: orphan,
-    QueueState.UNLOCKED: unlocked,
     QueueState.BLOCKED: blocked,
-    QueueState.SUSPENDED: suspended,
-    QueueState.PARKED: parked,
-    QueueState.REWIND: rewind,
     QueueState.STALL: stall,
+    QueueState.RECREATED: recreated,
+    QueueState.AHEAD: ahead,
+    QueueState.UNLOCKED: unlocked,
+    QueueState.SUSPENDED: suspended,
+    QueueState.REWIND: rewind,
     QueueState.GROWING: growing,
     QueueState.LAGGING: lagging,
 }
-# What cannot be at once: a queue has one committed offset, and no backlog without it.
+# What cannot be at once: a queue has one committed offset, and no backlog without it; and that of
+# a former topic says neither that the group never committed nor that something was deleted.
 NEEDS_BACKLOG = {
     QueueState.OFFLINE, QueueState.BLOCKED, QueueState.SUSPENDED, QueueState.LAGGING,
 }  # fmt: skip
@@ -140,6 +135,8 @@ EXCLUDE = (
         frozenset((QueueState.NEW, QueueState.AHEAD)),
         frozenset((QueueState.LOST, QueueState.AHEAD)),
         frozenset((QueueState.UNKNOWN, QueueState.AHEAD)),
+        frozenset((QueueState.NEW, QueueState.RECREATED)),
+        frozenset((QueueState.LOST, QueueState.RECREATED)),
     }
 )
 
@@ -193,11 +190,84 @@ def test_of_two_that_apply_the_first_counts(first, second):
         assert state_of(pair) is first
 
 
-def test_a_cause_never_holds_a_key():
-    pair = cooked(QueueState.PARKED)
+def test_no_warning_hides_what_is_critical():
+    judged = [VERDICTS[found.state] for found in RULES]
+    warnings = [place for place, verdict in enumerate(judged) if verdict is Verdict.WARNING]
+    critical = [place for place, verdict in enumerate(judged) if verdict is Verdict.CRITICAL]
+    assert max(critical) < min(warnings)
+
+
+@pytest.mark.parametrize("state", RECIPES)
+def test_parked_keys_change_no_state(state):
+    pair = cooked(state)
     record = QueueRecord(6, 4, (ParkedKey("customer-77", 2, 0, 3),))
     pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
-    assert "customer-77" not in rule(QueueState.PARKED).cause(pair, 0)
+    assert state_of(pair) is state
+    assert "customer-77" not in rule(state).cause(pair, 0)
+
+
+# --- what is critical, and the warning beside it --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "beside", "words"),
+    [
+        (QueueState.STALL, QueueState.SUSPENDED, ["nothing committed for 120 s", "fails"]),
+        (QueueState.STALL, QueueState.UNLOCKED, ["nothing committed for 120 s", "no lock"]),
+        (QueueState.OFFLINE, QueueState.RECREATED, ["no member is connected", "made anew"]),
+    ],
+)
+def test_a_critical_cause_tells_what_the_warning_knows(bad, beside, words):
+    pair = cooked(bad, beside)
+    pair.codes = codes_of(pair)
+    state, cause = state_and_cause(pair, 0)
+    assert state is bad
+    assert [word for word in words if word not in cause] == []
+    assert "unseen" not in cause
+
+
+def test_a_stall_that_nothing_explains_says_so():
+    pair = cooked(QueueState.STALL)
+    pair.codes = codes_of(pair)
+    assert state_and_cause(pair, 0)[1].endswith("120 s; the cause is unseen")
+
+
+def test_by_key_a_message_that_is_tried_again_stalls_its_queue_only_if_later_ones_wait():
+    pair = cooked(QueueState.STALL, QueueState.SUSPENDED)
+    pair.signs.order = "key"
+    record = QueueRecord(6, 4)
+    pair.signs.reading = replace(pair.signs.reading, records={QUEUE: record})
+    assert state_of(pair) is QueueState.SUSPENDED
+    pair.track.grew_at[0] = AT - 10
+    assert state_of(pair) is QueueState.STALL
+
+
+# --- a queue that nobody has ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stored_at", "state"),
+    [(AT - 5, QueueState.UNLOCKED), (AT - 4.9, QueueState.OK), (0.0, QueueState.UNLOCKED)],
+    ids=["for 5 s", "for less, as in a hand-over", "not known for how long"],
+)
+def test_what_waits_where_nobody_is_has_no_lock(stored_at, state):
+    pair = healthy()
+    pair.signs.unowned = {QUEUE}
+    pair.track.head_at[0] = stored_at
+    assert state_of(pair) is state
+
+
+def test_its_cause_says_whose_it_may_be_and_until_when():
+    pair = healthy()
+    pair.signs.unowned = {QUEUE}
+    cause = rule(QueueState.UNLOCKED).cause(pair, 0)
+    assert "nobody, or to a dead member, whose lock is free 60 s after its last renewal" in cause
+
+
+def test_an_empty_queue_that_nobody_has_waits_for_nobody():
+    pair = healthy()
+    pair.signs.unowned, pair.backlog = {QUEUE}, [0]
+    assert state_of(pair) is QueueState.OK
 
 
 def test_what_the_group_has_committed_beyond_is_over():

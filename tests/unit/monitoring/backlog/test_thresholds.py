@@ -129,8 +129,7 @@ def verdict(rows, thresholds=DEFAULT, **fields):
 @pytest.mark.parametrize("state", QueueState)
 def test_a_state_is_judged_as_the_table_says(state):
     thresholds = {QueueState.LAGGING: Thresholds.parse({"backlog": "3"}, {})}
-    fields = {QueueState.PARKED: {"parked": (ParkedKey("k", 0, 0, 1),)}}
-    found = row(state, group="g", **fields.get(state, {}))
+    found = row(state, group="g")
     assert verdict([found], thresholds.get(state, DEFAULT)) is VERDICTS[state]
 
 
@@ -146,8 +145,8 @@ def test_the_worst_counts_and_comes_first(states):
     judged = judge([group("g", rows)], DEFAULT)
     severities = [severity(reason.verdict) for reason in judged.reasons]
     assert severities == sorted(severities, reverse=True)
-    by_threshold = {QueueState.PARKED, QueueState.LAGGING}  # there is no limit they exceed
-    worst = max((VERDICTS[s] for s in states if s not in by_threshold), key=severity, default=0)
+    by_limit = QueueState.LAGGING  # there is none that it exceeds
+    worst = max((VERDICTS[s] for s in states if s is not by_limit), key=severity, default=0)
     assert judged.verdict is Verdict(worst)
     assert bool(judged.reasons) == (judged.verdict is not Verdict.OK)
 
@@ -203,11 +202,23 @@ def test_parked_keys_dead_letters_and_lost_messages_are_told_unless_switched_off
     fine = [row(group="g")]
     dead = DeadLetters(2, None, 2)
     lost = [row(QueueState.LOST, group="g")]
-    parked = [row(QueueState.PARKED, group="g", parked=(ParkedKey("k", 0, 0, 1),))]
+    parked = [row(group="g", parked=(ParkedKey("k", 0, 0, 1),))]
     assert verdict(fine, dead=dead) is Verdict.WARNING
     assert verdict(parked) is Verdict.WARNING
     assert verdict(lost) is Verdict.CRITICAL
     assert [verdict(r, OFF, dead=dead) for r in (fine, parked, lost)] == [Verdict.OK] * 3
+
+
+@pytest.mark.parametrize("state", QueueState)
+def test_parked_keys_are_a_warning_beside_each_state_and_hide_none(state):
+    thresholds = {QueueState.LAGGING: Thresholds.parse({"backlog": "3"}, {})}.get(state, DEFAULT)
+    plain, parked = (row(state, group="g", parked=p) for p in ((), (ParkedKey("k", 0, 0, 1),)))
+    worst = max(plain.verdict, Verdict.WARNING, key=severity)
+    assert (plain.state, parked.state, parked.verdict) == (state, state, worst)
+    assert group("g", [parked]).sums.verdict is worst
+    judged = judge([group("g", [parked])], thresholds)
+    assert judged.verdict is worst
+    assert "parked 1 key (range 0)" in [reason.text for reason in judged.reasons]
 
 
 def test_nothing_found_is_unknown():

@@ -9,7 +9,7 @@ import pytest
 
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.evaluate import Backlog
-from orderly.monitoring.backlog.reading import GroupReading, Recreation
+from orderly.monitoring.backlog.reading import GroupReading, QueueRecord, Recreation
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.states import QueueState
 from tests.support.snapshots import AT, scan
@@ -269,3 +269,32 @@ def test_the_drain_eta_of_a_group_is_that_of_its_slowest_queue():
         )
     assert found.groups["s"].sums.drain_eta == max(row.drain_eta for row in found.rows())
     assert found.groups["s"].sums.drain_eta == pytest.approx(960 / (10 / 15))
+
+
+# --- by key: finished ahead of the committed offset ----------------------------------------------
+
+
+def by_key(window, step=15.0):
+    """The last state where scans see (end, unfinished), and the group's offset stays at 0."""
+    backlog, queue = Backlog(), MessageQueue("orders", "broker-a", 0)
+    for n, (end, unfinished) in enumerate(window):
+        record = {queue: QueueRecord(unfinished, 0)}
+        reading = GroupReading("shipping", records=record)
+        snapshot = backlog.take(
+            scan(
+                AT + step * n,
+                {"orders": [(0, end)]},
+                {"shipping": {"orders": [0]}},
+                {"shipping": reading},
+            )
+        )
+    return next(snapshot.rows()).state
+
+
+def test_a_key_that_holds_the_offset_is_no_stall_while_others_are_finished():
+    assert by_key([(10 + n, 5) for n in range(40)]) is QueueState.OK
+
+
+def test_what_is_not_finished_by_key_either_is_a_stall():
+    assert by_key([(10, 5)] * 40) is QueueState.STALL
+    assert by_key([(10 + min(n, 5), 5) for n in range(40)]) is QueueState.STALL

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
-from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.states import VERDICTS, QueueState
 from orderly.monitoring.collecting.lagging import (
     Place,
     head_offset,
@@ -23,7 +23,8 @@ def heads(scan, last=None, most=9, known=()):
 def judged(**states):
     """A snapshot in which group g's topics are in these states."""
     topics = {
-        name: SimpleNamespace(sums=SimpleNamespace(state=state)) for name, state in states.items()
+        name: SimpleNamespace(sums=SimpleNamespace(verdict=VERDICTS[state]))
+        for name, state in states.items()
     }
     return SimpleNamespace(groups={"g": SimpleNamespace(topics=topics)})
 

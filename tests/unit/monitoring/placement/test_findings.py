@@ -63,6 +63,22 @@ def test_a_selector_of_the_producers_own_is_no_finding():
     assert "No selector known here explains where they lie" in said(found)
 
 
+def test_a_selector_that_fits_all_of_too_few_keys_is_named():
+    found = judged(("hash_mod", KEYS[:3]))
+    assert (found.explained, found.fitting, found.verdict) == ((), ("hash_mod",), Verdict.OK)
+    assert (
+        "hash_mod (Java's SelectMessageQueueByHash; the default here) puts all of them there, which"
+        " may be chance: 3 keys are too few to tell."
+    ) in said(found)
+    assert "No selector known" not in said(found)
+
+
+def test_a_key_that_no_selector_puts_there_fits_none():
+    found = judged(("hash_mod", KEYS[:3]), (None, ["stray"]))
+    assert found.fitting == ()
+    assert "No selector known here explains where they lie" in said(found)
+
+
 def test_nothing_can_be_said_without_keys():
     found = judged(keyless=3)
     assert found.verdict is Verdict.UNKNOWN

@@ -91,7 +91,7 @@ def test_skew_of_a_topic_is_told_once():
 
 def test_the_largest_parked_keys_come_first():
     keys = tuple(ParkedKey(f"k{n}", 0, 0, n) for n in (3, 9, 1))
-    found = chosen(row(QueueState.PARKED, parked=keys), top=2)
+    found = chosen(row(parked=keys), top=2)
     assert [each.key.key for each in found.parked.shown] == ["k9", "k3"]
     assert found.parked.left_out == 1
 

@@ -47,7 +47,6 @@ def trouble():
             "billing",
             [
                 row(
-                    QueueState.PARKED,
                     group="billing",
                     parked=(ParkedKey("order-7", 12, 3, 14),),
                     parked_age=7200.0,
@@ -81,7 +80,7 @@ def told():
 @pytest.mark.parametrize(
     "said",
     [
-        "CRITICAL 2 of 3 groups not in order: shipping (BLOCKED), billing (PARKED); 1 broker did",
+        "CRITICAL 2 of 3 groups not in order: shipping (BLOCKED), billing (parked keys); 1 broker",
         "measured 2027-01-15T08:00:00Z",
         "Backlog of DefaultCluster",
         "BLOCKED a handler works on the first message and does not return 4,711 1h1m",
@@ -91,8 +90,10 @@ def told():
         f"billing 1,234 {NOT_KNOWN} 2027-01-15T07:59:00Z",
         "subscriptions differ",
         "orderly dlq list billing",
+        "PARKED 1 key 14 messages wait until somebody releases them",
+        "billing OK no backlog; keys are parked",
         "4,711 BLOCKED",  # in a plot
-        "mailer OK nothing waits 0 0s",
+        "mailer OK no backlog 0 0s",
         "13 samples",
     ],
 )
@@ -110,7 +111,7 @@ def test_of_every_state_it_says_why_and_what_to_do():
 
 def test_nothing_hostile_becomes_markup(told):
     queues = [
-        row(QueueState.PARKED, EVIL, EVIL, EVIL, cause=EVIL, parked=(ParkedKey(EVIL, 1, 2, 3),)),
+        row(QueueState.SUSPENDED, EVIL, EVIL, EVIL, cause=EVIL, parked=(ParkedKey(EVIL, 1, 2, 3),)),
         row(QueueState.STALL, EVIL, EVIL, EVIL, 1, owner=EVIL, head=head(EVIL, fingerprint=EVIL)),
     ]
     hostile = group(EVIL, queues, findings=(EVIL,), dead=DeadLetters(1, AT, 1))
