@@ -6,10 +6,12 @@
     ├── NotAvailableYet                 a feature of the mission this release does not have
     ├── LifecycleError                  start/close in the wrong order, the same group twice
     ├── ProtocolError                   bytes from a peer that break the wire format
+    │   └── UndecodableBody             one message's body cannot be read; all else of it can
     ├── RemotingError                   no answer: the connection, not the broker, failed
     │   ├── ConnectFailed
     │   ├── ConnectionLost
     │   ├── RequestTimeout
+    │   ├── ReplyTooLarge               it answered with more than `max_frame` allows
     │   └── NameServerUnavailable       no name server of the list answered
     ├── BrokerError                     an answer, and it says no (code, remark, address)
     │   ├── BrokerBusy                  flow control: the request was not executed
@@ -69,8 +71,22 @@ class ProtocolError(OrderlyError):
     """Bytes from a peer that break the wire format, or exceed a limit of ours."""
 
 
+class UndecodableBody(ProtocolError):
+    """A message's body cannot be read: no other try helps, the sender has to send it anew.
+
+    Attributes: retriable (True: it can be read where an extra is installed).
+    """
+
+    def __init__(self, message: str, *, retriable: bool = False) -> None:
+        super().__init__(message)
+        self.retriable = retriable
+
+
 class RemotingError(OrderlyError):
-    """No answer came. Whether the request was executed is unknown unless a subclass says so."""
+    """No answer came that could be kept.
+
+    Whether the request was executed is unknown unless a subclass says so.
+    """
 
     retriable = True
     refresh_route = True
@@ -90,6 +106,20 @@ class ConnectionLost(RemotingError):
 
 class RequestTimeout(RemotingError, TimeoutError):
     """No reply within the time-out; the broker may still execute the request."""
+
+
+class ReplyTooLarge(RemotingError):
+    """The request was executed, and its reply thrown away: it is larger than `max_frame`.
+
+    Attributes: size (bytes of the reply).
+    """
+
+    retriable = False
+    refresh_route = False
+
+    def __init__(self, message: str, address: str = "", *, size: int = 0) -> None:
+        super().__init__(message, address)
+        self.size = size
 
 
 class NameServerUnavailable(RemotingError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, final
 
+from orderly.errors import UndecodableBody
 from orderly.namespace import unwrap
 
 NO_PROPERTIES: Mapping[str, str] = {}
@@ -132,6 +133,15 @@ class ReceivedMessage(_ReadLate):
         keep(message, "namespace", "")
         return message
 
+    def changed(self, **fields: Any) -> Self:
+        """Return the same message with other values of some fields."""
+        return replace(self, **fields)
+
+    @property
+    def raw_body(self) -> bytes:
+        """The body; of a message whose body cannot be read, its bytes as they are stored."""
+        return self.body
+
     @property
     def topic(self) -> str:
         """Topic the message was sent to, without the namespace it was consumed in.
@@ -154,6 +164,69 @@ class ReceivedMessage(_ReadLate):
     def keys(self) -> tuple[str, ...]:
         """The index keys (property `KEYS` split at spaces)."""
         return tuple(self.properties.get("KEYS", "").split())
+
+
+@final
+class UndecodableMessage(ReceivedMessage):
+    """A message whose body cannot be read. Its `body` raises UndecodableBody, all else is there.
+
+    Its sender marked it as compressed and it is not, say. So whoever needs the body fails, clearly
+    and with this message only; its key, properties and offset tell where it belongs.
+
+    Args:
+        stored: the same message with the body as it is stored; its `sys_flag` says how.
+        why: for people; shows nothing of the body.
+        retriable: True: it can be read once an extra is installed.
+    """
+
+    __slots__ = ("retriable", "stored", "why")
+    stored: ReceivedMessage
+    why: str
+    retriable: bool
+
+    def __init__(self, stored: ReceivedMessage, why: str, retriable: bool = False) -> None:
+        keep = object.__setattr__  # it is frozen
+        keep(self, "_read", _read_stored)
+        keep(self, "stored", stored)
+        keep(self, "why", why)
+        keep(self, "retriable", retriable)
+
+    def changed(self, **fields: Any) -> Self:
+        """Return the same message with other values of some fields."""
+        return type(self)(self.stored.changed(**fields), self.why, self.retriable)
+
+    @property
+    def raw_body(self) -> bytes:
+        """The body's bytes as they are stored."""
+        return self.stored.body
+
+    def __eq__(self, other: object) -> bool:
+        """Equal are equal ones that cannot be read for the same reason."""
+        if not isinstance(other, UndecodableMessage):
+            return False
+        return (self.stored, self.why) == (other.stored, other.why)
+
+    def __hash__(self) -> int:
+        """Properties cannot be hashed, so neither can it."""
+        return hash(self.stored)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it: worker processes get it, too."""
+        return type(self), (self.stored, self.why, self.retriable)
+
+    def __repr__(self) -> str:
+        """Show it with the bytes as they are stored."""
+        return f"{type(self).__name__}({self.stored!r}, {self.why!r})"
+
+
+def _read_stored(message: ReceivedMessage, name: str) -> Mapping[str, Any]:
+    """Read what `UndecodableMessage` does not have itself."""
+    assert isinstance(message, UndecodableMessage), "only its `_read` is this"
+    if name == "body":
+        place = f"offset {message.queue_offset} of {message.queue}"
+        text = f"the body of the message at {place} cannot be read: {message.why}"
+        raise UndecodableBody(text, retriable=message.retriable)
+    return {name: getattr(message.stored, name)}
 
 
 @dataclass(frozen=True, slots=True)

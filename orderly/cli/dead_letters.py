@@ -78,7 +78,7 @@ def list_letters(ctx: click.Context, *, group: str, redact_keys: str | None, out
 def _told(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
     """A body is not shown where keys are not: it may have the key in it."""
     fields = _fields(letter)
-    return letter_without_key(fields) if redact else fields | json_body(letter.message.body)
+    return letter_without_key(fields) if redact else fields | json_body(letter.message)
 
 
 def _print_letters(letters: Sequence[DeadLetter], *, redact: bool = False) -> None:
@@ -90,7 +90,7 @@ def _print_letters(letters: Sequence[DeadLetter], *, redact: bool = False) -> No
 def _row(letter: DeadLetter, *, redact: bool) -> tuple[str | int | None, ...]:
     if redact:
         return (*_cells(letter_without_key(_fields(letter))), None)
-    return (*_cells(_fields(letter)), preview(letter.message.body, PREVIEW))
+    return (*_cells(_fields(letter)), preview(letter.message, PREVIEW))
 
 
 def _cells(fields: Mapping[str, str | int | None]) -> tuple[str | int | None, ...]:

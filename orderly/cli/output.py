@@ -17,6 +17,7 @@ import click
 
 from orderly.cli.settings import settings_of
 from orderly.cli.text import printable
+from orderly.model import ReceivedMessage, UndecodableMessage
 
 STYLES = {
     "OK": "green",
@@ -50,12 +51,21 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def json_body(body: bytes) -> dict[str, str]:
-    """A message's body as a field of a JSON object: a text, or base64 if it is not UTF-8."""
+def json_body(message: ReceivedMessage) -> dict[str, str]:
+    """A message's body as a field of a JSON object: a text, or base64 if it is not UTF-8.
+
+    Of one that cannot be read: the bytes as they are stored, in base64, and why.
+    """
+    if isinstance(message, UndecodableMessage):
+        return _base64(message) | {"undecodable": message.why}
     try:
-        return {"body": body.decode()}
+        return {"body": message.body.decode()}
     except UnicodeDecodeError:
-        return {"body_base64": b64encode(body).decode("ascii")}
+        return _base64(message)
+
+
+def _base64(message: ReceivedMessage) -> dict[str, str]:
+    return {"body_base64": b64encode(message.raw_body).decode("ascii")}
 
 
 def plain_lines(table: Table) -> list[str]:

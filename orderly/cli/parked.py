@@ -214,7 +214,7 @@ def show(
         found = list(islice(messages, limit))
         more = next(messages, None) is not None
     if output == "json":
-        told = [_message(each) | json_body(each.original.body) for each in found]
+        told = [_message(each) | json_body(each.original) for each in found]
         print_json({"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told})
     else:
         _print_messages(found)
@@ -226,7 +226,7 @@ def _print_messages(messages: Sequence[Parked]) -> None:
     columns = ("broker", "queue", "offset", "stored", "attempts")
     fields = [_message(found) for found in messages]
     rows = [
-        (*(of[column] for column in columns), _why(of), preview(found.original.body, PREVIEW))
+        (*(of[column] for column in columns), _why(of), preview(found.original, PREVIEW))
         for of, found in zip(fields, messages, strict=True)
     ]
     print_table(Table((*columns, "why", "body"), rows))

@@ -94,7 +94,7 @@ def as_line(message: ReceivedMessage) -> str:
         message.sharding_key or "-",
         message.tags or "-",
     )
-    return "  ".join([*map(printable, fields), preview(message.body, PREVIEW)])
+    return "  ".join([*map(printable, fields), preview(message, PREVIEW)])
 
 
 def as_json(message: ReceivedMessage) -> str:
@@ -110,5 +110,5 @@ def as_json(message: ReceivedMessage) -> str:
             "tags": message.tags,
             "message_id": message.message_id,
         }
-        | json_body(message.body)
+        | json_body(message)
     )

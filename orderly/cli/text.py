@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from orderly.foreign_text import escaped
+from orderly.model import ReceivedMessage, UndecodableMessage
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: window titles, hyperlinks
@@ -33,8 +34,12 @@ def in_our_voice(text: str) -> str:
     return words.removesuffix(".").replace(". (Did you mean", " (did you mean")
 
 
-def preview(body: bytes, width: int) -> str:
+def preview(message: ReceivedMessage, width: int) -> str:
     """The start of a message's body, at most `width` characters; undecodable bytes are marked."""
+    if isinstance(message, UndecodableMessage):
+        body = f"(cannot be read: {message.why})".encode()
+    else:
+        body = message.body
     text = printable(body[: width * 4].decode("utf-8", errors="replace"))
     cut = len(text) > width or len(body) > width * 4
     return text[: width - 1] + "…" if cut else text

@@ -20,7 +20,7 @@ from orderly.client.pulling import (
 from orderly.client.queue_requests import QueueRequests
 from orderly.client.routes import Routes
 from orderly.client.sending import SEND_STATUS, Stored, read_send_reply
-from orderly.errors import OrderlyError, RouteError
+from orderly.errors import OrderlyError, ReplyTooLarge, RouteError
 from orderly.model import MessageQueue
 from orderly.protocol.bodies import decode_consumer_ids, decode_locked, lock_request
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -243,18 +243,25 @@ class BrokerCalls:
     def pull_now(self, query: PullQuery, *, master: bool = False) -> PullResult:
         """Ask for messages and wait for the reply, `query.suspend` seconds and some at most.
 
+        Where the reply would be too large it is asked for fewer.
+
         Args:
             query: what is asked.
             master: ask nobody else: a slave may lag.
         """
-        reply = self._requests.ask(
-            query.queue,
-            pull_command(query),
-            f"messages of {query.queue} for group {query.group!r}",
-            timeout=query.suspend + _PULL_PATIENCE,
-            accept=PULL_ANSWERS,
-            replica=None if master else query.broker_id,
-        )
+        try:
+            reply = self._requests.ask(
+                query.queue,
+                pull_command(query),
+                f"messages of {query.queue} for group {query.group!r}",
+                timeout=query.suspend + _PULL_PATIENCE,
+                accept=PULL_ANSWERS,
+                replica=None if master else query.broker_id,
+            )
+        except ReplyTooLarge as error:
+            if query.max_messages > 1:
+                return self.pull_now(query.for_fewer(), master=master)
+            raise query.too_large(error) from error
         return read_pull_reply(query, reply)
 
     def send(

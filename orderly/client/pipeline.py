@@ -24,6 +24,7 @@ from orderly.errors import (
     OrderlyError,
     ProtocolError,
     RemotingError,
+    ReplyTooLarge,
 )
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
@@ -276,6 +277,8 @@ class _Round(Generic[R]):
 
     def _failures(self, index: int, error: RemotingError, connection: Connection) -> int:
         """For how many failures of the address it counts."""
+        if isinstance(error, ReplyTooLarge):
+            return 0
         if isinstance(error, ConnectionLost):
             known, self._lost = connection is self._lost, connection
             return 0 if known else 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
 from orderly.client.replies import failure
+from orderly.errors import ReplyTooLarge
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.headers import PullFlag, PullMessage, PullReply, from_ext, to_ext
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.stored_message import decode_messages
+from orderly.protocol.stored_message import decode_pull
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
 
@@ -42,6 +43,15 @@ class PullQuery:
     subscription: Subscription
     suspend: float = MAX_SUSPEND
     broker_id: int = 0
+
+    def for_fewer(self) -> PullQuery:
+        """The same for half of the messages, after a reply that was too large."""
+        return replace(self, max_messages=max(1, self.max_messages // 2))
+
+    def too_large(self, error: ReplyTooLarge) -> ReplyTooLarge:
+        """Say which message it is that alone is too large; a filter may have passed over some."""
+        text = f"the message of {self.queue} at offset {self.offset}, or the next one: {error}"
+        return ReplyTooLarge(text, error.address, size=error.size)
 
 
 class PullStatus(Enum):
@@ -126,11 +136,14 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
     if status is None:
         raise failure(reply, address, f"messages of {query.queue} for group {query.group!r}")
     header = from_ext(PullReply, reply.ext)
-    found = status is PullStatus.FOUND
+    messages: list[ReceivedMessage] = []
+    left_at: int | None = None
+    if status is PullStatus.FOUND:
+        messages, left_at = decode_pull(reply.body, query.queue.broker_name)
     return PullResult(
         status,
-        decode_messages(reply.body, query.queue.broker_name) if found else [],
-        header.next_begin_offset,
+        messages,
+        header.next_begin_offset if left_at is None else left_at,
         header.min_offset,
         header.max_offset,
         header.suggest_which_broker_id,

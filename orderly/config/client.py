@@ -27,7 +27,8 @@ class ClientConfig(FromEnv):
         connect_timeout, request_timeout: seconds (Java: 3 and 3).
         route_interval: seconds between route refreshes.
         heartbeat_interval: seconds between heartbeats; the broker forgets a member after 120.
-        max_frame: bytes; a longer frame from a peer is a ProtocolError.
+        max_frame: bytes; a longer frame from a peer is thrown away, and fails its request only
+            (ReplyTooLarge). A message that needs more holds its queue.
         access_key, secret_key: user and password at brokers with access control (ACL 1.0 and 2.0):
             every request is signed. Empty: none is. Neither they nor the token are in the repr, and
             a config that has them is not pickled: read them where they are needed.

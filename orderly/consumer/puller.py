@@ -18,15 +18,16 @@ from functools import partial
 
 from orderly.client.pulling import PullQuery, PullResult, PullStatus
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import LockLost, OrderlyError, RemotingError, TopicNotFound
+from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
-from orderly.model import ReceivedMessage
+from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.ordering.calls import OffsetReset
 from orderly.ordering.drop import Drop
 from orderly.ordering.window import Gate
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
+_LARGE_RETRY = 30.0  # seconds until a message that is too large is pulled again; it arrives whole
 
 
 class Puller:
@@ -131,9 +132,10 @@ class Puller:
             self._session.attention()
 
     def _send(self, held: Held, offset: int, *, may_connect: bool) -> None:
+        query = self._query(held, offset)
         try:
             sent = self._session.client.brokers.pull(
-                self._query(held, offset), partial(self._replied, held), may_connect=may_connect
+                query, partial(self._replied, held, query), may_connect=may_connect
             )
         except OrderlyError as error:
             self._failed(held, error)
@@ -145,16 +147,19 @@ class Puller:
 
     def _query(self, held: Held, offset: int) -> PullQuery:
         session = self._session
-        batch, wanted = session.config.pull_batch, held.subscription
+        batch, wanted = min(held.pull_batch, session.config.pull_batch), held.subscription
         return PullQuery(session.group, held.queue, offset, batch, wanted, broker_id=held.replica)
 
-    def _replied(self, held: Held, reply: PullResult | OrderlyError) -> None:
+    def _replied(self, held: Held, query: PullQuery, reply: PullResult | OrderlyError) -> None:
         try:
-            if isinstance(reply, OrderlyError):
+            if isinstance(reply, OrderlyError) and not isinstance(reply, ReplyTooLarge):
                 self._failed(held, reply)
                 return
             if self._in_doubt(held):  # it may be of another generation than what is held
                 self._doubt_pulled(held, held.refusal)
+                return
+            if isinstance(reply, ReplyTooLarge):
+                self._too_large(held, query, reply)
                 return
             found = reply.status is PullStatus.FOUND
             held.replica = reply.suggested_broker_id if found and now() > held.master_until else 0
@@ -170,6 +175,38 @@ class Puller:
                 self._take_in(held, reply)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
+
+    def _too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+        """Ask for fewer messages; one that alone is too large holds its queue, for none is skipped.
+
+        Asked for again now and then: the offset may have been reset, or the message deleted.
+        """
+        wait = self._take_fewer(held, query)
+        with held.lock:
+            held.owned.pull_failed()
+            held.owned.too_large = str(query.too_large(error)) if wait else None
+        if self._closed:
+            return
+        if wait is None:
+            self._pull(held, may_connect=False)
+        else:
+            self._tell_too_large(held, query, error)
+            self._session.client.schedule.after(wait, partial(self.start, held))
+
+    def _take_fewer(self, held: Held, query: PullQuery) -> float | None:
+        """Have the next pull ask for fewer; returns how long to wait if that is not possible."""
+        held.pull_batch = query.for_fewer().max_messages
+        return None if query.max_messages > 1 else _LARGE_RETRY
+
+    def _tell_too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+        held.log.error(
+            "message.too_large",
+            offset=query.offset,
+            bytes=error.size,
+            max_frame=self._session.client.config.max_frame,
+            retry_in_seconds=_LARGE_RETRY,
+            hint=f"set ClientConfig.max_frame to {error.size} or more; it is not skipped",
+        )
 
     def _master(self, held: Held) -> str | None:
         route = self._session.client.routes.cached(held.queue.topic)
@@ -191,7 +228,10 @@ class Puller:
             self._session.client.schedule.after(retry, partial(self.start, held))
 
     def _take_in(self, held: Held, reply: PullResult) -> None:
+        if reply.status is PullStatus.FOUND:
+            held.pull_batch = min(held.pull_batch + 1, self._session.config.pull_batch)
         messages = self._wanted(held, reply)
+        self._tell_undecodable(held, messages)
         if messages:
             seconds = now() - held.owned.pulled_at
             self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
@@ -217,10 +257,22 @@ class Puller:
     def _wanted(self, held: Held, reply: PullResult) -> list[ReceivedMessage]:
         messages = reply.messages
         if self._namespace:
-            messages = [replace(message, namespace=self._namespace) for message in messages]
+            messages = [message.changed(namespace=self._namespace) for message in messages]
         if held.subscription.tags:  # the broker filters by hash; collisions get through
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         return messages
+
+    def _tell_undecodable(self, held: Held, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            if isinstance(message, UndecodableMessage):
+                held.log.error(
+                    "message.undecodable",
+                    offset=message.queue_offset,
+                    key=message.sharding_key,
+                    message_id=message.message_id,
+                    why=message.why,
+                    bytes=len(message.raw_body),
+                )
 
     def _keys(self, messages: list[ReceivedMessage]) -> tuple[list[Hashable], BaseException | None]:
         """The key of each message, up to the first one that has none by the user's function."""
@@ -261,7 +313,7 @@ class Puller:
         query = replace(self._query(held, asked), suspend=0.0, broker_id=0)
         try:
             sent = self._session.client.brokers.pull(
-                query, partial(self._refilled, held, asked), may_connect=may_connect
+                query, partial(self._refilled, held, query), may_connect=may_connect
             )
         except Exception as error:  # noqa: BLE001 - as in `_connect_and_pull`
             self._refill_failed(held, asked, error)
@@ -269,14 +321,28 @@ class Puller:
         if not sent:
             self._refill_later(held, asked)
 
-    def _refilled(self, held: Held, asked: int, reply: PullResult | OrderlyError) -> None:
+    def _refilled(self, held: Held, query: PullQuery, reply: PullResult | OrderlyError) -> None:
+        asked = query.offset
         try:
-            if isinstance(reply, OrderlyError):
+            if isinstance(reply, ReplyTooLarge):
+                self._refill_too_large(held, query, reply)
+            elif isinstance(reply, OrderlyError):
                 self._refill_failed(held, asked, reply)
             else:
                 self._take_in_bodies(held, asked, reply)
         except Exception as error:  # noqa: BLE001 - as in `_replied`
             self._refill_failed(held, asked, error)
+
+    def _refill_too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+        if self._closed:
+            return
+        wait = self._take_fewer(held, query)
+        if wait is None:
+            self._refill_later(held, query.offset)
+            return
+        self._tell_too_large(held, query, error)
+        again = partial(self._refill_later, held, query.offset)
+        self._session.client.schedule.after(wait, again)
 
     def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
@@ -312,6 +378,7 @@ class Puller:
             return
         held.log.warning(
             "pull.repeat_failed",
+            offset=asked,
             error=str(error),
             exc_info=None if isinstance(error, OrderlyError) else error,
         )
@@ -380,6 +447,7 @@ class Puller:
             held.replica, held.master_until, retry = 0, now() + _MISTRUST, 0.0
         held.log.warning(
             "pull.failed",
+            offset=held.owned.next_pull,
             error=str(error),
             retry_in_seconds=retry,
             exc_info=None if isinstance(error, OrderlyError) else error,

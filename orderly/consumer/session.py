@@ -82,6 +82,7 @@ class Held:
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
         master_until: no slave is asked before (seconds).
+        pull_batch: messages that the next pull asks for at most.
         announced: the program was told that it is ours; no handler is called before.
         doubtful: the topic may have been made anew: to be found out before the next pull.
         refusal: what a broker said of an offset that it does not have, until that is found out.
@@ -108,6 +109,7 @@ class Held:
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
+    pull_batch: int = 1024
     announced: bool = False
     doubtful: bool = False
     refusal: PullResult | None = None

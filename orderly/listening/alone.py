@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from orderly.config.numbers import MAX_LANE_SUSPEND, check_count
 from orderly.listening.delivery import Delivery
 from orderly.model import Message, MessageQueue, ReceivedMessage
@@ -26,7 +24,7 @@ def alone(message: Given, attempt: int, context: ConsumeContext | None) -> Deliv
     check_count("attempt", attempt, 1)
     given = message if isinstance(message, ReceivedMessage) else _received(message)
     if attempt > 1:
-        given = replace(given, reconsume_times=attempt - 1)
+        given = given.changed(reconsume_times=attempt - 1)
     return Delivery(given, _context_of(given) if context is None else context)
 
 

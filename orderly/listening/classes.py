@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.config.fields import require
-from orderly.errors import OrderlyError
+from orderly.errors import OrderlyError, UndecodableBody
 from orderly.ordering.verdict import Kind
 
 Exceptions = tuple[type[Exception], ...]
@@ -18,7 +18,7 @@ class Classes:
     """Which exceptions say something. The nearest named class decides, as with `except`.
 
     Args:
-        fatal: no other try helps.
+        fatal: no other try helps; besides UndecodableBody.
         transient: it passes by itself; besides ConnectionError, TimeoutError and an OrderlyError
             that is `retriable`.
 
@@ -47,7 +47,9 @@ class Classes:
             if base in self.transient:
                 return Kind.TRANSIENT
         passes = isinstance(error, _PASSES) or (isinstance(error, OrderlyError) and error.retriable)
-        return Kind.TRANSIENT if passes else Kind.ORDINARY
+        if passes:
+            return Kind.TRANSIENT
+        return Kind.FATAL if isinstance(error, UndecodableBody) else Kind.ORDINARY
 
 
 def _is_exception(kind: object) -> bool:

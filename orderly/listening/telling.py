@@ -77,8 +77,8 @@ class Events:
             keys=[key_text(key) for key in message.keys],
             born_time=message.born_time,
             store_time=message.store_time,
-            body_bytes=len(message.body),
-            body_sha256=hashlib.sha256(message.body).hexdigest(),
+            body_bytes=len(message.raw_body),
+            body_sha256=hashlib.sha256(message.raw_body).hexdigest(),
         )
 
     def replay_failed(self, delivery: Delivery, failed: Failed) -> None:

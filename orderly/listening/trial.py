@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any, cast
 
 from orderly.config.functions import asked_to_stop
-from orderly.errors import NotPicklable
+from orderly.errors import NotPicklable, UndecodableBody
 from orderly.listening.attempt import Attempt
 from orderly.listening.classes import Classes
 from orderly.listening.decoding import Decode, decoder
@@ -140,9 +140,10 @@ class Trial:
             failed = self.raised(error)
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is Kind.TRANSIENT
             # Its own text may show the body (pydantic's does), so nothing of it is told.
+            ours = isinstance(error, UndecodableBody)
             return replace(
                 failed,
-                text=f"cannot decode the body: {failed.fingerprint.text}",
+                text=failed.text if ours else f"cannot decode the body: {failed.fingerprint.text}",
                 kind=failed.kind if passes else Kind.FATAL,
                 error=None,
             )

@@ -21,10 +21,12 @@ from orderly.model import Message, MessageQueue, Permission, ReceivedMessage, Se
 from orderly.namespace import DEAD_PREFIX
 from orderly.producer import OrderlyProducer
 from orderly.protocol import properties as names
+from orderly.protocol.compression import restored
 from orderly.protocol.heartbeat import Subscription
 from orderly.selectors.layout import layout_of
 
 _PULL = 32  # messages; a broker gives no more at once
+_DIGITS = 10  # of a message's flags
 _BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 
 
@@ -52,9 +54,14 @@ class DeadLetter:
         return found.get(names.UNIQ_KEY) or origin
 
     def again(self, topic: str) -> Message:
-        """The message to send to `topic`: body, key, tag, index keys and the user's properties."""
+        """The message to send to `topic`: body, key, tag, index keys and the user's properties.
+
+        Raises:
+            UndecodableBody: nobody can read its body.
+        """
         found = self.message
-        own = {k: v for k, v in found.properties.items() if k not in names.RESERVED}
+        hidden = names.RESERVED | {names.UNREAD}
+        own = {k: v for k, v in found.properties.items() if k not in hidden}
         return Message(topic, found.body, found.sharding_key, found.tags, found.keys, own)
 
 
@@ -103,7 +110,7 @@ class DeadLetters:
         while at < end:
             query = PullQuery(self._group, queue, at, _PULL, everything, suspend=0)
             reply = brokers.pull_now(query)
-            yield from reply.messages
+            yield from map(_as_first_stored, reply.messages)
             if reply.next_offset <= at:
                 text = f"{queue} cannot be read beyond offset {at}; look at its broker"
                 raise OrderlyError(text)
@@ -136,7 +143,7 @@ class DeadLetters:
         layout = str(layout_of(self._client.routes.get(topic)))  # a change meanwhile is refused
         config = ProducerConfig(layout=layout)
         with OrderlyProducer(client=self._client, config=config) as producer:
-            waiting = [(letter, _submit(producer, letter.again(topic))) for letter in letters]
+            waiting = [(letter, _submit(producer, letter, topic)) for letter in letters]
             for letter, future in waiting:
                 try:
                     yield Replayed(letter, future.result(), None)
@@ -144,14 +151,20 @@ class DeadLetters:
                     yield Replayed(letter, None, error)
 
 
-def _submit(producer: OrderlyProducer, message: Message) -> Future[SendResult]:
+def _submit(producer: OrderlyProducer, letter: DeadLetter, topic: str) -> Future[SendResult]:
     """A message that is refused at once is one failure among the others."""
     try:
-        return producer.submit(message)
+        return producer.submit(letter.again(topic))
     except OrderlyError as error:
         refused: Future[SendResult] = Future()
         refused.set_exception(error)
         return refused
+
+
+def _as_first_stored(message: ReceivedMessage) -> ReceivedMessage:
+    flags = message.properties.get(names.UNREAD, "")
+    is_number = flags.isdecimal() and len(flags) <= _DIGITS  # anybody may send to the topic
+    return restored(message, int(flags)) if is_number else message
 
 
 def _source(letter: DeadLetter) -> str:

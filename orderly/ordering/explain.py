@@ -25,6 +25,7 @@ class Why(StrEnum):
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "suspended: a handler asked to wait"
     NO_KEY = "the key function fails: nobody knows whom the next message may overtake"
+    TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
     SPAN_END = "consumed ahead as far as may be: it waits for its lowest unfinished message"
     UNCOMMITTED = "flow-controlled: all that may be cached is in hand, only a COMMIT helps"
     WAITING = "messages wait for a worker thread"
@@ -55,6 +56,7 @@ class Explanation:
         at_span_end: True if it waits there for that message, whatever else it is doing.
         key_error: how the key function fails for the next message, if it does: type and text.
         keys_parked: keys set aside until somebody releases them.
+        too_large: of which message the reply to a pull is larger than max_frame, and by how much.
     """
 
     queue: MessageQueue
@@ -71,6 +73,7 @@ class Explanation:
     at_span_end: bool = False
     key_error: str | None = None
     keys_parked: int = 0
+    too_large: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -78,7 +81,8 @@ class Explanation:
         full = ", pulling is flow-controlled" if self.flow_controlled else ""
         ahead = ", consumed ahead as far as may be" if self._ends else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
-        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._no_key}"
+        large = "" if self.too_large is None else f", {self.too_large}"
+        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._no_key}{large}"
 
     @property
     def _ends(self) -> bool:
@@ -111,6 +115,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         at_span_end=owned.at_span_end,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
+        too_large=owned.too_large,
     )
 
 
@@ -139,6 +144,8 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     """Why nothing is in work."""
     if owned.no_key is not None:
         return Why.NO_KEY, None
+    if owned.too_large is not None and not owned.messages.count:
+        return Why.TOO_LARGE, None
     if owned.at_span_end:
         return Why.SPAN_END, None
     if owned.messages.wake_at is not None and not owned.messages.ready:

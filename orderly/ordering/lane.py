@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from orderly.model import ReceivedMessage
@@ -83,7 +83,7 @@ class Lane:
     def take_body(self, message: ReceivedMessage) -> None:
         """Take in what is first in `later`."""
         tried = self.tried.pop(self.later.popleft(), None)
-        again = message if tried is None else replace(message, reconsume_times=tried)
+        again = message if tried is None else message.changed(reconsume_times=tried)
         self.messages.put((again,))
 
     def lose_body(self) -> None:

@@ -54,6 +54,7 @@ class OwnedQueue:
         parking: the keys that are parked.
         suspects: messages that may end the process of whoever handles them.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
+        too_large: why the next message cannot be pulled, set by the shell; None: it can.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class OwnedQueue:
         self.pulling = False
         self.refilling = False
         self.no_key: str | None = None
+        self.too_large: str | None = None
         self._end: int | None = None
         self._finished = finished
         self._runs = 0
@@ -230,6 +232,7 @@ class OwnedQueue:
             keys: of each message, with `by_key`.
         """
         self.pulling = False
+        self.too_large = None
         self._end = end
         if self.dropped is not None:
             return False

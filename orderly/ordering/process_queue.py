@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
-from orderly.model import ReceivedMessage
+from orderly.model import ReceivedMessage, UndecodableMessage
 
 
 class ProcessQueue:
@@ -71,12 +70,19 @@ class ProcessQueue:
         return len(new)
 
     def take(self, limit: int) -> list[ReceivedMessage]:
-        """Move up to `limit` of the lowest pending messages into the hand and return them."""
+        """Move up to `limit` of the lowest pending messages into the hand and return them.
+
+        One whose body cannot be read comes alone: those before it are not to fail with it.
+        """
         pending = self._pending
         if limit == 1 and pending:  # the usual case, in half the time
             batch = [pending.popleft()]
         else:
             batch = [pending.popleft() for _ in range(min(limit, len(pending)))]
+            bad = (i for i, m in enumerate(batch) if m.__class__ is UndecodableMessage)
+            end = max(1, next(bad, limit))
+            pending.extendleft(reversed(batch[end:]))
+            del batch[end:]
         self._in_hand.extend(batch)
         return batch
 
@@ -117,7 +123,7 @@ class ProcessQueue:
                 self.size -= taken.stored_size
             else:
                 counted = taken.queue_offset not in untried
-                again = replace(taken, reconsume_times=taken.reconsume_times + counted)
+                again = taken.changed(reconsume_times=taken.reconsume_times + counted)
                 self._pending.appendleft(again)
 
     def untake(self, count: int) -> None:

@@ -27,6 +27,8 @@ class RemotingCommand:
         remark: the replier's text; says nothing about success or failure.
         ext: header fields by wire name; see `headers`.
         json_ext: `ext` as `frame_json.render_ext` writes it, if the maker has it ready.
+        dropped: bytes of the frame it came in, of which the body was thrown away, as too large; 0:
+            the body is here.
         language: the peer's language; a name or number unknown here is Language.OTHER.
     """
 
@@ -39,6 +41,7 @@ class RemotingCommand:
     language: int = Language.PYTHON
     version: int = PROTOCOL_VERSION
     json_ext: str | None = field(default=None, compare=False)
+    dropped: int = 0
 
     @property
     def is_response(self) -> bool:

@@ -10,11 +10,15 @@ import zlib
 from collections.abc import Callable
 from enum import IntEnum
 
-from orderly.errors import ProtocolError
+from orderly.errors import ProtocolError, UndecodableBody
+from orderly.model import ReceivedMessage, UndecodableMessage
 
 _ZLIB_LEVEL = 5  # Java's default
 _COMPRESS_ABOVE = 4096  # bytes, as Java's producer
-_COMPRESSED = 0x1  # of a message's flags
+# Of a message's flags (`stored_message.SysFlag`).
+_COMPRESSED = 0x1
+_BATCH = 0xC0
+_HOW_COMPRESSED = _COMPRESSED | 0x700
 
 
 class Compression(IntEnum):
@@ -31,15 +35,30 @@ def compress_zlib(data: bytes) -> bytes:
     return zlib.compress(data, _ZLIB_LEVEL)
 
 
-def sent_body(body: bytes) -> tuple[bytes, int]:
-    """Return a received body as it is sent once more, and its flags.
+def sent_body(message: ReceivedMessage) -> tuple[bytes, int]:
+    """Return a received message's body as it is sent once more, and its flags.
 
-    How it came is no longer known, so a large one is compressed.
+    How it came is no longer known, so a large one is compressed. One that cannot be read goes as
+    it is stored: whoever installs what was missing, or knows its sender, can still read it.
     """
+    if isinstance(message, UndecodableMessage):
+        return message.raw_body, message.sys_flag & _HOW_COMPRESSED
+    body = message.body
     smaller = compress_zlib(body) if len(body) > _COMPRESS_ABOVE else body
     if len(smaller) >= len(body):
         return body, 0
     return smaller, _COMPRESSED | Compression.ZLIB << 8
+
+
+def restored(message: ReceivedMessage, sys_flag: int) -> ReceivedMessage:
+    """Return a message that was sent once more by `sent_body`, with the flags it had before.
+
+    A batch that could not be read goes as a plain message: topics of other kinds take no batches.
+    """
+    stored = message if message.sys_flag == sys_flag else message.changed(sys_flag=sys_flag)
+    if isinstance(message, UndecodableMessage) or sys_flag & _BATCH != _BATCH:
+        return stored
+    return UndecodableMessage(stored, "it is a batch of messages that could not be read")
 
 
 def decompress(kind: int, data: bytes, limit: int) -> bytes:
@@ -56,9 +75,10 @@ def decompress(kind: int, data: bytes, limit: int) -> bytes:
         # One byte more than allowed tells a body at the limit from one beyond it.
         result, complete = reader(data, limit + 1)
     except ImportError as error:
-        raise ProtocolError(
+        raise UndecodableBody(
             f"a body is compressed with {Compression(kind).name.lower()}; reading it needs"
-            " `pip install 'rocketmq-orderly[speed]'`"
+            " `pip install 'rocketmq-orderly[speed]'`",
+            retriable=True,
         ) from error
     if len(result) > limit:
         raise ProtocolError(f"a compressed body holds more than the {limit} bytes allowed")

@@ -8,7 +8,7 @@ and come back out of order: the caller sends it to the queue's own master.
 
 from __future__ import annotations
 
-from orderly.model import ReceivedMessage
+from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol import properties as names
 from orderly.protocol.command import RemotingCommand
@@ -39,7 +39,7 @@ def dead_letter_request(
         InvalidMessage: its properties with those of a dead letter are too long to be sent.
     """
     count = message.reconsume_times
-    body, sys_flag = sent_body(message.body)
+    body, sys_flag = sent_body(message)
     header = SendMessage(
         producer_group=INNER_PRODUCER,
         topic=RETRY_PREFIX + group,
@@ -58,6 +58,8 @@ def dead_letter_request(
 def _properties(message: ReceivedMessage) -> dict[str, str]:
     kept = {k: v for k, v in message.properties.items() if k != _TRANSACTION and v}
     origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
+    if isinstance(message, UndecodableMessage):
+        kept[names.UNREAD] = str(message.sys_flag)
     return kept | {
         names.RETRY_TOPIC: message.properties.get(names.RETRY_TOPIC) or message.queue.topic,
         names.ORIGIN_MESSAGE_ID: origin,

@@ -16,6 +16,7 @@ from orderly.protocol.frame_binary import read_binary_header, write_binary_heade
 from orderly.protocol.frame_json import read_json_header, write_json_header
 
 __all__ = [
+    "MAX_DROPPED",
     "MAX_FRAME",
     "MAX_HEADER",
     "FrameDecoder",
@@ -28,6 +29,9 @@ __all__ = [
 
 MAX_FRAME = 16 * 1024 * 1024  # bytes; the servers' own limit, above it they close the socket
 MAX_HEADER = 1024 * 1024  # bytes; properties (32 KiB, escaped) and remarks fit many times
+# Bytes of a frame that is thrown away; above it the stream is given up. Text (HTTP) and TLS records
+# that are taken for a frame announce more.
+MAX_DROPPED = 256 * 1024 * 1024
 
 _PREFIX = Struct(">II")
 _TOTAL = Struct(">I")
@@ -68,13 +72,21 @@ class FrameDecoder:
     Holds at most one unfinished frame. Not thread-safe: one reader feeds it.
 
     Args:
-        max_frame: bytes; a frame that announces more is refused before it is awaited.
+        max_frame: bytes; of a frame that announces more only the header is kept. Its command comes
+            at once, with `dropped` set, and the body is thrown away as it arrives. One of more than
+            MAX_DROPPED is refused.
     """
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._max_frame = max_frame
         self._buffer = bytearray()
+        self._to_drop = 0  # bytes still to come of a frame that is too large
         self._failure: ProtocolError | None = None
+
+    @property
+    def dropping(self) -> bool:
+        """Whether a frame that is too large is still arriving."""
+        return self._to_drop > 0
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
         """Add `data` and return the commands it completes, oldest first.
@@ -102,6 +114,7 @@ class FrameDecoder:
         total = len(data) - _TOTAL.size
         if (
             self._buffer
+            or self._to_drop
             or not 4 <= total <= self._max_frame
             or _TOTAL.unpack_from(data)[0] != total
         ):
@@ -112,22 +125,47 @@ class FrameDecoder:
             return None
 
     def _take_all(self) -> list[RemotingCommand]:
-        buffer, at = self._buffer, 0
+        buffer = self._buffer
+        at = self._drop(0)
         commands = []
         while len(buffer) - at >= _TOTAL.size:
             (total,) = _TOTAL.unpack_from(buffer, at)
-            if not 4 <= total <= self._max_frame:
+            if not 4 <= total <= max(self._max_frame, MAX_DROPPED):
                 raise ProtocolError(
                     f"a frame of {total} bytes was announced; 4 to {self._max_frame} are"
                     " possible: is the peer a RocketMQ server?"
                 )
-            end = at + _TOTAL.size + total
+            is_large = total > self._max_frame
+            end = _end_of_header(buffer, at, total) if is_large else at + _TOTAL.size + total
             if end > len(buffer):
                 break
-            commands.append(_read_frame(bytes(buffer[at + _TOTAL.size : end])))
+            command = _read_frame(bytes(buffer[at + _TOTAL.size : end]))
+            commands.append(command)
+            if is_large:
+                command.dropped = total
+                self._to_drop = at + _TOTAL.size + total - end
+                end = self._drop(end)
             at = end
         del buffer[:at]
         return commands
+
+    def _drop(self, at: int) -> int:
+        """Pass over what is to be dropped from `at` on; returns where that ends in the buffer."""
+        size = min(self._to_drop, len(self._buffer) - at)
+        self._to_drop -= size
+        return at + size
+
+
+def _end_of_header(buffer: bytearray, at: int, total: int) -> int:
+    """Where the header ends of a frame that begins at `at`; beyond the buffer: unknown yet."""
+    begin = at + _PREFIX.size
+    if begin > len(buffer):
+        return begin
+    mark: int = _PREFIX.unpack_from(buffer, at)[1]
+    size = mark & _HEADER_SIZE_MASK
+    if size > MAX_HEADER or size > total - _TOTAL.size or mark >> 24 not in _READERS:
+        raise ProtocolError(f"a header of {size} bytes was announced in a frame of {total}")
+    return begin + size
 
 
 def _read_frame(frame: bytes) -> RemotingCommand:

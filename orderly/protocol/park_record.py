@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orderly.errors import ProtocolError
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import properties as names
-from orderly.protocol.compression import sent_body
+from orderly.protocol.compression import restored, sent_body
 from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import int_in, load_object, natural_in, object_in, text_in
 from orderly.protocol.park_control import (
@@ -142,7 +142,7 @@ def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
     }
     told = _details_to_json(details) | _origin_to_json(message) | {"properties": held_back}
     own = {names.TAGS: key_tag(details.key), names.WAIT: "true", PARKED: dumps(told).decode()}
-    body, sys_flag = sent_body(message.body)
+    body, sys_flag = sent_body(message)
     return ParkMessage(kept | own, body, sys_flag, message.flag)
 
 
@@ -150,7 +150,7 @@ def parked_again(stored: ReceivedMessage) -> ParkMessage:
     """Write a message of a park queue once more, before the broker deletes it by its age."""
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
     same = {name: stored.properties[name] for name in (names.TAGS, PARKED)}
-    body, sys_flag = sent_body(stored.body)
+    body, sys_flag = sent_body(stored)
     return ParkMessage(kept | same | {names.WAIT: "true"}, body, sys_flag, stored.flag)
 
 
@@ -252,12 +252,12 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
 
 
 def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessage:
-    return ReceivedMessage(
+    original = ReceivedMessage(
         queue=MessageQueue(
             text_in(fields, "topic"), text_in(fields, "broker"), natural_in(fields, "queueId")
         ),
         queue_offset=natural_in(fields, "offset"),
-        body=stored.body,
+        body=stored.raw_body,
         properties=_original_properties(stored, fields),
         message_id=text_in(fields, "messageId"),
         offset_message_id=text_in(fields, "offsetId"),
@@ -272,6 +272,9 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
         stored_size=stored.stored_size,
         namespace=stored.namespace,
     )
+    if isinstance(stored, UndecodableMessage):
+        original = UndecodableMessage(original, stored.why, stored.retriable)
+    return restored(original, original.sys_flag)
 
 
 def _original_properties(stored: ReceivedMessage, fields: dict[str, Any]) -> dict[str, str]:

@@ -29,6 +29,7 @@ MSG_REGION = "MSG_REGION"
 TRACE_ON = "TRACE_ON"
 INNER_NUM = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
+UNREAD = "ORDERLY_UNREAD"  # ours, of a dead letter whose body could not be read: its flags
 
 # Names a client or a broker acts upon, overwrites or removes (MessageConst): no user's.
 RESERVED: frozenset[str] = frozenset(

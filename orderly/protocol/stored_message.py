@@ -8,7 +8,7 @@ when somebody looks at it (5.8 -> 2.2 µs a message). Filtering by tag is the cl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntFlag
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from orderly.errors import ProtocolError
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol.compression import decompress
 from orderly.protocol.hosts import IPV6_SIZE, host_from_text, host_to_text
 from orderly.protocol.outgoing import decode_batch
@@ -83,10 +83,28 @@ _PROPERTIES_SIZE = Struct(">h")
 def decode_messages(
     data: bytes | memoryview, broker_name: str, *, max_body: int = MAX_BODY
 ) -> list[ReceivedMessage]:
+    """Read stored messages, all of them: see `decode_pull`.
+
+    Raises:
+        ProtocolError: a size, magic number or checksum that is wrong, or more messages or bytes
+            than one call may bring.
+    """
+    messages, left_at = decode_pull(data, broker_name, max_body=max_body)
+    if left_at is not None:
+        raise ProtocolError(
+            f"more than {MAX_MESSAGES} messages, or {4 * max_body} bytes of compressed bodies"
+        )
+    return messages
+
+
+def decode_pull(
+    data: bytes | memoryview, broker_name: str, *, max_body: int = MAX_BODY
+) -> tuple[list[ReceivedMessage], int | None]:
     """Read the messages of a pull's reply, in their order.
 
-    All or nothing: Java drops what follows a broken message and moves the offset on; here it
-    raises, so that nothing is passed over.
+    A body that cannot be read is that message's own trouble: it becomes an UndecodableMessage, and
+    the others are read. Broken bytes around the bodies fail as a whole, for then no offset can be
+    trusted. (Java drops what follows a broken message and moves the offset on.)
 
     Args:
         data: stored messages, one after the other.
@@ -94,24 +112,39 @@ def decode_messages(
         max_body: bytes a body may have once decompressed. The compressed bodies of one call may
             have four times as many together.
 
+    Returns:
+        The messages; and the offset of the first that was left for another pull, since together
+        they are too many or too large. None: all are here.
+
     Raises:
-        ProtocolError: a size, magic number or checksum that is wrong, or a limit exceeded.
+        ProtocolError: a size, magic number or checksum that is wrong.
     """
     pull = _Pull(bytes(data), broker_name, max_body, 4 * max_body)
     messages: list[ReceivedMessage] = []
     at = 0
     while at < len(pull.data):
         try:
-            message, at = pull.read(at)
+            message, end = pull.read(at)
+        except _NoRoomLeft as full:
+            return messages, full.queue_offset
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ProtocolError(f"the stored message at byte {at} is broken: {error}") from error
+        members: Sequence[ReceivedMessage] = (message,)
         if message.sys_flag & _INNER_BATCH == _INNER_BATCH:
-            messages.extend(_unwrap(message))
-        else:
-            messages.append(message)
-        if len(messages) > MAX_MESSAGES:
-            raise ProtocolError(f"a pull of more than {MAX_MESSAGES} messages")
-    return messages
+            members = pull.members(message, at)
+        if len(messages) + len(members) > MAX_MESSAGES:
+            return messages, members[0].queue_offset
+        messages.extend(members)
+        at = end
+    return messages, None
+
+
+class _NoRoomLeft(Exception):
+    """A body that may be read in a pull of its own: in this one others took the bytes."""
+
+    def __init__(self, queue_offset: int) -> None:
+        super().__init__(queue_offset)
+        self.queue_offset = queue_offset
 
 
 class _Pull:
@@ -129,8 +162,22 @@ class _Pull:
         self.queue = _NO_QUEUE
         self.topic_field = b""
 
-    def read(self, at: int) -> tuple[ReceivedMessage, int]:
-        """Return the message at `at`, and where the next one begins."""
+    def members(self, batch: ReceivedMessage, at: int) -> Sequence[ReceivedMessage]:
+        """Return the messages of a batch, read at `at`; itself if it cannot be read."""
+        if isinstance(batch, UndecodableMessage):
+            return (batch,)
+        try:
+            return tuple(_unwrap(batch))
+        except ProtocolError as error:
+            return (self.read(at, error)[0],)
+
+    def read(self, at: int, unreadable: ProtocolError | None = None) -> tuple[ReceivedMessage, int]:
+        """Return the message at `at`, and where the next one begins.
+
+        Args:
+            at: byte of the data.
+            unreadable: why its body cannot be read, if that is known.
+        """
         data = self.data
         head = _HEADS[data[at + _HEAD_BITS] & _HOSTS_V6]
         (
@@ -157,9 +204,16 @@ class _Pull:
             )
         body = data[body_at:body_end]
         if crc32(body) & 0x7FFFFFFF != checksum:
-            raise ProtocolError(f"the body of the stored message at byte {at} is damaged")
-        if sys_flag & _COMPRESSED:
-            body, sys_flag = self._decompress(body, sys_flag), sys_flag & ~_COMPRESSED
+            raise ProtocolError(
+                f"the body of the stored message at byte {at} is damaged; it says that it is at"
+                f" offset {queue_offset} of {queue}"
+            )
+        if sys_flag & _COMPRESSED and unreadable is None:
+            try:
+                body = self._decompress(body, sys_flag, queue_offset)
+                sys_flag &= ~_COMPRESSED
+            except ProtocolError as error:
+                unreadable = error
         message = ReceivedMessage.read_late(
             partial(_read_rest, head, data[at:body_at], data[properties_at:end]),
             queue,
@@ -169,6 +223,8 @@ class _Pull:
             sys_flag,
             size,
         )
+        if unreadable is not None:
+            return UndecodableMessage(message, str(unreadable), unreadable.retriable), end
         return message, end
 
     def _find_queue(self, magic: int, queue_id: int, at: int, body_size: int) -> MessageQueue:
@@ -188,10 +244,17 @@ class _Pull:
         self.queue = queue if magic == MAGIC_V1 else _NO_QUEUE
         return queue
 
-    def _decompress(self, body: bytes, sys_flag: int) -> bytes:
+    def _decompress(self, body: bytes, sys_flag: int, queue_offset: int) -> bytes:
         limit = min(self.max_body, self.decompressed_left)
         kind = sys_flag >> 8 & 7
-        result = decompress(kind, body, limit)
+        try:
+            result = decompress(kind, body, limit)
+        except ProtocolError:
+            if limit < self.max_body:
+                raise _NoRoomLeft(queue_offset) from None
+            # So much work it may have been: zstd makes at most 32,768 bytes of one.
+            self.decompressed_left -= min(limit, len(body) << 15)
+            raise
         self.decompressed_left -= len(result)
         return result
 

@@ -13,19 +13,28 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from orderly.errors import ConnectionLost, LifecycleError, OrderlyError, RemotingError
+from orderly.errors import (
+    ConnectionLost,
+    LifecycleError,
+    OrderlyError,
+    ProtocolError,
+    RemotingError,
+)
 from orderly.log import get_logger
-from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame, reply_to
 from orderly.protocol.signing import signed
 from orderly.remoting.dial import open_socket
 from orderly.remoting.failures import (
     connection_lost,
     log_end,
     log_failure,
+    reply_too_large,
+    request_name,
     request_timed_out,
     said_nothing,
 )
@@ -39,6 +48,7 @@ _log = get_logger("orderly.remoting")
 _ID_MASK = 0x7FFFFFFF  # request ids are Java ints
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
+_DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
 
 Attend = Callable[[], None]
 
@@ -54,7 +64,8 @@ class Connection:
         address: "host:port".
         timeouts: sweeps expired requests; must outlive the connection.
         connect_timeout: seconds, and as many for the TLS handshake.
-        max_frame: bytes; a longer frame from the peer ends the connection.
+        max_frame: bytes; a longer frame from the peer is thrown away. A reply's request fails with
+            ReplyTooLarge, all others go on.
         on_request: gets the peer's own requests, on the reader thread: must not block.
         on_close: called once, on the reader thread, before pending calls are told of the loss.
         security: how requests are signed and the connection is encrypted.
@@ -92,7 +103,9 @@ class Connection:
         self._writer = FrameWriter(
             self._socket, f"orderly-write-{address}", self._abort, tls.seal if tls else None
         )
+        self._max_frame = max_frame
         self._decoder = FrameDecoder(max_frame)
+        self._dropping_since = 0.0
         self._reader = threading.Thread(
             target=self._read, name=f"orderly-read-{address}", daemon=True
         )
@@ -259,13 +272,24 @@ class Connection:
         try:
             while data := self._turns.take():
                 self._note_life()
-                attended = [self._dispatch(command) for command in self._decoder.receive(data)]
+                commands = self._decoder.receive(data)
+                if self._decoder.dropping:
+                    self._limit_drop(commands)
+                attended = [self._dispatch(command) for command in commands]
                 self._turns.give(alone=bool(attended) and all(attended))
             self._abort(ConnectionResetError("closed by the peer"))
         except Exception as error:  # noqa: BLE001 - whatever ends the reader ends the connection
             self._abort(error)
         finally:
             self._finish()
+
+    def _limit_drop(self, commands: Sequence[RemotingCommand]) -> None:
+        """Give the connection up if a frame that is too large arrives too slowly."""
+        now = time.monotonic()
+        if commands and commands[-1].dropped:
+            self._dropping_since = now
+        elif now - self._dropping_since > _DROP_TIME:
+            raise ProtocolError(f"a frame over max_frame was not whole after {_DROP_TIME:g} s")
 
     def _note_life(self) -> None:
         self._heard = True
@@ -278,13 +302,26 @@ class Connection:
             if call is None:
                 _log.debug("reply.late", address=self.address, request=command.request_id)
                 return False
-            self._complete(call, command)
+            too_large = command.dropped and reply_too_large(
+                self.address, call.code, command.dropped, self._max_frame
+            )
+            self._complete(call, too_large or command)
             return call.attended
         try:
-            self._on_request(self, command)
+            if command.dropped:
+                self._refuse_large(command)
+            else:
+                self._on_request(self, command)
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
             log_failure("request.handler_failed", self.address, command.code, error)
         return False
+
+    def _refuse_large(self, command: RemotingCommand) -> None:
+        text = f"the request has {command.dropped} bytes; {self._max_frame} are taken (max_frame)"
+        code, size = request_name(command.code), command.dropped
+        _log.warning("request.too_large", address=self.address, request=code, bytes=size)
+        if not command.is_oneway:
+            self.reply(reply_to(command, ResponseCode.SYSTEM_ERROR, remark=text))
 
     def _complete(self, call: PendingCall, outcome: RemotingCommand | RemotingError) -> None:
         try:

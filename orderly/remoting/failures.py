@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from orderly.errors import ConnectionLost, LifecycleError, ProtocolError, RequestTimeout
+from orderly.errors import (
+    ConnectionLost,
+    LifecycleError,
+    ProtocolError,
+    ReplyTooLarge,
+    RequestTimeout,
+)
 from orderly.log import get_logger
 from orderly.protocol.codes import RequestCode
 
@@ -42,6 +48,16 @@ def request_timed_out(address: str, code: int, timeout: float) -> RequestTimeout
         f"{address} did not answer {request_name(code)} within {timeout:g} s;"
         " it may still execute the request",
         address,
+    )
+
+
+def reply_too_large(address: str, code: int, size: int, max_frame: int) -> ReplyTooLarge:
+    """The error of a request whose reply was thrown away, as larger than `max_frame` bytes."""
+    return ReplyTooLarge(
+        f"{address} answered {request_name(code)} with {size} bytes, and max_frame is {max_frame}:"
+        f" ask for less, or set ClientConfig.max_frame to {size} or more",
+        address,
+        size=size,
     )
 
 

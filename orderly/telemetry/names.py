@@ -65,7 +65,8 @@ def _operation(name: str, topic: str) -> Attributes:
 
 
 def _of_one(message: Message | ReceivedMessage, *, sharding_key: bool) -> Attributes:
-    found: Attributes = {"messaging.message.body.size": len(message.body)}
+    body = message.body if isinstance(message, Message) else message.raw_body
+    found: Attributes = {"messaging.message.body.size": len(body)}
     if message.tags is not None:
         found["messaging.rocketmq.message.tag"] = message.tags
     if message.sharding_key is not None:

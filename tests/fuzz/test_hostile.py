@@ -12,17 +12,29 @@ import lz4.frame
 import pytest
 import zstandard
 
-from orderly.errors import ProtocolError
+from orderly.errors import ProtocolError, UndecodableBody
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.backlog_bodies import decode_committed
-from orderly.protocol.frame import MAX_FRAME, MAX_HEADER, FrameDecoder
+from orderly.protocol.frame import (
+    MAX_DROPPED,
+    MAX_FRAME,
+    MAX_HEADER,
+    FrameDecoder,
+    encode_frame,
+    request,
+)
 from orderly.protocol.frame_binary import read_binary_header
 from orderly.protocol.frame_json import read_json_header
 from orderly.protocol.java_json import MAX_JSON, loads
 from orderly.protocol.outgoing import decode_batch, encode_batch
 from orderly.protocol.properties import decode_properties
 from orderly.protocol.running_info import decode_running_info
-from orderly.protocol.stored_message import MAX_BODY, decode_messages, encode_stored_message
+from orderly.protocol.stored_message import (
+    MAX_BODY,
+    decode_messages,
+    decode_pull,
+    encode_stored_message,
+)
 
 MIB = 1 << 20
 
@@ -38,7 +50,7 @@ def peak_of(decode, *args):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("total", [0, 3, MAX_FRAME + 1, 2**31 - 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("total", [0, 3, MAX_DROPPED + 1, 2**31 - 1, 2**31, 2**32 - 1])
 def test_a_frame_that_announces_an_impossible_length_is_refused_before_it_is_awaited(total):
     assert peak_of(FrameDecoder().receive, struct.pack(">I", total)) < MIB
 
@@ -164,7 +176,34 @@ BOMBS = {
 @pytest.mark.parametrize(("compress", "flag"), BOMBS.values(), ids=BOMBS)
 def test_a_decompression_bomb_costs_no_more_than_the_limit(compress, flag):
     bomb = stored(bomb_of(compress), flag)
-    assert peak_of(decode_messages, bomb, "b") < 2 * MAX_BODY + len(bomb) * 4 + MIB
+    tracemalloc.start()
+    (message,) = decode_messages(bomb, "b")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    with pytest.raises(UndecodableBody):
+        _ = message.body
+    assert peak < 2 * MAX_BODY + len(bomb) * 4 + MIB
+
+
+def test_bombs_of_one_pull_cost_the_work_of_four_bodies_together():
+    bombs = stored(bomb_of(fast_zlib), 0x301, times=32)
+    messages, left_at = decode_pull(bombs, "b")
+    assert (len(messages), left_at) == (4, 0)
+
+
+def test_a_frame_that_is_dropped_costs_no_memory():
+    decoder, piece = FrameDecoder(), bytes(64 * 1024)
+    header = encode_frame(request(11))[4:]
+    tracemalloc.start()
+    count = MAX_DROPPED // len(piece) - 1
+    (command,) = decoder.receive(struct.pack(">I", len(header) + count * len(piece)) + header)
+    for _ in range(count):
+        decoder.receive(piece)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert command.dropped > 200 * MIB
+    assert not decoder.dropping
+    assert peak < MIB
 
 
 @pytest.mark.parametrize(("compress", "flag"), BOMBS.values(), ids=BOMBS)

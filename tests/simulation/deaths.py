@@ -21,7 +21,7 @@ def ends_processes(scenario, message):
         return False
     rng = random.Random(f"{scenario.seed} killers")
     numbers = rng.sample(range(scenario.messages), min(scenario.killers, scenario.messages))
-    return int(message.body) in numbers
+    return int(message.raw_body) in numbers
 
 
 class Deaths:

@@ -1,6 +1,7 @@
 """Defects of lanes, and of bodies that are pulled again, as `mutations` lists them."""
 
 from orderly.consumer.puller import Puller
+from orderly.model import UndecodableMessage
 from orderly.ordering.lane import Lane
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
@@ -33,6 +34,17 @@ def suspend_nobody(set_):
         return take(self, size, now, calls)
 
     set_(Lanes, "take", take_the_next)
+
+
+def pass_over_what_cannot_be_read(set_):
+    """A message whose body cannot be read is left out, and the offset moves on (as Java)."""
+    wanted = Puller._wanted
+
+    def readable(self, held, reply):
+        found = wanted(self, held, reply)
+        return [message for message in found if not isinstance(message, UndecodableMessage)]
+
+    set_(Puller, "_wanted", readable)
 
 
 def take_the_oldest_lane_for_the_lowest(set_):
@@ -163,6 +175,7 @@ LANE_MUTATIONS = (
     two_batches_of_a_key,
     wake_nobody,
     suspend_nobody,
+    pass_over_what_cannot_be_read,
     take_the_oldest_lane_for_the_lowest,
     forget_what_is_deferred,
     overtake_what_is_deferred,

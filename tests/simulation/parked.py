@@ -165,8 +165,8 @@ class ParkedKeys:
         """What is parked is what is in the queue, under its own key."""
         original = self._truth.message(queue, parked.offset)
         told = parked.original
-        same = (told.body, told.queue, told.message_id) == (
-            original.body,
+        same = (told.raw_body, told.queue, told.message_id) == (
+            original.raw_body,
             original.queue,
             original.message_id,
         )

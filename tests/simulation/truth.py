@@ -145,5 +145,5 @@ class Truth:
     def messages(self, queue):
         """The queue's messages, as stored."""
         log = self.log(queue)
-        data = b"".join(log.entry(offset).data for offset in range(log.max_offset))
-        return decode_messages(data, queue.broker_name)
+        stored = (log.entry(offset).data for offset in range(log.max_offset))
+        return [decode_messages(data, queue.broker_name)[0] for data in stored]

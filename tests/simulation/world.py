@@ -5,9 +5,10 @@ the trace otherwise.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from unittest import mock
+from zlib import crc32
 
 import orderly.client.client as client_module
 from orderly import log
@@ -31,6 +32,8 @@ from tests.simulation.workers import modelled
 
 LIMIT = 900.0  # virtual seconds within which everything is consumed once the faults are over
 _RETRY = 2.0  # seconds between attempts to get a queue that is locked; 0.5 only costs time here
+_UNREADABLE = 40  # of so many messages one has a body that nobody can read
+_ZLIB = 0x301  # flags of a message: compressed, by zlib
 _CLOSING = 120.0  # virtual seconds within which all members close
 
 
@@ -95,6 +98,13 @@ class _Log:
     error = exception = warning
 
 
+def _put(put, seed, message, now):
+    """Store a message; a few as a careless sender's, whose bodies nobody can read."""
+    if message.topic == TOPIC and crc32(b"%d %s" % (seed, message.body)) % _UNREADABLE == 0:
+        message = replace(message, sys_flag=_ZLIB)
+    return put(message, now)
+
+
 class World:
     """The history of one scenario.
 
@@ -113,6 +123,8 @@ class World:
         }
         self.cluster = FakeCluster(addresses)
         self.cluster.create_topic(TOPIC, scenario.queues)
+        for broker in self.cluster.brokers.values():
+            broker.store.put = partial(_put, broker.store.put, scenario.seed)
         servers = {address: name for name, address in addresses.items()} | {NAMESRV: NAME_SERVER}
         self.network = Network(self.kernel, self.cluster, servers)
         self.happened = Counter()  # events, as `paths` counts them

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.errors import UndecodableBody
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol.stored_message import decode_messages, encode_stored_message
 
 WHOLE = ReceivedMessage(
@@ -77,3 +78,56 @@ def test_it_cannot_be_changed_and_has_no_other_attributes(late):
 def test_a_retried_one_keeps_what_was_not_read(late):
     again = replace(late, reconsume_times=3)
     assert again == replace(WHOLE, reconsume_times=3)
+
+
+# --- whose body cannot be read ------------------------------------------------------------------
+
+
+@pytest.fixture
+def unreadable(late):
+    return UndecodableMessage(late, "it is garbage")
+
+
+@pytest.mark.parametrize("name", ReceivedMessage.__dataclass_fields__.keys() - {"body"})
+def test_all_but_the_body_of_one_that_cannot_be_read_is_there(unreadable, name):
+    assert getattr(unreadable, name) == getattr(WHOLE, name)
+    assert unreadable.topic == WHOLE.topic
+
+
+def test_its_body_says_where_it_is_and_why(unreadable):
+    for _ in range(2):
+        with pytest.raises(UndecodableBody, match=r"offset 17 of orders/broker-a/3.*garbage"):
+            _ = unreadable.body
+    assert unreadable.raw_body == b"body"
+    assert "garbage" in repr(unreadable)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda message: pickle.loads(pickle.dumps(message)),
+        lambda message: message.changed(flag=message.flag),
+    ],
+)
+def test_its_copies_cannot_be_read_either(unreadable, copied):
+    again = copied(unreadable)
+    assert again == unreadable
+    assert again != unreadable.stored
+    assert again != UndecodableMessage(unreadable.stored, "another reason")
+    with pytest.raises(UndecodableBody):
+        _ = again.body
+
+
+def test_other_values_of_some_fields(late, unreadable):
+    for message in (late, unreadable):
+        changed = message.changed(reconsume_times=9, namespace="n")
+        assert (changed.reconsume_times, changed.namespace, changed.flag) == (9, "n", 5)
+        assert type(changed) is type(message)
+
+
+def test_an_error_of_a_worker_process_is_as_retriable_as_it_was():
+    for retriable in (False, True):
+        error = UndecodableBody("no", retriable=retriable)
+        assert pickle.loads(pickle.dumps(error)).retriable is retriable

@@ -8,7 +8,6 @@ lane of its queue, or its key, so never beside the handler, and changes neither 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from orderly.consumer.handling.calling import Called
 from orderly.consumer.handling.direct_call import DirectCall
@@ -58,7 +57,7 @@ class DirectConsumption:
             )
         at = where(self._session.group, message.queue, message)
         held.log.warning("message.consumed_by_hand", **at)
-        named = replace(message, namespace=self._session.client.config.namespace)
+        named = message.changed(namespace=self._session.client.config.namespace)
         call = DirectCall(named)
         key = self._session.key(named) if held.owned.by_key else None
         with held.lock:

@@ -9,7 +9,7 @@ from orderly.client.broker import BrokerCalls
 from orderly.client.pulling import PullQuery, PullStatus
 from orderly.consumer.owning.local_offsets import LocalOffsets
 from orderly.consumer.owning.state_calls import append_record, read_parked, read_records
-from orderly.errors import ProtocolError
+from orderly.errors import ProtocolError, ReplyTooLarge
 from orderly.ordering.calls import (
     AppendRecord,
     Call,
@@ -85,7 +85,7 @@ def _peek(brokers: BrokerCalls, group: str, call: Peek) -> Peeked:
     query = PullQuery(group, call.queue, call.offset, 1, Subscription(call.queue.topic), 0.0)
     try:
         reply = brokers.pull_now(query, master=True)
-    except ProtocolError:  # there is a message, and it cannot be read
+    except (ProtocolError, ReplyTooLarge):  # there is a message, and it cannot be read
         return Peeked(None, call.offset + 1)
     if reply.status is PullStatus.OFFSET_ILLEGAL and (
         reply.min_offset <= call.offset < reply.max_offset

@@ -42,11 +42,13 @@ def append_record(brokers: BrokerCalls, group: str, call: AppendRecord) -> int:
 def read_records(brokers: BrokerCalls, group: str, call: ReadRecords) -> RecordsRead:
     """Read one block of records from the queue's master.
 
+    One whose body cannot be read is none: what is not understood is damaged.
+
     Raises:
         OrderlyError: no answer, one that says no, or messages that break the format.
     """
     result = brokers.pull_now(_query(group, call, Subscription(call.queue.topic)))
-    records = tuple((message.queue_offset, message.body) for message in result.messages)
+    records = tuple((message.queue_offset, message.raw_body) for message in result.messages)
     stored_at = max((round(message.store_time * 1000) for message in result.messages), default=0)
     return RecordsRead(records, result.next_offset, result.min_offset, stored_at)
 

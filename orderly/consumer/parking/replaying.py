@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import replace
 
 from orderly.consumer.handling.calling import Called, Mode
 from orderly.consumer.handling.errand import CallHandler, Steps
@@ -221,7 +220,7 @@ class Replay:
         """Call the handler like with a live message; raise LockLost if that does not count."""
         self._check_held()
         namespace = self._session.client.config.namespace  # as the puller marks live ones
-        message = replace(parked.original, reconsume_times=0, namespace=namespace)
+        message = parked.original.changed(reconsume_times=0, namespace=namespace)
         called = yield CallHandler((message,), mode)
         with self._held.lock:
             counts = self._held.owned.keeps_lock(now()) and self._held.owned.counts

@@ -141,7 +141,7 @@ class Insight:
         mixed = () if self._company is None else self._company.mixed
         return [
             *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
-            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error is not None),
+            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
         ]
 

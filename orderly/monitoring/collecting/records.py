@@ -143,7 +143,7 @@ def _bodies(found: Found) -> tuple[tuple[int, bytes], ...]:
     bodies = []
     for message in found:
         if isinstance(message, ReceivedMessage):
-            bodies.append((message.queue_offset, message.body))
+            bodies.append((message.queue_offset, message.raw_body))
         elif not isinstance(message, BrokerError | ProtocolError) or message.retriable:
             raise message
     return tuple(bodies)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.protocol.park_record import Parked
 
 
@@ -66,5 +67,12 @@ def exported(group: str, message: Parked) -> dict[str, Any]:
         "last_error": details.last_error,
         "parked_at": details.parked_at,
         "properties": dict(source.properties),
-        "body_base64": b64encode(source.body).decode("ascii"),
-    }
+        "body_base64": b64encode(source.raw_body).decode("ascii"),
+    } | _unread(source)
+
+
+def _unread(source: ReceivedMessage) -> dict[str, Any]:
+    """Of a body that cannot be read, why, and the flags that say how its bytes were written."""
+    if not isinstance(source, UndecodableMessage):
+        return {}
+    return {"undecodable": source.why, "sys_flag": source.sys_flag}

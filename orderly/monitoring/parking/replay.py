@@ -10,7 +10,6 @@ import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from orderly.config import ConsumerConfig
@@ -132,9 +131,8 @@ class _Owner:
             return lost
         settled, below = 0, parked.next
         for message in self._queue.messages(found):
-            original = replace(
-                read_parked(message).original, namespace=self._queue.client.config.namespace
-            )
+            namespace = self._queue.client.config.namespace
+            original = read_parked(message).original.changed(namespace=namespace)
             if not self._is_finished(original.queue_offset):
                 break  # parked, but that is not on record: its queue delivers it again
             reason = self._try(key, original, handler)

@@ -6,13 +6,14 @@ which is also what says how bytes are broken that are no messages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from orderly.model import MessageQueue
-from orderly.protocol.stored_message import decode_messages
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
+from orderly.protocol.stored_message import SysFlag, decode_messages
 from orderly.spark.decoding.bulk import Bulk
 from orderly.spark.decoding.heads import Ints, find_starts, plain_messages
 from orderly.spark.decoding.rows import rows_of
@@ -36,6 +37,7 @@ def decode(data: bytes, queue: MessageQueue, wanted: Wanted) -> tuple[pa.RecordB
 
     Raises:
         ProtocolError: bytes that are no messages.
+        UndecodableBody: a body that is asked for cannot be read; names queue and offset.
     """
     starts = find_starts(data)
     if starts is None:  # broken, and the loop says where
@@ -80,13 +82,20 @@ def _by_loop(data: bytes, starts: Ints, rest: Ints, queue: MessageQueue, wanted:
     found = [
         (place, message)
         for place in rest.tolist()
-        for message in decode_messages(data[starts[place] : ends[place]], queue.broker_name)
+        for message in _members(data[starts[place] : ends[place]], queue)
         if not wanted.tags or message.tags in wanted.tags
     ]
     messages = [message for _, message in found]
     offsets = np.array([message.queue_offset for message in messages], np.int64)
     places = np.array([place for place, _ in found], np.int64)
     return _Part(rows_of(messages, queue, wanted), offsets, places)
+
+
+def _members(data: bytes, queue: MessageQueue) -> Iterator[ReceivedMessage]:
+    for message in decode_messages(data, queue.broker_name):
+        if isinstance(message, UndecodableMessage) and message.sys_flag & SysFlag.INNER_BATCH:
+            _ = message.body  # raises: how many rows it would be, nobody can tell
+        yield message
 
 
 def _merged(bulk: _Part, loop: _Part) -> tuple[pa.RecordBatch, Ints]:

@@ -73,6 +73,11 @@ class Ahead(Generic[A]):
         self._learn(end - start, pull.end - start)
         pull.end, pull.answer = end, answer
 
+    def too_much(self, start: int, end: int) -> None:
+        """Note that the answer for these offsets was too large: they are asked for in halves."""
+        self._pulls.pop(start, None)
+        self._learn((end - start) // 2, end - start)
+
     def _learn(self, got: int, asked: int) -> None:
         if got < asked:
             self._step, self._full_answers = max(got, 1), 0

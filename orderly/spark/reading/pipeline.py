@@ -16,6 +16,7 @@ from orderly.errors import (
     BrokerUnavailable,
     OrderlyError,
     RemotingError,
+    ReplyTooLarge,
     RouteError,
     TopicNotFound,
 )
@@ -112,6 +113,13 @@ class Pipeline:
     def _hear(self) -> None:
         """Wait for one answer; each pull has its own, or its time-out."""
         start, end, outcome = self._outcomes.get()
+        if isinstance(outcome, ReplyTooLarge) and end - start > 1:
+            self._ahead.too_much(start, end)
+            return
+        if isinstance(outcome, ReplyTooLarge):
+            place = f"the message of {self._wanted.queue} at offset {start}, or the next one"
+            text = f"{place}: {outcome}"
+            raise ReplyTooLarge(text, outcome.address, size=outcome.size) from outcome
         if isinstance(outcome, RemotingError):
             raise outcome
         answer = self._requests.answer(outcome, self._address)

@@ -204,6 +204,8 @@ class FakeServer:
         except (OSError, ProtocolError) as error:
             _log.debug("fake broker ends a connection", cause=str(error))
             data, commands = b"", []
+        if any(command.dropped for command in commands):  # larger than a broker takes
+            data, commands = b"", []
         for command in commands:
             if peer.number in self._peers:
                 self._receive(peer, command)

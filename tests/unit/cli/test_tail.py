@@ -9,6 +9,7 @@ import pytest
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
 from orderly.cli.tail import as_json, as_line
+from orderly.model import UndecodableMessage
 from tests.support.messages import message
 
 MESSAGE = replace(message(5, "order-1"), store_time=1_700_000_000.5, body=b"created")
@@ -57,6 +58,15 @@ def test_json_keeps_everything():
     assert shown["body"] == "\x1b\n"
     assert (shown["key"], shown["offset"], shown["tags"]) == ("order-1", 5, None)
     assert json.loads(as_json(replace(MESSAGE, body=b"\xff")))["body_base64"] == "/w=="
+
+
+def test_a_body_that_cannot_be_read_is_shown_with_the_reason():
+    unreadable = UndecodableMessage(MESSAGE, "it is garbage")
+    shown = json.loads(as_json(unreadable))
+    assert (shown["body_base64"], shown["undecodable"]) == ("Y3JlYXRlZA==", "it is garbage")
+    assert "body" not in shown
+    assert shown["key"] == "order-1"
+    assert as_line(unreadable).endswith("(cannot be read: it is garbage)")
 
 
 def test_only_one_key(topic, capsys):

@@ -1,12 +1,16 @@
 """Text from messages cannot act on the terminal it is shown on."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.cli.text import preview, printable
 from orderly.foreign_text import escaped
+from orderly.model import UndecodableMessage
 from orderly.monitoring.texts import iso_time
+from tests.support.messages import message
 
 
 @pytest.mark.parametrize(
@@ -42,15 +46,20 @@ def test_nothing_printed_can_move_the_cursor_or_begin_a_new_line(text):
 
 @given(st.binary(max_size=600), st.integers(2, 120))
 def test_a_preview_is_short_and_safe(body, width):
-    shown = preview(body, width)
+    shown = preview(replace(message(0), body=body), width)
     assert len(shown) <= width
     assert "\x1b" not in shown
     assert "\n" not in shown
 
 
 def test_a_cut_body_ends_with_an_ellipsis():
-    assert preview(b"x" * 500, 10) == "x" * 9 + "…"
-    assert preview(b"x" * 10, 10) == "x" * 10
+    for length, shown in ((500, "x" * 9 + "…"), (10, "x" * 10)):
+        assert preview(replace(message(0), body=b"x" * length), 10) == shown
+
+
+def test_of_a_body_that_cannot_be_read_the_reason_is_shown():
+    unreadable = UndecodableMessage(message(0), "it is \x1b[31mgarbage")
+    assert preview(unreadable, 100) == "(cannot be read: it is garbage)"
 
 
 def test_times_are_iso_8601_in_utc():

@@ -14,16 +14,19 @@ from orderly.errors import (
     ConnectFailed,
     LockLost,
     ProtocolError,
+    ReplyTooLarge,
     RequestTimeout,
     TopicNotFound,
 )
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, UndecodableMessage
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.calls import OffsetReset
 from orderly.ordering.drop import Drop
+from orderly.ordering.explain import Why, explain
 from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
+from orderly.protocol import stored_message
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stored_message import encode_stored_message
@@ -223,7 +226,7 @@ def test_after_a_failed_reply_the_same_offset_is_pulled_again(
     assert broker.asked(2) == [5, 5]
 
 
-def test_of_a_pull_with_one_unreadable_message_nothing_is_taken_or_passed_over(
+def test_of_a_pull_with_one_broken_message_nothing_is_taken_or_passed_over(
     held, broker, schedule, arrived
 ):
     """Java drops what it cannot decode and goes on behind it."""
@@ -237,6 +240,74 @@ def test_of_a_pull_with_one_unreadable_message_nothing_is_taken_or_passed_over(
     assert (state(held), arrived) == ((5, 5, 0), [])
     schedule.ring()
     assert broker.asked(2) == [5, 5]
+
+
+def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
+    """Messages that are too many, or too large, only together."""
+    monkeypatch.setattr(stored_message, "MAX_MESSAGES", 2)
+    bodies = [encode_stored_message(message(offset)) for offset in (5, 6, 9)]
+    ext = {"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "99"}
+    ext["suggestWhichBrokerId"] = "0"
+    answer = RemotingCommand(0, 1, flag=1, ext=ext, body=b"".join(bodies))
+    broker.answer(read_pull_reply(broker.pulls[-1][0], answer))
+    assert broker.asked(2) == [5, 9]
+    assert state(held) == (5, 9, 2)
+
+
+def test_a_body_that_cannot_be_read_is_told_and_handed_on(held, broker, arrived, caplog):
+    bad = UndecodableMessage(message(6), "it is garbage")
+    broker.answer(PullResult(PullStatus.FOUND, [message(5), bad], 7, 0, 99, 0))
+    assert (state(held), arrived) == ((5, 7, 2), [held])
+    assert "message.undecodable" in caplog.text
+    assert "offset=6" in caplog.text
+
+
+# --- replies that are too large ----------------------------------------------------------------
+
+TOO_LARGE = ReplyTooLarge("made by the test", size=1000)
+
+
+def most(broker):
+    """How many messages each pull asked for."""
+    return [query.max_messages for query, _, _ in broker.pulls]
+
+
+def test_after_a_reply_that_was_too_large_fewer_are_asked_for_and_by_and_by_more(held, broker):
+    for _ in range(3):
+        broker.answer(TOO_LARGE)
+    assert most(broker) == [32, 16, 8, 4]
+    assert broker.asked(4) == [5] * 4
+    for offset in (5, 6):
+        broker.answer(reply(PullStatus.FOUND, offset, next_offset=offset + 1))
+        held.owned.finish(held.owned.take(1, now()), Disposition.COMMIT, now())
+    assert most(broker)[4:] == [5, 6]
+
+
+def test_one_message_that_is_too_large_is_named_and_never_skipped(
+    session, held, broker, schedule, caplog
+):
+    for _ in range(5):
+        broker.answer(TOO_LARGE)
+    assert "message.too_large" not in caplog.text
+    broker.answer(TOO_LARGE)
+    assert most(broker) == [32, 16, 8, 4, 2, 1]
+    assert "message.too_large" in caplog.text
+    assert "offset=5" in caplog.text
+    assert explain(held.owned, now()).why is Why.TOO_LARGE
+    assert f"{QUEUE} at offset 5" in str(explain(held.owned, now()))
+    assert not held.doubtful
+    schedule.ring()
+    assert broker.asked(7)[-1] == 5
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6))
+    assert explain(held.owned, now()).too_large is None
+
+
+def test_a_queue_in_doubt_is_asked_about_before_fewer_are_pulled(held, broker, find_out):
+    """Or nobody would pull it again."""
+    held.doubtful = True
+    broker.answer(TOO_LARGE)
+    assert broker.asked(2) == [5, 5]
+    assert find_out.times == 1
 
 
 @pytest.mark.parametrize("error", [ConnectFailed("no"), RuntimeError("a defect")], ids=repr)
@@ -322,9 +393,10 @@ def test_without_a_valid_lock_nothing_is_pulled_and_the_rebalancer_is_told(
     assert (attention, broker.pulls, held.owned.dropped) == ([1], [], Drop.LOST)
 
 
-def test_after_close_nothing_is_pulled_or_tried_again(puller, held, broker, schedule):
+@pytest.mark.parametrize("late", [RequestTimeout("no"), ReplyTooLarge("no")], ids=repr)
+def test_after_close_nothing_is_pulled_or_tried_again(late, puller, held, broker, schedule):
     puller.close()
-    broker.answer(RequestTimeout("no"))
+    broker.answer(late)
     puller.start(held)
     puller.reopen(held)
     assert (broker.asked(1), schedule.waiting) == ([5], [])
@@ -540,6 +612,24 @@ def test_after_a_reply_that_failed_bodies_are_asked_for_again(
     assert lanes.owned.messages.unfinished() == [START + 1]
     schedule.ring()
     assert broker.asked(4)[-1] == START + 1
+
+
+def test_bodies_that_are_too_large_together_are_pulled_again_one_by_one(
+    lanes, puller, broker, schedule, caplog
+):
+    broker.answer(keyed(PullStatus.FOUND, "aaa"))
+    work(lanes)
+    puller.reopen(lanes)
+    for count in range(3, 8):
+        broker.answer(TOO_LARGE)
+        assert broker.asked(count + 1)[-1] == START + 1
+    assert most(broker)[2:] == [32, 16, 8, 4, 2, 1]
+    broker.answer(TOO_LARGE)
+    assert "message.too_large" in caplog.text
+    schedule.ring()
+    assert broker.asked(9)[-1] == START + 1
+    broker.answer(keyed(PullStatus.FOUND, "a", first=START + 1))
+    assert work(lanes) == [START + 1]
 
 
 def test_where_it_must_not_connect_another_thread_pulls_the_bodies(lanes, puller, broker):

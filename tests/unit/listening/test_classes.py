@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderly.errors import BrokerBusy, ConfigError, RequestTimeout, WorkerDied
+from orderly.errors import BrokerBusy, ConfigError, RequestTimeout, UndecodableBody, WorkerDied
 from orderly.listening.classes import Classes
 from orderly.ordering.verdict import Kind
 
@@ -20,6 +20,9 @@ NONE = Classes()
         (NONE, BrokerBusy("full"), Kind.TRANSIENT),
         (NONE, ConfigError("wrong"), Kind.ORDINARY),
         (NONE, WorkerDied("gone"), Kind.ORDINARY),
+        (NONE, UndecodableBody("garbage"), Kind.FATAL),
+        (NONE, UndecodableBody("an extra is missing", retriable=True), Kind.TRANSIENT),
+        (Classes(transient=(UndecodableBody,)), UndecodableBody("garbage"), Kind.TRANSIENT),
         (Classes(fatal=(ValueError,)), UnicodeError(), Kind.FATAL),
         (Classes(fatal=(TimeoutError,)), TimeoutError(), Kind.FATAL),
         (Classes(fatal=(TimeoutError,)), ConnectionError(), Kind.TRANSIENT),

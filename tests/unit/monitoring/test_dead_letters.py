@@ -6,9 +6,9 @@ import pytest
 
 from orderly import Ack, Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
 from orderly import DeadLetter as Reject
-from orderly.errors import ConfigError, NoPermission, TopicNotFound
+from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
-from orderly.monitoring.dead_letters import DeadLetter, DeadLetters
+from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_stored
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
@@ -127,3 +127,22 @@ def test_what_cannot_be_sent_anywhere_is_refused_before_anything_is(client, lett
     with pytest.raises(TopicNotFound):
         list(DeadLetters(client, "shipping").replay(letters, to="no-such-topic"))
     assert client.brokers.max_offset(letters[0].message.queue) == 4
+
+
+def test_a_batch_that_could_not_be_read_is_not_sent_again_as_a_message():
+    letter = DeadLetter(_as_first_stored(replace(message(0), properties={"ORDERLY_UNREAD": "192"})))
+    assert letter.message.raw_body == b"body"
+    with pytest.raises(UndecodableBody, match="a batch"):
+        letter.again("orders")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "9" * 5000])
+def test_what_anybody_else_wrote_there_is_passed_over(text):
+    stored = replace(message(0), properties={"ORDERLY_UNREAD": text})
+    assert _as_first_stored(stored) is stored
+
+
+def test_one_that_can_be_read_by_now_is_sent_again_without_a_trace():
+    """The extra that reads it was installed since."""
+    found = _as_first_stored(replace(message(0), properties={"ORDERLY_UNREAD": "257", "a": "b"}))
+    assert DeadLetter(found).again("orders") == Message("orders", b"body", properties={"a": "b"})

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage
+from orderly.model import UndecodableMessage
 from orderly.protocol.compression import Compression, decompress
 from orderly.protocol.dead_letter import dead_letter_request
 from orderly.protocol.headers import SendMessage, from_ext
@@ -80,3 +81,17 @@ def test_a_large_body_travels_compressed_if_that_makes_it_smaller(body, sys_flag
 def test_properties_that_leave_no_room_are_an_error_and_not_cut():
     with pytest.raises(InvalidMessage, match="32767"):
         sent(replace(message(0), properties={"p": "x" * 32760}))
+
+
+def test_a_body_that_cannot_be_read_goes_as_it_is_stored():
+    bad = replace(message(0), body=b"garbage", sys_flag=0x301)
+    header, properties, body = sent(UndecodableMessage(bad, "why"))
+    assert (body, header.sys_flag, properties["ORDERLY_UNREAD"]) == (b"garbage", 0x301, "769")
+
+
+def test_a_batch_that_cannot_be_read_goes_as_a_plain_message():
+    """A topic of dead letters takes no batches; the property says what it was."""
+    bad = replace(message(0), body=b"garbage", sys_flag=0xC0)
+    header, properties, body = sent(UndecodableMessage(bad, "why"))
+    assert (body, header.sys_flag, properties["ORDERLY_UNREAD"]) == (b"garbage", 0, "192")
+    assert "ORDERLY_UNREAD" not in sent(message(0))[1]

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from orderly.errors import ProtocolError
 from orderly.protocol.codes import Language, RequestCode
 from orderly.protocol.frame import (
+    MAX_DROPPED,
     MAX_FRAME,
+    MAX_HEADER,
     FrameDecoder,
     RemotingCommand,
     Serializer,
@@ -138,7 +140,13 @@ def test_flags_tell_requests_replies_and_oneway_requests_apart():
     "frame",
     [
         pytest.param(b"HTTP/1.1 400 Bad Request", id="another protocol"),
-        pytest.param(struct.pack(">I", MAX_FRAME + 1), id="frame too large"),
+        pytest.param(struct.pack(">I", MAX_DROPPED + 1), id="frame far too large"),
+        pytest.param(
+            struct.pack(">II", MAX_FRAME + 1, 2 << 24), id="too large, unknown serialiser"
+        ),
+        pytest.param(
+            struct.pack(">II", MAX_FRAME + 1, MAX_HEADER + 1), id="too large, with such a header"
+        ),
         pytest.param(struct.pack(">I", 3) + b"abc", id="frame too small for a header size"),
         pytest.param(struct.pack(">II", 4, 5), id="header longer than the frame"),
         pytest.param(struct.pack(">II", 4, 0), id="no header"),
@@ -177,9 +185,38 @@ def test_a_broken_frame_is_a_protocol_error_and_ends_the_stream(frame):
         decoder.receive(encode_frame(request(34)))
 
 
-def test_a_frame_beyond_the_limit_is_refused_before_it_is_awaited():
-    with pytest.raises(ProtocolError, match="a frame of 1001 bytes"):
-        FrameDecoder(max_frame=1000).receive(struct.pack(">I", 1001))
+def test_a_frame_far_beyond_the_limit_is_refused_before_it_is_awaited():
+    with pytest.raises(ProtocolError, match="a frame of 268435457 bytes"):
+        FrameDecoder(max_frame=1000).receive(struct.pack(">I", MAX_DROPPED + 1))
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000, 10_000])
+@pytest.mark.parametrize("serializer", Serializer)
+def test_a_frame_beyond_the_limit_is_dropped_and_the_stream_goes_on(serializer, step):
+    large = request(11, {"a": "b"}, bytes(2000))
+    small = encode_frame(request(34, body=b"small"), serializer)
+    stream = small + encode_frame(large, serializer) * 2 + small
+    decoder, commands = FrameDecoder(max_frame=1000), []
+    for at in range(0, len(stream), step):
+        commands += decoder.receive(stream[at : at + step])
+        assert len(decoder._buffer) < 1000, "what is dropped is not kept"
+    assert [len(command.body) for command in commands] == [5, 0, 0, 5]
+    size = len(encode_frame(large, serializer)) - 4
+    assert [command.dropped for command in commands] == [0, size, size, 0]
+    assert commands[1].ext == {"a": "b"}
+    assert not decoder.dropping
+
+
+def test_the_command_of_a_dropped_frame_comes_with_its_header():
+    frame = encode_frame(request(11, body=bytes(2000)))
+    decoder = FrameDecoder(max_frame=1000)
+    assert decoder.receive(frame[:-2000])[0].dropped == len(frame) - 4
+    assert decoder.dropping
+    whole = encode_frame(request(34))
+    assert decoder.whole(whole) is None, "it is the body of the other one"
+    assert decoder.receive(bytes(2000)) == []
+    assert not decoder.dropping
+    assert decoder.whole(whole).code == 34
 
 
 @given(st.binary(max_size=300))

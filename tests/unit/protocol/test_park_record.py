@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage, ProtocolError
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.headers import SendMessage, from_ext
 from orderly.protocol.park_record import (
     PARKED,
@@ -28,6 +28,7 @@ from orderly.protocol.park_record import (
     read_parked,
 )
 from orderly.protocol.parked_key import key_tag
+from orderly.protocol.stored_message import SysFlag
 from tests.support.messages import message
 from tests.support.park_queue import PARK_QUEUE, stored
 
@@ -57,7 +58,7 @@ def originals(draw):
         born_time=draw(MILLIS),
         store_time=draw(MILLIS),
         flag=draw(st.integers(-(2**31), 2**31 - 1)),
-        sys_flag=draw(st.integers(0, 2**31 - 1)),
+        sys_flag=draw(st.integers(0, 2**31 - 1)) & ~SysFlag.INNER_BATCH,
         reconsume_times=draw(st.integers(0, 9)),
         physical_offset=draw(st.integers(-5, 2**62)),
     )
@@ -94,6 +95,22 @@ def test_appended_again_it_says_the_same(original, details):
     assert replace(other.original, stored_size=0) == replace(one.original, stored_size=0)
     assert (other.details, other.position) == (one.details, 9)
     assert again.tags == first.tags
+
+
+@pytest.mark.parametrize("flags", [0x301, 0x101, 0xC0, 0xC0 | 0x301])
+def test_a_body_that_cannot_be_read_is_kept_as_it_is_stored(flags):
+    bad = replace(message(12, "order-1"), body=b"garbage", sys_flag=flags)
+    first = stored(park_message(UndecodableMessage(bad, "why"), WHY), position=4)
+    for found in (first, stored(parked_again(first), position=9)):
+        original = read_parked(found).original
+        assert isinstance(original, UndecodableMessage)
+        assert (original.raw_body, original.sys_flag) == (b"garbage", flags)
+        assert (original.sharding_key, original.queue_offset) == ("order-1", 12)
+
+
+def test_a_foreign_message_whose_body_cannot_be_read_is_an_error():
+    with pytest.raises(ProtocolError):
+        read_park(UndecodableMessage(message(0), "why"))
 
 
 def test_people_see_in_a_property_where_it_comes_from_and_why():

@@ -1,4 +1,6 @@
+import re
 import struct
+import sys
 from dataclasses import replace
 from zlib import crc32
 
@@ -8,8 +10,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.errors import InvalidMessage, ProtocolError
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.errors import InvalidMessage, ProtocolError, UndecodableBody
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import stored_message
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.hosts import host_from_text, host_to_text
@@ -19,6 +21,7 @@ from orderly.protocol.stored_message import (
     MAGIC_V2,
     SysFlag,
     decode_messages,
+    decode_pull,
     encode_stored_message,
 )
 
@@ -195,12 +198,53 @@ def damaged(at, new, message=None):
         pytest.param(damaged(39, b"\x30"), id="longer hosts announced"),
         pytest.param(encode_stored_message(received())[:-1], id="cut"),
         pytest.param(encode_stored_message(received()) + b"\x00", id="a byte left over"),
-        pytest.param(damaged(39, b"\x01"), id="not compressed although marked"),
     ],
 )
 def test_a_damaged_message_is_an_error_and_never_skipped(data):
     with pytest.raises(ProtocolError):
         decode_messages(encode_stored_message(received()) + data, "broker-a")
+
+
+ZLIB = SysFlag.COMPRESSED | Compression.ZLIB << 8
+BATCH = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
+UNREADABLE = {
+    "garbage": (b"garbage", ZLIB, "no zlib stream"),
+    "cut": (compress_zlib(b"body" * 100)[:-1], ZLIB, "is cut"),
+    "too large": (compress_zlib(bytes(1001)), ZLIB, "more than the 1000 bytes"),
+    "lz4 garbage": (b"garbage", SysFlag.COMPRESSED | Compression.LZ4 << 8, "no lz4 frame"),
+    "zstd garbage": (b"garbage", SysFlag.COMPRESSED | Compression.ZSTD << 8, "no zstd frame"),
+    "unknown": (b"garbage", SysFlag.COMPRESSED | 7 << 8, "unknown here"),
+    "a batch that is cut": (encode_batch([(b"one", "", 0)])[:-1], BATCH, "announces|cut"),
+    "a batch of too many": (encode_batch([(b"", "", 0)]) * 65537, BATCH, "more than 65536"),
+    "a packed batch that is cut": (compress_zlib(b"\0" * 30), BATCH | ZLIB, "announces|cut"),
+    "a packed batch of garbage": (b"garbage", BATCH | ZLIB, "no zlib stream"),
+}
+
+
+@pytest.mark.parametrize(("body", "flags", "why"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_body_that_cannot_be_read_is_its_own_messages_trouble(body, flags, why):
+    bad = received(body=body, sys_flag=flags, queue_offset=18)
+    sent = [received(), bad, received(queue_offset=19)]
+    first, found, last = decode_messages(
+        b"".join(map(encode_stored_message, sent)), "broker-a", max_body=1000
+    )
+    assert (first, last) == (sent[0], sent[2])
+    assert isinstance(found, UndecodableMessage)
+    assert re.search(why, found.why)
+    with pytest.raises(UndecodableBody, match="offset 18 of orders/broker-a/3"):
+        _ = found.body
+    assert (found.raw_body, found.sys_flag) == (body, flags), "the bytes as they are stored"
+    for name in ("properties", "sharding_key", "message_id", "store_time", "stored_size"):
+        assert getattr(found, name) == getattr(bad, name), name
+
+
+def test_a_body_that_an_extra_could_read_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    bad = received(body=lz4.frame.compress(b"x"), sys_flag=SysFlag.COMPRESSED | 1 << 8)
+    (found,) = decode_messages(encode_stored_message(bad), "broker-a")
+    with pytest.raises(UndecodableBody, match="speed") as raised:
+        _ = found.body
+    assert raised.value.retriable
 
 
 @given(st.binary(max_size=200))
@@ -226,24 +270,43 @@ def test_a_body_beyond_the_limit_is_refused():
     flags = SysFlag.COMPRESSED | Compression.ZLIB << 8
     data = encode_stored_message(received(body=compress_zlib(bytes(1001)), sys_flag=flags))
     assert len(decode_messages(data, "b", max_body=1001)[0].body) == 1001
-    with pytest.raises(ProtocolError, match="more than the 1000 bytes"):
-        decode_messages(data, "b", max_body=1000)
+    (refused,) = decode_messages(data, "b", max_body=1000)
+    with pytest.raises(UndecodableBody, match="more than the 1000 bytes"):
+        _ = refused.body
 
 
-def test_many_small_bombs_are_refused_together():
-    flags = SysFlag.COMPRESSED | Compression.ZLIB << 8
-    data = encode_stored_message(received(body=compress_zlib(bytes(1000)), sys_flag=flags))
-    assert len(decode_messages(data * 4, "b", max_body=1000)) == 4
+def numbered(count, **fields):
+    """Stored messages with the offsets from 0 on."""
+    return [encode_stored_message(received(queue_offset=n, **fields)) for n in range(count)]
+
+
+@pytest.mark.parametrize("body", [compress_zlib(bytes(1000)), b"garbage"], ids=["good", "bad"])
+def test_many_small_bombs_are_read_in_several_pulls(body):
+    """None is taken for one that cannot be read because others took the room."""
+    data = numbered(5, body=body, sys_flag=ZLIB)
+    messages, left_at = decode_pull(b"".join(data), "b", max_body=1000)
+    assert (len(messages), left_at) == (4, 4)
+    (last,), left_at = decode_pull(data[4], "b", max_body=1000)
+    assert left_at is None
+    assert type(last) is type(messages[0])
     with pytest.raises(ProtocolError, match="more than"):
-        decode_messages(data * 5, "b", max_body=1000)
+        decode_messages(b"".join(data), "b", max_body=1000)
 
 
-def test_more_messages_than_a_pull_can_hold_are_refused(monkeypatch):
+def test_more_messages_than_a_pull_can_hold_are_left_for_the_next(monkeypatch):
     monkeypatch.setattr(stored_message, "MAX_MESSAGES", 3)
-    data = encode_stored_message(received())
-    assert len(decode_messages(data * 3, "b")) == 3
+    assert decode_pull(b"".join(numbered(3)), "b")[1] is None
+    messages, left_at = decode_pull(b"".join(numbered(5)), "b")
+    assert ([m.queue_offset for m in messages], left_at) == ([0, 1, 2], 3)
     with pytest.raises(ProtocolError, match="more than 3"):
-        decode_messages(data * 4, "b")
+        decode_messages(b"".join(numbered(4)), "b")
+
+
+def test_batches_that_are_too_many_together_are_left_for_the_next_pull():
+    body = encode_batch([(b"", "", 0)]) * 40_000
+    batches = [received(body=body, sys_flag=BATCH, queue_offset=at) for at in (0, 40_000)]
+    messages, left_at = decode_pull(b"".join(map(encode_stored_message, batches)), "b")
+    assert (len(messages), left_at) == (40_000, 40_000)
 
 
 @pytest.mark.parametrize(

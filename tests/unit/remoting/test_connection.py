@@ -14,10 +14,11 @@ from orderly.errors import (
     LifecycleError,
     ProtocolError,
     RemotingError,
+    ReplyTooLarge,
     RequestTimeout,
 )
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.frame import Serializer, encode_frame, reply_to, request
+from orderly.protocol.frame import MAX_DROPPED, Serializer, encode_frame, reply_to, request
 from orderly.remoting import connection as connection_module
 from orderly.remoting.connection import Connection
 from tests.support.waiting import eventually
@@ -228,15 +229,61 @@ def test_bytes_that_break_the_format_end_the_connection(
     assert "connection.given_up" in caplog.text
 
 
-def test_a_frame_over_the_limit_ends_the_connection(server, connect, in_thread):
+def test_a_frame_far_over_the_limit_ends_the_connection(server, connect, in_thread):
     connection = connect(max_frame=64 * 1024)
     answer = in_thread(connection.call, ask(), LONG)
     peer = server.accept()
     peer.read()
-    peer.sock.sendall((64 * 1024 + 1).to_bytes(4, "big"))
+    peer.sock.sendall((MAX_DROPPED + 1).to_bytes(4, "big"))
     with pytest.raises(ConnectionLost) as raised:
         answer.result(SOON)
     assert isinstance(raised.value.__cause__, ProtocolError)
+
+
+def test_a_reply_over_the_limit_fails_its_own_request_only(server, connect, in_thread, inbox):
+    connection = connect(max_frame=64 * 1024)
+    other = inbox()
+    connection.submit(ask("other"), LONG, other)
+    answer = in_thread(connection.call, ask("large"), LONG)
+    peer = server.accept()
+    by_name = {name_of(command): command for command in (peer.read(), peer.read())}
+    large = reply_to(by_name["large"], body=bytes(1024 * 1024))
+    peer.send(large, large, reply_to(by_name["other"], body=b"small"))
+    with pytest.raises(ReplyTooLarge, match="max_frame is 65536") as raised:
+        answer.result(SOON)
+    assert raised.value.size == len(encode_frame(large)) - 4
+    assert not raised.value.retriable
+    assert not raised.value.refresh_route
+    eventually(lambda: [reply.body for reply in other.items] == [b"small"], within=SOON)
+    again = in_thread(connection.call, ask(), LONG)
+    peer.answer(peer.read(), body=b"goes on")
+    assert again.result(SOON).body == b"goes on"
+
+
+def test_a_frame_over_the_limit_may_not_take_for_ever(server, connect, in_thread, monkeypatch):
+    monkeypatch.setattr(connection_module, "_DROP_TIME", 0.0)
+    connection = connect(max_frame=64 * 1024)
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    large = encode_frame(reply_to(peer.read(), body=bytes(1024 * 1024)))
+    peer.sock.sendall(large[:2000])
+    with pytest.raises(ReplyTooLarge):
+        answer.result(SOON)
+    peer.sock.sendall(b"a little more")
+    eventually(lambda: not connection.alive, within=SOON)
+    assert peer.at_end()
+
+
+def test_a_request_over_the_limit_is_refused_by_an_answer(server, connect, inbox):
+    requests = inbox()
+    connection = connect(max_frame=64 * 1024, on_request=lambda *received: requests(received))
+    peer = server.accept()
+    peer.send(request(220, body=bytes(1024 * 1024), oneway=True), request(221, body=bytes(70_000)))
+    refusal = peer.read()
+    assert (refusal.code, "max_frame" in refusal.remark) == (1, True)
+    peer.send(request(40))
+    eventually(lambda: [command.code for _, command in requests.items] == [40], within=SOON)
+    assert connection.alive
 
 
 def test_close_fails_pending_requests_and_is_idempotent(server, connect, in_thread, inbox):

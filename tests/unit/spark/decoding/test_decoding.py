@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orderly.errors import ConfigError, ProtocolError
+from orderly.errors import ConfigError, ProtocolError, UndecodableBody
 from orderly.model import MessageQueue
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.outgoing import encode_batch
@@ -180,10 +180,18 @@ def test_a_body_is_compared_with_its_checksum_when_it_is_asked_for():
 
 
 def test_a_compressed_body_that_nobody_wants_is_not_unpacked():
-    block = stored(body=b"no zlib stream", sys_flag=int(ZLIB), properties=b"seq\x0112\x02")
+    block = stored(
+        body=b"no zlib stream", sys_flag=int(ZLIB), properties=b"seq\x0112\x02", offset=5
+    )
     assert decode(block, QUEUE, NARROW)[0]["seq"].to_pylist() == [12]
-    with pytest.raises(ProtocolError, match="zlib"):
+    with pytest.raises(UndecodableBody, match=r"offset 5 of orders/broker-a/3 .*zlib"):
         decode(block, QUEUE, ALL)
+
+
+def test_a_batch_that_cannot_be_read_fails_though_nobody_wants_its_bodies():
+    block = stored(body=b"x", sys_flag=int(UNWRAP), offset=5)
+    with pytest.raises(UndecodableBody, match="offset 5 of orders/broker-a/3 "):
+        decode(block, QUEUE, NARROW)
 
 
 def test_a_time_that_no_calendar_holds_becomes_the_nearest_one():

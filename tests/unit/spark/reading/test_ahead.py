@@ -64,6 +64,18 @@ def test_the_brokers_limit_is_learnt_and_tried_again_later():
     assert 1 <= counts.count(64) <= 3
 
 
+def test_after_an_answer_that_was_too_large_half_as_many_are_asked_for():
+    ahead = Ahead(0, 100, batch=8, depth=2)
+    assert [ahead.next_pull(), ahead.next_pull()] == [(0, 8), (8, 8)]
+    ahead.too_much(0, 8)
+    assert ahead.next_pull() == (0, 4)
+    ahead.too_much(0, 4)
+    ahead.too_much(8, 16)
+    assert [ahead.next_pull(), ahead.next_pull()] == [(0, 4), (4, 4)]
+    ahead.too_much(0, 4)
+    assert ahead.next_pull() == (0, 2)
+
+
 def test_an_answer_that_goes_beyond_what_was_asked_covers_what_comes_next():
     ahead = Ahead(0, 100, batch=10, depth=2)
     assert [ahead.next_pull(), ahead.next_pull()] == [(0, 10), (10, 10)]
