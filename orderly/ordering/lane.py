@@ -1,7 +1,8 @@
 """One lane: the messages of one key in one queue, of which one batch is handled at a time.
 
-With order by queue all messages of the queue are in one lane. A lane that gets far behind keeps
-only the offsets of its later messages; their bodies are pulled again when it gets there.
+With order by queue all messages of the queue are in one lane. A lane that gets far behind, or that
+waits while many others do, keeps only the offsets of its later messages; their bodies are pulled
+again when it gets there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from orderly.model import ReceivedMessage
@@ -26,13 +28,20 @@ class Lane:
         errands: what else shall run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
+        due: its bodies need not be asked for before (seconds), after it was suspended.
+        hunger: when its bodies are to be asked for (seconds), and `missed`; None: it can go on, or
+            may not.
+        again: bodies that were pulled again for it, until it has handed them out.
         queued: whether it stands in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
         missed: the same of the first whose body is not kept.
     """
 
     __slots__ = (
+        "again",
+        "due",
         "errands",
+        "hunger",
         "key",
         "later",
         "low",
@@ -52,6 +61,9 @@ class Lane:
         self.errands: list[Any] = []
         self.since: float | None = None
         self.wake_at: float | None = None
+        self.due = -inf
+        self.hunger: tuple[float, int] | None = None
+        self.again = 0
         self.queued = False
         self.low: int | None = None
         self.missed: int | None = None
@@ -71,6 +83,14 @@ class Lane:
         if pending is not None:
             return pending.queue_offset
         return self.later[0] if self.later else None
+
+    @property
+    def attempts(self) -> int:
+        """How often its lowest unfinished message was tried."""
+        head = self.messages.head
+        if head is not None:
+            return head.reconsume_times
+        return self.tried.get(self.later[0], 0) if self.later else 0
 
     def drop_body(self) -> ReceivedMessage:
         """Keep only the offset of its last pending message, and how often that was tried."""

@@ -11,6 +11,7 @@ lock is never used (Java keeps it and delivers what others may have passed).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
@@ -90,6 +91,7 @@ class OwnedQueue:
         self.pulled_at = lease.renewed_at
         self.pulling = False
         self.refilling = False
+        self._planned = -math.inf
         self.no_key: str | None = None
         self._end: int | None = None
         self._finished = finished
@@ -178,12 +180,13 @@ class OwnedQueue:
         """True once a queue whose gate was FULL has been worked down to half."""
         return self._window.reopens(self.span)
 
-    @property
-    def wants_bodies(self) -> bool:
+    def wants_bodies(self, now: float) -> bool:
         """True if the shell shall pull: on, or bodies again that were not kept."""
-        return (self._window.throttled and self.wants_pull) or (
-            not self.refilling and self.messages.hungry
-        )
+        return (self._window.throttled and self.wants_pull) or self._wants_refill(now)
+
+    def _wants_refill(self, now: float) -> bool:
+        due = None if self.refilling else self.messages.hungry_at
+        return due is not None and due <= now and self.messages.takes_bodies
 
     @property
     def stuck_full(self) -> bool:
@@ -255,17 +258,28 @@ class OwnedQueue:
         """The log was cut, and is no other one: the next reply tells where it ends now."""
         self._end = None
 
-    def refill_gate(self) -> int | None:
+    def refill_gate(self, now: float) -> int | None:
         """Ask to pull bodies again that were not kept; marks it as under way, until `refilled`.
 
         Returns:
-            Where to pull from, or None: nothing is missed, there is no room, or it is under way.
+            Where to pull from, or None: nothing is missed, or not yet; there is no room; or it is
+            under way.
         """
-        if self.refilling or self.dropped is not None or self.paused or not self.messages.hungry:
+        if self.dropped is not None or self.paused or not self._wants_refill(now):
             return None
-        asked = self.messages.refill_from
-        self.refilling = asked is not None
-        return asked
+        self.refilling = True
+        return self.messages.refill_from
+
+    def plan_refill(self, now: float) -> float | None:
+        """When the shell shall ask again, of lanes that have patience; None: it need not.
+
+        Bodies are asked for without that when a batch was finished, or a refill.
+        """
+        due = self.messages.hungry_at
+        if due is None or due <= now or now < self._planned <= due:
+            return None
+        self._planned = due
+        return due
 
     def refilled(
         self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int

@@ -199,7 +199,7 @@ class Coroutines(Engine):
         while (batch := self._take(held)) is not None:
             run.batch = batch
             await self._work(held, batch)
-            if held.owned.wants_bodies:
+            if held.owned.wants_bodies(now()):
                 self._reopened(held)
             if now() - turn >= TURN:
                 await asyncio.sleep(0)

@@ -26,15 +26,22 @@ class Finisher:
     Args:
         session: the consumer's shared state.
         ready: called when a queue has something to hand out again.
+        reopened: called when there is something to pull again.
 
     Attributes:
         aside: parks messages.
     """
 
-    def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        ready: Callable[[Held], None],
+        reopened: Callable[[Held], None],
+    ) -> None:
         self.aside = SettingAside(session)
         self._session = session
         self._ready = ready
+        self._reopened = reopened
         self._dead_letters = DeadLetters(session)
 
     def blocks(self, batch: Batch, called: Called) -> bool:
@@ -115,7 +122,10 @@ class Finisher:
     def _wake(self, held: Held, at: float) -> None:
         with held.lock:
             held.owned.wake(at)
+            hungry = held.owned.messages.hungry_at is not None
         self._ready(held)
+        if hungry:
+            self._reopened(held)
 
     def _wait(self, held: Held, batch: Batch, called: Called) -> float:
         """Seconds: as the answer asks; else by key longer each time, by queue always the same."""

@@ -624,9 +624,9 @@ def test_no_bodies_are_pulled_again_while_there_is_no_room_for_them(lanes, pulle
     lanes.owned.limit(1, 10**6)
     puller.reopen(lanes)
     assert START + 1 not in broker.asked(1)
-    assert not lanes.owned.wants_bodies
+    assert not lanes.owned.wants_bodies(now())
     work(lanes)
-    assert lanes.owned.wants_bodies
+    assert lanes.owned.wants_bodies(now())
     puller.reopen(lanes)
     assert broker.asked(2)[-1] == START + 1
 

@@ -23,8 +23,9 @@ class Setting:
         session.config = ConsumerConfig(
             order=order, suspend=WAIT, max_suspend=LONGEST, batch_size=2, max_reconsume_times=None
         )
-        self.session, self.timers, self.ready = session, session.client.schedule, []
-        self.finisher = Finisher(session, self.ready.append)
+        self.session, self.timers = session, session.client.schedule
+        self.ready, self.reopened = [], []
+        self.finisher = Finisher(session, self.ready.append, self.reopened.append)
         by_key = order == "key"
         self.held = hold(by_key=by_key, max_runs=3)
         keys = list("aab") if by_key else None
