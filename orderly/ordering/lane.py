@@ -25,6 +25,7 @@ class Lane:
         messages: with bodies; all below `later`.
         later: offsets of the messages whose bodies are not kept, rising.
         tried: of those of them that were tried, how often.
+        stored: when the first of them was stored (seconds since 1970); None: not known.
         errands: what else shall run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
@@ -49,6 +50,7 @@ class Lane:
         "missed",
         "queued",
         "since",
+        "stored",
         "tried",
         "wake_at",
     )
@@ -58,6 +60,7 @@ class Lane:
         self.messages = ProcessQueue()
         self.later: deque[int] = deque()
         self.tried: dict[int, int] = {}
+        self.stored: float | None = None
         self.errands: list[Any] = []
         self.since: float | None = None
         self.wake_at: float | None = None
@@ -92,23 +95,40 @@ class Lane:
             return head.reconsume_times
         return self.tried.get(self.later[0], 0) if self.later else 0
 
+    @property
+    def oldest(self) -> float | None:
+        """When its lowest unfinished message was stored (seconds since 1970); None: not known."""
+        head = self.messages.head
+        return self.stored if head is None else head.store_time
+
+    def defer(self, message: ReceivedMessage) -> None:
+        """Keep only the offset of a message that came."""
+        if not self.later:
+            self.stored = message.store_time
+        self.later.append(message.queue_offset)
+
     def drop_body(self) -> ReceivedMessage:
         """Keep only the offset of its last pending message, and how often that was tried."""
         message = self.messages.drop_last()
         self.later.appendleft(message.queue_offset)
+        self.stored = message.store_time
         if message.reconsume_times:
             self.tried[message.queue_offset] = message.reconsume_times
         return message
 
     def take_body(self, message: ReceivedMessage) -> None:
         """Take in what is first in `later`."""
-        tried = self.tried.pop(self.later.popleft(), None)
+        tried = self._leave_later()
         again = message if tried is None else replace(message, reconsume_times=tried)
         self.messages.put((again,))
 
     def lose_body(self) -> None:
         """Forget what is first in `later`: the broker no longer has it."""
-        self.tried.pop(self.later.popleft(), None)
+        self._leave_later()
+
+    def _leave_later(self) -> int | None:
+        self.stored = None
+        return self.tried.pop(self.later.popleft(), None)
 
     @property
     def ready(self) -> bool:

@@ -22,7 +22,9 @@ from orderly.ordering.results import Disposition
 LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
 SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
 WAITING_PART = 4  # all that wait get this part of the room; so do all bodies that were pulled again
-_PATIENCE = 8  # a lane without bodies waits this part of its wait more, so that a pull serves several
+_PATIENCE = (
+    8  # a lane without bodies waits this part of its wait more, so that a pull serves several
+)
 _MOST_PATIENCE = 5.0  # seconds
 
 
@@ -243,7 +245,7 @@ class Lanes:
 
     def _put(self, lane: Lane, message: ReceivedMessage) -> None:
         if lane.later or not self._has_room(lane):
-            lane.later.append(message.queue_offset)
+            lane.defer(message)
             self.deferred += 1
         else:
             lane.messages.put((message,))

@@ -231,7 +231,7 @@ class Coroutines(Engine):
             while messages := stretch.next_call():
                 stretch.called = await self._caller.call_async(held, messages, batch.key)
         called = stretch.outcome
-        if self._finisher.blocks(batch, called):
+        if self._finisher.blocks(held, batch, called):
             await _aside(self._finisher.finish, held, batch, called)
         else:
             self._finisher.finish(held, batch, called)

@@ -17,6 +17,7 @@ from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
+EXPIRES = Failure("the broker was about to delete it", attempts=1)
 NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
 
 
@@ -44,9 +45,11 @@ class Finisher:
         self._reopened = reopened
         self._dead_letters = DeadLetters(session)
 
-    def blocks(self, batch: Batch, called: Called) -> bool:
+    def blocks(self, held: Held, batch: Batch, called: Called) -> bool:
         """Whether `finish` will ask a broker, and so take a while."""
         if called.context.names_some and called.context.parked:
+            return True
+        if called.effect.suspend and held.owned.last_tries:
             return True
         failed = called.effect.disposition is Disposition.PUT_BACK
         return failed and self._dead_letters.has_work(batch.messages, called.context)
@@ -66,10 +69,19 @@ class Finisher:
         left = {message.queue_offset for message in batch.messages} - finished
         if finished and left <= context.untried:
             effect = ALL_FINISHED
+        if effect.suspend and self._expires(held, batch):
+            failures = dict.fromkeys(left - context.untried, EXPIRES)
+            self.set_aside(held, batch, failures, finished)
+            return
         wait = self._wait(held, batch, called) if effect.suspend else None
         self._apply(
             held, batch, effect.disposition, wait, finished=finished, untried=context.untried
         )
+
+    def _expires(self, held: Held, batch: Batch) -> bool:
+        """Whether the broker is about to delete a message that failed: its key is parked then."""
+        with held.lock:
+            return held.owned.has_last_try(batch)
 
     def set_aside(
         self,

@@ -15,6 +15,7 @@ MEANINGS = {
     QueueState.ORPHAN: "members are connected, none has the queue",
     QueueState.UNLOCKED: "its member has not got the broker's lock",
     QueueState.BLOCKED: "a handler works on the first message and does not return",
+    QueueState.EXPIRING: "the broker deletes the first message before long",
     QueueState.SUSPENDED: "the first message is tried again and again",
     QueueState.PARKED: "keys wait until somebody releases them",
     QueueState.REWIND: "the committed offset went back",

@@ -22,6 +22,7 @@ class QueueState(StrEnum):
     ORPHAN = "ORPHAN"  # members are connected, and none of them has the queue
     UNLOCKED = "UNLOCKED"  # a member has it, but not the broker's lock
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
+    EXPIRING = "EXPIRING"  # half of the time is over for which the first message is kept
     SUSPENDED = "SUSPENDED"  # the first message is tried again and again
     PARKED = "PARKED"  # keys wait in the park topic until somebody releases them
     REWIND = "REWIND"  # the committed offset went back within the window
@@ -51,6 +52,7 @@ VERDICTS = {
     QueueState.ORPHAN: Verdict.CRITICAL,
     QueueState.UNLOCKED: Verdict.WARNING,
     QueueState.BLOCKED: Verdict.CRITICAL,
+    QueueState.EXPIRING: Verdict.CRITICAL,
     QueueState.SUSPENDED: Verdict.WARNING,
     QueueState.PARKED: Verdict.WARNING,
     QueueState.REWIND: Verdict.WARNING,

@@ -1,4 +1,4 @@
-"""Rules 7 to 12: what members and state records say. Each: whether it applies, and the cause."""
+"""Rules 7 to 10, 12 and 13: what members and state records say. Each: whether it applies, and the cause."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def why_blocked(pair: Pair, place: int) -> str:
 
 
 def suspended(pair: Pair, place: int) -> bool:
-    """11. SUSPENDED: the first message fails, and is tried again."""
+    """12. SUSPENDED: the first message fails, and is tried again."""
     queue = pair.topic.reading.queues[place]
     return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
 
@@ -117,7 +117,7 @@ def _attempted(pair: Pair, place: int) -> bool:
 
 
 def parked(pair: Pair, place: int) -> bool:
-    """12. PARKED: keys wait until somebody releases them."""
+    """13. PARKED: keys wait until somebody releases them."""
     record = pair.record(place)
     return record is not None and bool(record.parked)
 

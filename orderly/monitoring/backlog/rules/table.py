@@ -49,7 +49,7 @@ def _waiting(pair: Pair) -> bool:
 
 
 def fine(_pair: Pair, _place: int) -> bool:
-    """17. OK: nothing is wrong."""
+    """18. OK: nothing is wrong."""
     return True
 
 
@@ -71,6 +71,7 @@ RULES = (
     Rule(QueueState.ORPHAN, members.orphan, members.why_orphan, members.any_orphan),
     Rule(QueueState.UNLOCKED, members.unlocked, members.why_unlocked, members.any_unlocked),
     Rule(QueueState.BLOCKED, members.blocked, members.why_blocked, members.any_blocked),
+    Rule(QueueState.EXPIRING, window.expiring, window.why_expiring, window.any_expiring),
     Rule(QueueState.SUSPENDED, members.suspended, members.why_suspended, members.any_suspended),
     Rule(QueueState.PARKED, members.parked, members.why_parked, lambda p: bool(p.signs.records)),
     Rule(QueueState.REWIND, window.rewind, window.why_rewind, lambda p: bool(p.track.rewinds)),

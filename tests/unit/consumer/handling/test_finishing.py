@@ -41,7 +41,7 @@ class Setting:
             return answer(messages, context) if callable(answer) else answer
 
         called = Caller(self.session, respond).call(self.held, batch.messages, batch.key)
-        blocks = self.finisher.blocks(batch, called)
+        blocks = self.finisher.blocks(self.held, batch, called)
         self.finisher.finish(self.held, batch, called)
         return blocks
 

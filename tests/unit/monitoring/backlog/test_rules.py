@@ -84,6 +84,11 @@ def blocked(pair):
     pair.signs.blocked = {QUEUE: Trouble(4, "runs")}
 
 
+def expiring(pair):
+    pair.topic.retention = [7200.0]
+    pair.track.head_at[0] = AT - 3600.0
+
+
 def suspended(pair):
     pair.signs.suspended = {QUEUE: Trouble(4, "fails")}
 
@@ -121,6 +126,7 @@ RECIPES = {
     QueueState.ORPHAN: orphan,
     QueueState.UNLOCKED: unlocked,
     QueueState.BLOCKED: blocked,
+    QueueState.EXPIRING: expiring,
     QueueState.SUSPENDED: suspended,
     QueueState.PARKED: parked,
     QueueState.REWIND: rewind,
@@ -130,7 +136,7 @@ RECIPES = {
 }
 # What cannot be at once: a queue has one committed offset, and no backlog without it.
 NEEDS_BACKLOG = {
-    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.SUSPENDED, QueueState.LAGGING,
+    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.EXPIRING, QueueState.SUSPENDED, QueueState.LAGGING,
 }  # fmt: skip
 WITHOUT = {QueueState.UNKNOWN, QueueState.NOT_APPLICABLE, QueueState.NEW, QueueState.AHEAD}
 EXCLUDE = (
