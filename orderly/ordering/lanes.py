@@ -21,10 +21,8 @@ from orderly.ordering.results import Disposition
 
 LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
 SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
-WAITING_PART = 4  # all that wait get this part of the room; so do all bodies that were pulled again
-_PATIENCE = (
-    8  # a lane without bodies waits this part of its wait more, so that a pull serves several
-)
+WAITING_PART = 4  # of the room: for all that wait; the same for all bodies pulled again
+_PATIENCE = 8  # a lane without bodies waits this part of its wait more: a pull serves several
 _MOST_PATIENCE = 5.0  # seconds
 
 

@@ -518,7 +518,7 @@ class OwnedQueue:
         return self._expires is not None and (before is None or before[0] != self.offset)
 
     def expires_in(self, now: float) -> float | None:
-        """Seconds until the broker may delete the lowest unfinished message; None: there is time."""
+        """Seconds until the broker may delete the lowest unfinished message; None: not soon."""
         if self._expires is None or self._expires[0] != self.offset:
             return None
         return max(0.0, self._expires[1] - now)

@@ -1,4 +1,7 @@
-"""Rules 7 to 10, 12 and 13: what members and state records say. Each: whether it applies, and the cause."""
+"""Rules 7 to 10, 12 and 13: what members and state records say.
+
+Each: whether it applies, and the cause.
+"""
 
 from __future__ import annotations
 

@@ -249,3 +249,14 @@ def test_parking_goes_before_a_limit_of_failures(setting):
     setting.finisher.aside = Aside(None)
     setting.handle(Park("bad"))
     assert len(setting.finisher.aside.asked) == 1
+
+
+def test_a_key_that_wakes_without_a_body_has_it_pulled_again(setting):
+    setting.held.owned.limit(1, 10**6)
+    for _ in "ab":
+        setting.handle(Suspend(0.5))
+    later, sooner = setting.timers.waiting.pop(), setting.timers.waiting.pop()
+    sooner[1]()
+    assert setting.reopened == [], "it kept its body"
+    later[1]()
+    assert setting.reopened == [setting.held]

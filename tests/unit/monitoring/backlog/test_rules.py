@@ -136,7 +136,8 @@ RECIPES = {
 }
 # What cannot be at once: a queue has one committed offset, and no backlog without it.
 NEEDS_BACKLOG = {
-    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.EXPIRING, QueueState.SUSPENDED, QueueState.LAGGING,
+    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.EXPIRING, QueueState.SUSPENDED,
+    QueueState.LAGGING,
 }  # fmt: skip
 WITHOUT = {QueueState.UNKNOWN, QueueState.NOT_APPLICABLE, QueueState.NEW, QueueState.AHEAD}
 EXCLUDE = (
