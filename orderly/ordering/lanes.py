@@ -147,8 +147,10 @@ class Lanes:
         """All unfinished offsets, in no order: a copy, made as quickly as can be."""
         offsets: list[int] = []
         for lane in self._lanes.values():
-            offsets.extend(lane.messages.offsets())
-            offsets.extend(lane.later)
+            if lane.messages.count:
+                offsets.extend(lane.messages.offsets())
+            if lane.later:
+                offsets.extend(lane.later)
         return offsets
 
     # --- room ----------------------------------------------------------------------------------
