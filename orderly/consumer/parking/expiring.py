@@ -11,6 +11,8 @@ import time
 
 from orderly.consumer.parking.keeping import keeps_for
 from orderly.consumer.session import Held, Session, now
+from orderly.log import key_text
+from orderly.ordering.explain import explain
 
 LOOK_INTERVAL = 600.0  # seconds
 LEAST_AGE = 1800.0  # seconds: half of an hour, which is the least that a broker is told to keep
@@ -47,6 +49,12 @@ class Expiring:
         park = held.memory is not None and self._session.config.on_expiring == "park"
         with held.lock:
             expires = held.owned.look_at_ages(now(), time.time(), retention, park=park)
-            offset, seconds = held.owned.offset, held.owned.expires_in(now())
-        if expires and seconds is not None:
-            held.log.error("message.expiring", offset=offset, seconds=round(seconds))
+            explained = explain(held.owned, now())
+        if expires and explained.expires_in is not None:
+            held.log.error(
+                "message.expiring",
+                offset=explained.offset,
+                key=key_text(explained.key),
+                attempt=explained.attempt,
+                seconds=round(explained.expires_in),
+            )
