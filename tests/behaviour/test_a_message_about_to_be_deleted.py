@@ -7,8 +7,10 @@ from structlog.testing import capture_logs
 
 from orderly import Ack, Suspend
 from orderly.consumer import loops
+from orderly.consumer.handling.finishing import EXPIRES
 from orderly.consumer.parking import expiring
 from orderly.ordering.explain import Why
+from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
@@ -72,6 +74,9 @@ def test_its_key_is_parked_in_order_while_the_broker_still_has_it(
     await_visible(parks.client)
     eventually(lambda: parks.parked(queue, "stuck") == stuck)
     assert set(group.seen.numbers("stuck")) == {0}, "nothing of it runs once it is parked"
+    first = next(r for r in parks.records(queue) if isinstance(r, Parked))
+    attempts = len(group.seen.numbers("stuck"))
+    assert (first.details.reason, first.details.attempts) == (EXPIRES, attempts)
     told = [e for e in logs if e["event"] == "message.expiring" and e["offset"] == stuck[0]]
     assert told
     assert all(e["log_level"] == "error" for e in told)

@@ -17,7 +17,7 @@ from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
-EXPIRES = Failure("the broker was about to delete it", attempts=1)
+EXPIRES = "it failed until the broker was about to delete it"
 NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
 
 
@@ -70,7 +70,11 @@ class Finisher:
         if finished and left <= context.untried:
             effect = ALL_FINISHED
         if effect.suspend and self._expires(held, batch):
-            failures = dict.fromkeys(left - context.untried, EXPIRES)
+            failures = {
+                message.queue_offset: Failure(EXPIRES, attempts=message.reconsume_times + 1)
+                for message in batch.messages
+                if message.queue_offset in left - context.untried
+            }
             self.set_aside(held, batch, failures, finished)
             return
         wait = self._wait(held, batch, called) if effect.suspend else None
