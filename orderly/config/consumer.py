@@ -47,6 +47,9 @@ class ConsumerConfig(FromEnv):
         max_reconsume_times: failures of a message after which the next one sends it to the
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).
+        on_expiring: what follows with order="key" where a message that still fails is so old that
+            the broker is about to delete it (three quarters of its retention): "park": its key is
+            parked, and kept. "block": nothing, as with order="queue"; it is then lost unhandled.
         parking: with order="key", how much the group may park; at a limit a key blocks instead.
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
             statistics (Java: 15 min). While one runs longer, `health().live` is False and the
@@ -107,6 +110,7 @@ class ConsumerConfig(FromEnv):
     max_span: int = 1_000_000
     create_state_topics: bool = True
     max_reconsume_times: int | None = None
+    on_expiring: str = "park"
     parking: ParkLimits = field(default_factory=ParkLimits)
     consume_timeout: float = 900.0
     handler_timeout: float | None = None
@@ -157,6 +161,7 @@ class ConsumerConfig(FromEnv):
 
     def _check_choices(self) -> None:
         require(self.order in ("queue", "key"), "order must be 'queue' or 'key'")
+        require(self.on_expiring in ("park", "block"), "on_expiring must be 'park' or 'block'")
         require(self.executor in ("thread", "process"), "executor must be 'thread' or 'process'")
         require(
             self.model in ("clustering", "broadcasting"),

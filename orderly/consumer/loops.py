@@ -23,6 +23,8 @@ from orderly.consumer.owning.releasing import Releaser
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.taking import Taker
 from orderly.consumer.parking.commands import LOOK_INTERVAL, Commands
+from orderly.consumer.parking.expiring import LOOK_INTERVAL as AGES_INTERVAL
+from orderly.consumer.parking.expiring import Expiring
 from orderly.consumer.parking.keeping import FIRST_KEEP, KEEP_INTERVAL, Keepalive
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import Held, Session, now
@@ -94,7 +96,15 @@ class Loops:
         keeper = LockKeeper(session, self._renew_again)
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
         self._offsets = self._periodic("offsets", config.commit_interval, self._save_round)
-        self._parking = () if state_topics is None else self._parking_loops(dry_run)
+        ages = Expiring(session)
+        self._periodics = (
+            self.rounds,
+            self._locks,
+            self._offsets,
+            self._periodic("ages", AGES_INTERVAL, ages.round, first=FIRST_KEEP),
+            *self._watches,
+            *(() if state_topics is None else self._parking_loops(dry_run)),
+        )
 
     def _periodic(
         self, role: str, interval: float, work: Callable[[], object], first: float | None = None
@@ -132,7 +142,7 @@ class Loops:
 
     def start(self) -> None:
         """Begin all rounds, the first rebalance at once."""
-        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
+        for loop in self._periodics:
             loop.start()
         self.rounds.wake()
 
@@ -168,7 +178,7 @@ class Loops:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
         self.engine.close()
-        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
+        for loop in self._periodics:
             loop.stop()
 
     def _released(self, deadline: float = math.inf) -> bool:

@@ -11,6 +11,7 @@ believed when it brings messages, and in nothing else.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -303,11 +304,23 @@ class Puller:
 
     # --- bodies that were not kept -------------------------------------------------------------
 
-    def _refill(self, held: Held, *, may_connect: bool) -> None:
+    def _refill(self, held: Held, *, may_connect: bool, at: float = -math.inf) -> None:
+        """Pull what lanes miss to go on; later, if they have patience.
+
+        Args:
+            held: the queue.
+            may_connect: whether this thread may wait for a connection.
+            at: when it was to begin (seconds); by its own clock a timer may ring too early.
+        """
         if self._closed or self._in_doubt(held):
             return
+        moment = max(now(), at)
         with held.lock:
-            asked = held.owned.refill_gate()
+            asked = held.owned.refill_gate(moment)
+            due = held.owned.plan_refill(moment) if asked is None else None
+        if due is not None:
+            work = partial(self._refill, held, may_connect=False, at=due)
+            self._session.client.schedule.after(due - moment, work)
         if asked is None:
             return
         query = replace(self._query(held, asked), suspend=0.0, broker_id=0)

@@ -20,6 +20,7 @@ class Why(StrEnum):
     LOCK_LOST = "lock lost: another client may have it; it is asked for again"
     LEAVING = "being given up: a handler still runs, the lock is kept until it ends"
     RELEASING = "being given up: its offset is to be saved and its lock returned"
+    EXPIRING = "its first message waits since long: the broker is going to delete it"
     PAUSED = "paused by the user"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
@@ -43,20 +44,24 @@ class Explanation:
         queue: which one.
         why: the reason.
         seconds: HANDLING, HUNG and LEAVING: for how long the (oldest) handler has been running;
-            SUSPENDED: for how much longer it waits; otherwise None.
+            SUSPENDED: for how much longer it waits; EXPIRING: how long the broker still keeps the
+            message; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
         key: of the lowest unfinished message: with order by key what it is ordered by, else its
             sharding key; None: it has none, or nothing is unfinished.
-        attempt: of that message; None if its body is not here.
+        attempt: of that message, 1 for the first; None: nothing is unfinished.
         keys: how many have something unfinished here (order by queue: 1 at most).
         keys_suspended: those of them that wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
         at_span_end: True if it waits there for that message, whatever else it is doing.
+        full_of_waiting: True if it waits there, and most of those keys are suspended.
         key_error: how the key function fails for the next message, if it does: type and text.
         keys_parked: keys set aside until somebody releases them.
         too_large: of which message the reply to a pull is larger than max_frame, and by how much.
+        expires_in: seconds after which the broker may delete the lowest unfinished message; None:
+            less than half of its time is over.
     """
 
     queue: MessageQueue
@@ -71,9 +76,11 @@ class Explanation:
     keys_suspended: int = 0
     span: int = 0
     at_span_end: bool = False
+    full_of_waiting: bool = False
     key_error: str | None = None
     keys_parked: int = 0
     too_large: str | None = None
+    expires_in: float | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -82,11 +89,17 @@ class Explanation:
         ahead = ", consumed ahead as far as may be" if self._ends else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         large = "" if self.too_large is None else f", {self.too_large}"
-        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._no_key}{large}"
+        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._expires}{self._no_key}{large}"
 
     @property
     def _ends(self) -> bool:
         return self.at_span_end and self.why is not Why.SPAN_END
+
+    @property
+    def _expires(self) -> str:
+        if self.expires_in is None or self.why is Why.EXPIRING:
+            return ""
+        return f", its first message is going to be deleted ({self.expires_in:.0f} s)"
 
     @property
     def _no_key(self) -> str:
@@ -99,7 +112,6 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
     lane = owned.messages.lowest_lane
-    head = None if lane is None else lane.messages.head
     return Explanation(
         owned.queue,
         why,
@@ -108,14 +120,16 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         owned.messages.count,
         owned.throttled,
         None if lane is None else key_of(owned, lane),
-        None if head is None else head.reconsume_times + 1,
+        None if lane is None else lane.attempts + 1,
         keys=len(owned.messages),
         keys_suspended=owned.messages.suspended,
         span=owned.span,
         at_span_end=owned.at_span_end,
+        full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
         too_large=owned.too_large,
+        expires_in=owned.expires_in(now),
     )
 
 
@@ -135,6 +149,9 @@ def _reason(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return (Why.RELEASING if running is None else Why.LEAVING), running
     if running is not None:
         return Why.HANDLING, running
+    expires = owned.expires_in(now)
+    if expires is not None:
+        return Why.EXPIRING, expires
     if owned.paused:
         return Why.PAUSED, None
     return _waiting(owned, now)

@@ -37,7 +37,7 @@ class KeyExplanation:
         why: the reason.
         seconds: HANDLING and HUNG: for how long; SUSPENDED: for how much longer; otherwise None.
         offset: of its lowest unfinished message; without one, of the first that is parked.
-        attempt: of that message, 1 for the first; None if its body is not here.
+        attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
         parked: about how many of its messages are set aside; they are finished here.
     """
@@ -76,9 +76,8 @@ def _explain(
     why, seconds = _reason(lane, now)
     if parked is not None and why in _IDLE:
         why = KeyWhy.PARKED
-    head = lane.messages.head
     assert lane.low is not None, "a lane without anything unfinished is not explained"
-    attempt = None if head is None else head.reconsume_times + 1
+    attempt = lane.attempts + 1
     unfinished = lane.messages.count + len(lane.later)
     many = 0 if parked is None else parked.messages
     return KeyExplanation(queue, lane.key, why, seconds, lane.low, attempt, unfinished, many)

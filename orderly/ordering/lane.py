@@ -1,7 +1,8 @@
 """One lane: the messages of one key in one queue, of which one batch is handled at a time.
 
-With order by queue all messages of the queue are in one lane. A lane that gets far behind keeps
-only the offsets of its later messages; their bodies are pulled again when it gets there.
+With order by queue all messages of the queue are in one lane. A lane that gets far behind, or that
+waits while many others do, keeps only the offsets of its later messages; their bodies are pulled
+again when it gets there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from orderly.model import ReceivedMessage
@@ -23,16 +25,24 @@ class Lane:
         messages: with bodies; all below `later`.
         later: offsets of the messages whose bodies are not kept, rising.
         tried: of those of them that were tried, how often.
+        stored: when the first of them was stored (seconds since 1970); None: not known.
         errands: what else shall run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
+        due: its bodies need not be asked for before (seconds), after it was suspended.
+        hunger: when its bodies are to be asked for (seconds), and `missed`; None: it can go on, or
+            may not.
+        again: bodies that were pulled again for it, until it has handed them out.
         queued: whether it stands in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
         missed: the same of the first whose body is not kept.
     """
 
     __slots__ = (
+        "again",
+        "due",
         "errands",
+        "hunger",
         "key",
         "later",
         "low",
@@ -40,6 +50,7 @@ class Lane:
         "missed",
         "queued",
         "since",
+        "stored",
         "tried",
         "wake_at",
     )
@@ -49,9 +60,13 @@ class Lane:
         self.messages = ProcessQueue()
         self.later: deque[int] = deque()
         self.tried: dict[int, int] = {}
+        self.stored: float | None = None
         self.errands: list[Any] = []
         self.since: float | None = None
         self.wake_at: float | None = None
+        self.due = -inf
+        self.hunger: tuple[float, int] | None = None
+        self.again = 0
         self.queued = False
         self.low: int | None = None
         self.missed: int | None = None
@@ -72,23 +87,48 @@ class Lane:
             return pending.queue_offset
         return self.later[0] if self.later else None
 
+    @property
+    def attempts(self) -> int:
+        """How often its lowest unfinished message was tried."""
+        head = self.messages.head
+        if head is not None:
+            return head.reconsume_times
+        return self.tried.get(self.later[0], 0) if self.later else 0
+
+    @property
+    def oldest(self) -> float | None:
+        """When its lowest unfinished message was stored (seconds since 1970); None: not known."""
+        head = self.messages.head
+        return self.stored if head is None else head.store_time
+
+    def defer(self, message: ReceivedMessage) -> None:
+        """Keep only the offset of a message that came."""
+        if not self.later:
+            self.stored = message.store_time
+        self.later.append(message.queue_offset)
+
     def drop_body(self) -> ReceivedMessage:
         """Keep only the offset of its last pending message, and how often that was tried."""
         message = self.messages.drop_last()
         self.later.appendleft(message.queue_offset)
+        self.stored = message.store_time
         if message.reconsume_times:
             self.tried[message.queue_offset] = message.reconsume_times
         return message
 
     def take_body(self, message: ReceivedMessage) -> None:
         """Take in what is first in `later`."""
-        tried = self.tried.pop(self.later.popleft(), None)
+        tried = self._leave_later()
         again = message if tried is None else message.changed(reconsume_times=tried)
         self.messages.put((again,))
 
     def lose_body(self) -> None:
         """Forget what is first in `later`: the broker no longer has it."""
-        self.tried.pop(self.later.popleft(), None)
+        self._leave_later()
+
+    def _leave_later(self) -> int | None:
+        self.stored = None
+        return self.tried.pop(self.later.popleft(), None)
 
     @property
     def ready(self) -> bool:

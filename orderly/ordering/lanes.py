@@ -1,11 +1,14 @@
 """The unfinished messages of one queue, in lanes: in order within a key, side by side otherwise.
 
 Knows nothing of locks or the network. What is finished ahead of an unfinished message costs nothing
-here: only what is unfinished is kept, and of a lane that is far behind only the offsets.
+here: only what is unfinished is kept, and of a lane that is far behind only the offsets. Waiting
+costs offsets, too: the bodies of all lanes that wait share a quarter of the room, and those that
+wake last let theirs go first.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -17,8 +20,10 @@ from orderly.ordering.lowest import Lowest
 from orderly.ordering.results import Disposition
 
 LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
-SUSPENDED_BODIES = 8  # the same of a lane that waits, at most: it must leave room for the others
-_SUSPENDED_PART = 16  # and not more than this part of the room
+SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
+WAITING_PART = 4  # of the room: for all that wait; the same for all bodies pulled again
+_PATIENCE = 8  # a lane without bodies waits this part of its wait more: a pull serves several
+_MOST_PATIENCE = 5.0  # seconds
 
 
 class Lanes:
@@ -32,7 +37,12 @@ class Lanes:
     Attributes:
         count, size: messages kept with their bodies, and their bytes as stored.
         pending: those of them that are not in hand.
-        asleep: those of the pending ones that belong to suspended lanes.
+        asleep, asleep_size: those of the pending ones that belong to suspended lanes, and their
+            bytes.
+        again: bodies that were pulled again for lanes that have not handed them out yet.
+        hungry_at: when bodies are to be asked for that a lane misses to go on (seconds); None: no
+            lane does. Whoever misses them longest is first. A lane that waited after a failure has
+            patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
     """
 
@@ -41,20 +51,24 @@ class Lanes:
         self.size = 0
         self.pending = 0
         self.asleep = 0
+        self.asleep_size = 0
+        self.again = 0
+        self.hungry_at: float | None = None
         self.deferred = 0
         self._max_count = self._max_size = inf
         self._bounded = bounded
         self._awake_bodies = max(LANE_BODIES, batch_size)
-        self._suspended_bodies = SUSPENDED_BODIES
         self._last = -1
+        self._now = -inf  # seconds, as told last
         self._lanes: dict[Hashable, Lane] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
         self._naps = 0
-        self._hungry: dict[Lane, None] = {}  # without bodies, and could go on
+        self._resting: list[tuple[float, int, Lane]] = []  # those asleep with bodies, sorted
+        self._hungry: Lowest[tuple[float, int]] = Lowest()  # of lanes that could go on with bodies
         self._missed: dict[int, Lane] = {}  # by the offset of the first body a lane misses
-        self._lowest = Lowest()  # of each lane's lowest unfinished offset
+        self._lowest: Lowest[int] = Lowest()  # of each lane's lowest unfinished offset
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -133,8 +147,10 @@ class Lanes:
         """All unfinished offsets, in no order: a copy, made as quickly as can be."""
         offsets: list[int] = []
         for lane in self._lanes.values():
-            offsets.extend(lane.messages.offsets())
-            offsets.extend(lane.later)
+            if lane.messages.count:
+                offsets.extend(lane.messages.offsets())
+            if lane.later:
+                offsets.extend(lane.later)
         return offsets
 
     # --- room ----------------------------------------------------------------------------------
@@ -142,7 +158,6 @@ class Lanes:
     def limit(self, count: int, size: int) -> None:
         """Set the messages and bytes beyond which it is crowded."""
         self._max_count, self._max_size = count, size
-        self._suspended_bodies = min(SUSPENDED_BODIES, max(1, count // _SUSPENDED_PART))
         self._shed()
 
     def crowded(self, share: float = 1.0) -> bool:
@@ -157,11 +172,19 @@ class Lanes:
         """
         return (self.pending - self.asleep) / max(1, self.count)
 
+    @property
+    def _oversleeps(self) -> bool:
+        """True if lanes that wait have more bodies than their part; one may stay in any case."""
+        most, size = self._max_count / WAITING_PART, self._max_size / WAITING_PART
+        return self.asleep > 1 and (self.asleep > most or self.asleep_size > size)
+
     def _shed(self) -> None:
-        """Let suspended lanes keep one body each, if that is what the others lack room for."""
-        if self.crowded() and self.asleep > len(self._asleep):
-            for _, _, lane in self._asleep:
-                self._trim(lane, 1)
+        """Have lanes that wait let bodies go beyond their part: those that wake last first."""
+        while self._resting and self._oversleeps:
+            lane = self._resting[-1][2]
+            self._trim(lane, lane.messages.pending - 1)
+            if not lane.messages.pending:
+                self._resting.pop()
 
     def _trim(self, lane: Lane, keep: int) -> None:
         while self._bounded and lane.messages.pending > keep:
@@ -169,9 +192,14 @@ class Lanes:
             self.deferred += 1
         self._settle(lane)
 
-    def _bodies(self, lane: Lane) -> int:
-        """How many pending messages the lane may keep with their bodies."""
-        return self._awake_bodies if lane.wake_at is None else self._suspended_bodies
+    def _has_room(self, lane: Lane) -> bool:
+        """True if one more pending message of the lane may be kept with its body."""
+        if not self._bounded:
+            return True
+        pending = lane.messages.pending
+        if lane.wake_at is None:
+            return pending < self._awake_bodies
+        return 0 < pending < SUSPENDED_BODIES  # one that let all go does so with what comes, too
 
     # --- coming in -----------------------------------------------------------------------------
 
@@ -209,13 +237,15 @@ class Lanes:
         lane.messages.put(new)
         self.count += len(new)
         self.pending += len(new)
-        self.asleep += 0 if lane.wake_at is None else len(new)
         self.size += lane.messages.size - size
+        if lane.wake_at is not None:
+            self.asleep += len(new)
+            self.asleep_size += lane.messages.size - size
         self._settle(lane)
 
     def _put(self, lane: Lane, message: ReceivedMessage) -> None:
-        if lane.later or (self._bounded and lane.messages.pending >= self._bodies(lane)):
-            lane.later.append(message.queue_offset)
+        if lane.later or not self._has_room(lane):
+            lane.defer(message)
             self.deferred += 1
         else:
             lane.messages.put((message,))
@@ -225,20 +255,30 @@ class Lanes:
     def _count(self, lane: Lane, message: ReceivedMessage, change: int) -> None:
         self.count += change
         self.pending += change
-        self.asleep += 0 if lane.wake_at is None else change
-        self.size += change * message.stored_size
+        size = change * message.stored_size
+        self.size += size
+        if lane.wake_at is not None:
+            self.asleep += change
+            self.asleep_size += size
 
     # --- bodies that are pulled again ----------------------------------------------------------
 
     @property
-    def hungry(self) -> bool:
-        """True if a lane misses bodies to go on, and there is room for them."""
-        return bool(self._hungry) and not self.crowded()
+    def refill_from(self) -> int | None:
+        """The offset of the body that is to be asked for first, or None."""
+        first = self._hungry.value
+        return None if first is None else first[1]
 
     @property
-    def refill_from(self) -> int | None:
-        """The lowest offset at which a lane cannot go on without its body, or None."""
-        return min((lane.later[0] for lane in self._hungry), default=None)
+    def takes_bodies(self) -> bool:
+        """True if there is room for bodies that are pulled again.
+
+        They get a part of the room only, and nothing while the pull waits for the queue to be
+        worked down: however many lanes ask for theirs, new messages come in beside them.
+        """
+        if self.crowded() or self.again >= max(1, self._max_count / WAITING_PART):
+            return False
+        return self.size <= self._max_size / (1 + self.moving)
 
     def refill(
         self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int
@@ -264,15 +304,16 @@ class Lanes:
             missing += self._lose(lane, found, message.queue_offset)
             self._take_body(message, lane)
         missing += self._lose(lane, found, next_offset)
-        self._shed()
         return missing
 
     def _take_body(self, message: ReceivedMessage, hungriest: Lane | None) -> None:
         lane = self._missed.get(message.queue_offset)
-        if lane is None or lane.wake_at is not None or self.crowded():
+        if lane is None or lane.wake_at is not None or not self.takes_bodies:
             return
-        if lane is hungriest or lane.messages.pending < self._bodies(lane):
+        if lane is hungriest or self._has_room(lane):
             lane.take_body(message)
+            lane.again += 1
+            self.again += 1
             self._count(lane, message, 1)
             self.deferred -= 1
             self._settle(lane)
@@ -301,11 +342,12 @@ class Lanes:
             now: seconds.
             calls: for how many calls they are taken at once, of a lane with nothing in hand.
         """
+        self._now = now
         if not self._ready:
             return None
         lane = self._ready.popleft()
         lane.queued = False
-        lane.since = now
+        lane.since, lane.due = now, -inf
         if lane.errands:
             batch = Batch(lane, (), lane.errands.pop(0))
         else:
@@ -387,17 +429,25 @@ class Lanes:
     def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""
         lane.wake_at = wake_at
+        lane.due = wake_at + min((wake_at - self._now) / _PATIENCE, _MOST_PATIENCE)
         self._naps += 1  # so that two lanes that wake together are never compared themselves
-        heappush(self._asleep, (wake_at, self._naps, lane))
+        entry = (wake_at, self._naps, lane)
+        heappush(self._asleep, entry)
         self.asleep += lane.messages.pending
-        self._trim(lane, max(self._bodies(lane), tried))
-        self._shed()
+        self.asleep_size += lane.messages.pending_size
+        self._trim(lane, max(SUSPENDED_BODIES, tried))
+        if self._bounded and lane.messages.pending:
+            insort(self._resting, entry)
+            self._shed()
 
     def wake(self, now: float) -> None:
         """Let go on whose suspension is over."""
+        self._now = now
+        del self._resting[: bisect_right(self._resting, (now, inf))]
         while self._asleep and self._asleep[0][0] <= now:
             lane = heappop(self._asleep)[2]
             self.asleep -= lane.messages.pending
+            self.asleep_size -= lane.messages.pending_size
             lane.wake_at = None
             self._settle(lane)
 
@@ -415,6 +465,10 @@ class Lanes:
             lane.low = lowest
         if lane.later or lane.missed is not None:
             self._settle_missed(lane)
+        if lane.again:
+            still = lane.messages.pending if lane.wake_at is None else 0
+            self.again -= max(0, lane.again - still)
+            lane.again = min(lane.again, still)
         if lane.ready:
             if not lane.queued:
                 lane.queued = True
@@ -430,10 +484,15 @@ class Lanes:
             lane.missed = missed
             if missed is not None:
                 self._missed[missed] = lane
-        if lane.hungry:
-            self._hungry[lane] = None
-        else:
-            self._hungry.pop(lane, None)
+        hunger = None
+        if lane.hungry and missed is not None:
+            is_old = lane.hunger is not None and lane.hunger[1] == missed
+            hunger = lane.hunger if is_old else (max(lane.due, self._now), missed)
+        if hunger != lane.hunger:
+            self._hungry.replace(lane.hunger, hunger)
+            lane.hunger = hunger
+            first = self._hungry.value
+            self.hungry_at = None if first is None else first[0]  # is read without the lock
 
 
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:

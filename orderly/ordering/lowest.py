@@ -1,27 +1,30 @@
-"""The lowest of many numbers of which each changes on its own."""
+"""The lowest of many values of which each changes on its own."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
+from typing import Generic, TypeVar
 
-_LEFT_IN = 1000  # numbers of the past that may stay in the heap
+_LEFT_IN = 1000  # values of the past that may stay in the heap
+
+T = TypeVar("T", int, tuple[float, int])
 
 
-class Lowest:
-    """Not thread-safe. The numbers are different from each other and not negative."""
+class Lowest(Generic[T]):
+    """Not thread-safe. The values are different from each other."""
 
     def __init__(self) -> None:
-        self._heap: list[int] = []  # with those that no longer count left in it
-        self._present: set[int] = set()
+        self._heap: list[T] = []  # with those that no longer count left in it
+        self._present: set[T] = set()
 
     @property
-    def value(self) -> int | None:
+    def value(self) -> T | None:
         """The lowest; None: there is none."""
         while self._heap and self._heap[0] not in self._present:
             heappop(self._heap)
         return self._heap[0] if self._heap else None
 
-    def replace(self, old: int | None, new: int | None) -> None:
+    def replace(self, old: T | None, new: T | None) -> None:
         """Put `new` in the place of `old`; None: there is none."""
         if old is not None:
             self._present.discard(old)

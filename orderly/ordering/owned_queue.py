@@ -11,6 +11,7 @@ lock is never used (Java keeps it and delivers what others may have passed).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
@@ -27,6 +28,8 @@ from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.runs import Runs, contains
 from orderly.ordering.window import Gate, Window
 
+EXPIRING = 0.5  # of the time for which a broker keeps a message: then it is told that it goes
+LAST_TRY = 0.75  # then its key is parked if it fails once more
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
 
@@ -53,6 +56,8 @@ class OwnedQueue:
         fence: what we wrote to the broker.
         parking: the keys that are parked.
         suspects: messages that may end the process of whoever handles them.
+        last_tries: by key, a message that is about to be deleted: if it fails once more, its key is
+            parked.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
     """
@@ -91,6 +96,9 @@ class OwnedQueue:
         self.pulled_at = lease.renewed_at
         self.pulling = False
         self.refilling = False
+        self._planned = -math.inf
+        self.last_tries: dict[Hashable, int] = {}
+        self._expires: tuple[int, float] | None = None
         self.no_key: str | None = None
         self.too_large: str | None = None
         self._end: int | None = None
@@ -180,12 +188,13 @@ class OwnedQueue:
         """True once a queue whose gate was FULL has been worked down to half."""
         return self._window.reopens(self.span)
 
-    @property
-    def wants_bodies(self) -> bool:
+    def wants_bodies(self, now: float) -> bool:
         """True if the shell shall pull: on, or bodies again that were not kept."""
-        return (self._window.throttled and self.wants_pull) or (
-            not self.refilling and self.messages.hungry
-        )
+        return (self._window.throttled and self.wants_pull) or self._wants_refill(now)
+
+    def _wants_refill(self, now: float) -> bool:
+        due = None if self.refilling else self.messages.hungry_at
+        return due is not None and due <= now and self.messages.takes_bodies
 
     @property
     def stuck_full(self) -> bool:
@@ -196,6 +205,12 @@ class OwnedQueue:
     def at_span_end(self) -> bool:
         """True if the queue waits for its lowest unfinished message: it is far enough ahead."""
         return self._window.at_span_end(self.span)
+
+    @property
+    def full_of_waiting(self) -> bool:
+        """True if nothing more may be pulled, for most keys with something unfinished wait."""
+        held = self.messages
+        return self.throttled and self.at_span_end and 2 * held.suspended >= len(held) > 0
 
     def pull_stalled(self, now: float) -> bool:
         """True if the queue should have been pulled for two minutes and was not.
@@ -258,17 +273,28 @@ class OwnedQueue:
         """The log was cut, and is no other one: the next reply tells where it ends now."""
         self._end = None
 
-    def refill_gate(self) -> int | None:
+    def refill_gate(self, now: float) -> int | None:
         """Ask to pull bodies again that were not kept; marks it as under way, until `refilled`.
 
         Returns:
-            Where to pull from, or None: nothing is missed, there is no room, or it is under way.
+            Where to pull from, or None: nothing is missed, or not yet; there is no room; or it is
+            under way.
         """
-        if self.refilling or self.dropped is not None or self.paused or not self.messages.hungry:
+        if self.dropped is not None or self.paused or not self._wants_refill(now):
             return None
-        asked = self.messages.refill_from
-        self.refilling = asked is not None
-        return asked
+        self.refilling = True
+        return self.messages.refill_from
+
+    def plan_refill(self, now: float) -> float | None:
+        """When the shell shall ask again, of lanes that have patience; None: it need not.
+
+        Bodies are asked for without that when a batch was finished, or a refill.
+        """
+        due = self.messages.hungry_at
+        if due is None or due <= now or now < self._planned <= due:
+            return None
+        self._planned = due
+        return due
 
     def refilled(
         self, asked: int, messages: Sequence[ReceivedMessage], next_offset: int
@@ -469,6 +495,44 @@ class OwnedQueue:
             lanes = self.messages.lanes  # under manual commit the lowest one came back before
             heads = (at for lane in lanes for at in (lane.low, lane.following) if at is not None)
             self.suspects.look(self.offset, self.next_pull, heads)
+
+    # --- messages that the broker is about to delete -------------------------------------------
+
+    def look_at_ages(self, now: float, today: float, retention: float, *, park: bool) -> bool:
+        """Note what grows too old; returns whether the lowest unfinished message newly does.
+
+        Of all that is unfinished the lowest is the oldest; also of what has no body here, which is
+        lost if the broker deletes it.
+
+        Args:
+            now: seconds.
+            today: the same moment in seconds since 1970.
+            retention: seconds for which the broker keeps messages.
+            park: whether keys may be parked.
+        """
+        before, self._expires, self.last_tries = self._expires, None, {}
+        lanes = [lane for lane in self.messages.lanes if lane.oldest is not None]
+        ages = [(lane, today - (lane.oldest or 0.0)) for lane in lanes]
+        for lane, age in ages:
+            if lane.low == self.offset and age >= retention * EXPIRING:
+                self._expires = (self.offset, now + retention - age)
+            if park and age >= retention * LAST_TRY and lane.low is not None:
+                self.last_tries[lane.key] = lane.low
+        return self._expires is not None and (before is None or before[0] != self.offset)
+
+    def expires_in(self, now: float) -> float | None:
+        """Seconds until the broker may delete the lowest unfinished message; None: not soon."""
+        if self._expires is None or self._expires[0] != self.offset:
+            return None
+        return max(0.0, self._expires[1] - now)
+
+    def has_last_try(self, batch: Batch) -> bool:
+        """True if a message of the batch in work must be parked if it fails; asked once."""
+        offset = self.last_tries.get(batch.key) if self.last_tries else None
+        if offset is None or batch.messages[0].queue_offset > offset:
+            return False
+        del self.last_tries[batch.key]
+        return True
 
     # --- saving --------------------------------------------------------------------------------
 

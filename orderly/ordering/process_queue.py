@@ -35,6 +35,11 @@ class ProcessQueue:
         return len(self._pending)
 
     @property
+    def pending_size(self) -> int:
+        """Bytes of the messages waiting to be taken, as stored."""
+        return self.size - sum([message.stored_size for message in self._in_hand])
+
+    @property
     def in_hand(self) -> int:
         """Messages taken and not yet committed."""
         return len(self._in_hand)

@@ -7,6 +7,7 @@ from enum import Enum
 from orderly.ordering.lanes import Lanes
 
 MAX_DEFERRED = 100_000  # messages known by offset only: what a state record is sure to hold
+MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 2.5 KB
 
 
 class Gate(Enum):
@@ -58,7 +59,10 @@ class Window:
         return not self._messages.crowded(share) and not self._spread(span, share)
 
     def at_span_end(self, span: int) -> bool:
-        """True if the pull is as far ahead of the lowest unfinished message as it may be."""
+        """True if the pull is as far ahead of the lowest unfinished message as it may be.
+
+        So it is as well where it has left more messages, or keys, unfinished than it may.
+        """
         return self._spread(span, 1.0)
 
     @property
@@ -71,4 +75,6 @@ class Window:
     def _spread(self, span: int, share: float) -> bool:
         if self._max_span is None:
             return False
-        return span > self._max_span * share or self._messages.deferred > MAX_DEFERRED * share
+        held = self._messages
+        many = held.deferred > MAX_DEFERRED * share or len(held) > MAX_KEYS * share
+        return many or span > self._max_span * share

@@ -1,5 +1,6 @@
 """Defects of lanes, and of bodies that are pulled again, as `mutations` lists them."""
 
+from orderly.consumer.handling.finishing import Finisher
 from orderly.consumer.puller import Puller
 from orderly.model import UndecodableMessage
 from orderly.ordering.lane import Lane
@@ -82,7 +83,7 @@ def refill_with_the_newest(set_):
     refill = Lanes.refill
 
     def backwards(self, asked, messages, next_offset):
-        lane = next((lane for lane in self._hungry if lane.later[0] == asked), None)
+        lane = self._missed.get(asked)
         missing = refill(self, asked, messages, next_offset)
         if lane is not None:
             lane.messages._pending.reverse()
@@ -103,7 +104,32 @@ def refill_one_too_few(set_):
 
 def never_refill(set_):
     """Bodies that were not kept are never pulled again."""
-    set_(Puller, "_refill", lambda self, held, *, may_connect: None)
+    set_(Puller, "_refill", lambda self, held, **how: None)
+
+
+def let_go_of_the_offset_too(set_):
+    """Who waits and lets its body go forgets the message with it."""
+
+    def shed(self):
+        while self._resting and self._oversleeps:
+            lane = self._resting.pop()[2]
+            self._trim(lane, 0)
+            self.deferred -= len(lane.later)
+            lane.later.clear()
+            self._settle(lane)
+
+    set_(Lanes, "_shed", shed)
+
+
+def give_nobody_a_body_who_woke_without(set_):
+    """A key that waited is not asked for once it wakes without a body: others have to end first."""
+
+    def wake(self, held, at):
+        with held.lock:
+            held.owned.wake(at)
+        self._ready(held)
+
+    set_(Finisher, "_wake", wake)
 
 
 def go_on_with_bodies_after_a_reset(set_):
@@ -182,6 +208,8 @@ LANE_MUTATIONS = (
     refill_with_the_newest,
     refill_one_too_few,
     never_refill,
+    let_go_of_the_offset_too,
+    give_nobody_a_body_who_woke_without,
     go_on_with_bodies_after_a_reset,
     mix_up_the_keys,
     commit_what_was_kept_in_a_burst,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from orderly.consumer.handling.stretch import Stretch
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -99,6 +100,7 @@ PATHS = (
     Path("a release", _happened("replayed"), "take_any_answer_for_done"),
     Path("a crash loop", _happened("suspect tried"), "never_suspect_a_crash_loop"),
     Path("bodies pulled again", _happened("refilled"), "refill_with_the_newest"),
+    Path("a body let go by a key that waits", _happened("let go"), "let_go_of_the_offset_too"),
     Path("messages filtered out", _unwanted, "leave_a_filtered_tail_unfinished"),
     Path("messages without a key", _keyless, "give_each_message_without_a_key_a_lane"),
 )
@@ -117,6 +119,7 @@ def observed(world):
     happened = world.happened
     enter, leave = Stretch.__enter__, Stretch.__exit__
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
+    drop_body = Lane.drop_body
 
     def watched_enter(self):
         keeps = self._batch.lane.messages.in_hand > len(self._messages)
@@ -135,7 +138,12 @@ def observed(world):
         happened["refilled"] += bool(messages)
         return refilled(self, asked, messages, next_offset)
 
+    def watched_drop_body(self):
+        happened["let go"] += self.wake_at is not None and self.messages.pending == 1
+        return drop_body(self)
+
     with (
+        mock.patch.object(Lane, "drop_body", watched_drop_body),
         mock.patch.object(Stretch, "__enter__", watched_enter),
         mock.patch.object(Stretch, "__exit__", watched_leave),
         mock.patch.object(OwnedQueue, "narrow", watched_narrow),

@@ -199,7 +199,7 @@ class Coroutines(Engine):
         while (batch := self._take(held)) is not None:
             run.batch = batch
             await self._work(held, batch)
-            if held.owned.wants_bodies:
+            if held.owned.wants_bodies(now()):
                 self._reopened(held)
             if now() - turn >= TURN:
                 await asyncio.sleep(0)
@@ -231,7 +231,7 @@ class Coroutines(Engine):
             while messages := stretch.next_call():
                 stretch.called = await self._caller.call_async(held, messages, batch.key)
         called = stretch.outcome
-        if self._finisher.blocks(batch, called):
+        if self._finisher.blocks(held, batch, called):
             await _aside(self._finisher.finish, held, batch, called)
         else:
             self._finisher.finish(held, batch, called)

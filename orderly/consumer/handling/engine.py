@@ -31,7 +31,7 @@ class Engine(ABC):
         self._session = session
         self._caller = caller
         self._reopened = reopened
-        self._finisher = Finisher(session, self.ready)
+        self._finisher = Finisher(session, self.ready, reopened)
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
 
     def ready(self, held: Held) -> None:

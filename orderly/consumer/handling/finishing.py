@@ -17,6 +17,7 @@ from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
+EXPIRES = "it failed until the broker was about to delete it"
 NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
 
 
@@ -26,20 +27,29 @@ class Finisher:
     Args:
         session: the consumer's shared state.
         ready: called when a queue has something to hand out again.
+        reopened: called when there is something to pull again.
 
     Attributes:
         aside: parks messages.
     """
 
-    def __init__(self, session: Session, ready: Callable[[Held], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        ready: Callable[[Held], None],
+        reopened: Callable[[Held], None],
+    ) -> None:
         self.aside = SettingAside(session)
         self._session = session
         self._ready = ready
+        self._reopened = reopened
         self._dead_letters = DeadLetters(session)
 
-    def blocks(self, batch: Batch, called: Called) -> bool:
+    def blocks(self, held: Held, batch: Batch, called: Called) -> bool:
         """Whether `finish` will ask a broker, and so take a while."""
         if called.context.names_some and called.context.parked:
+            return True
+        if called.effect.suspend and held.owned.last_tries:
             return True
         failed = called.effect.disposition is Disposition.PUT_BACK
         return failed and self._dead_letters.has_work(batch.messages, called.context)
@@ -59,10 +69,23 @@ class Finisher:
         left = {message.queue_offset for message in batch.messages} - finished
         if finished and left <= context.untried:
             effect = ALL_FINISHED
+        if effect.suspend and self._expires(held, batch):
+            failures = {
+                message.queue_offset: Failure(EXPIRES, attempts=message.reconsume_times + 1)
+                for message in batch.messages
+                if message.queue_offset in left - context.untried
+            }
+            self.set_aside(held, batch, failures, finished)
+            return
         wait = self._wait(held, batch, called) if effect.suspend else None
         self._apply(
             held, batch, effect.disposition, wait, finished=finished, untried=context.untried
         )
+
+    def _expires(self, held: Held, batch: Batch) -> bool:
+        """Whether the broker is about to delete a message that failed: its key is parked then."""
+        with held.lock:
+            return held.owned.has_last_try(batch)
 
     def set_aside(
         self,
@@ -115,7 +138,10 @@ class Finisher:
     def _wake(self, held: Held, at: float) -> None:
         with held.lock:
             held.owned.wake(at)
+            hungry = held.owned.messages.hungry_at is not None
         self._ready(held)
+        if hungry:
+            self._reopened(held)
 
     def _wait(self, held: Held, batch: Batch, called: Called) -> float:
         """Seconds: as the answer asks; else by key longer each time, by queue always the same."""

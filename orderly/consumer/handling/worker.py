@@ -67,7 +67,7 @@ class Worker(Engine):
         try:
             while (batch := self._take(held)) is not None:
                 self._work(held, batch)
-                if held.owned.wants_bodies:
+                if held.owned.wants_bodies(now()):
                     self._reopened(held)
                 if self._must_yield(started) and held.owned.dropped is None:
                     self._session.client.schedule.after(YIELD, partial(self._submit, held))

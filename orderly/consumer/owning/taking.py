@@ -122,7 +122,7 @@ class Taker:
         for held in of_topic:
             with held.lock:
                 held.owned.limit(messages, size)
-                reopened = held.owned.wants_bodies
+                reopened = held.owned.wants_bodies(now())
             if reopened:
                 self._start_pulling(held)
 

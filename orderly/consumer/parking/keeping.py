@@ -19,6 +19,15 @@ RETENTION = 72 * 3600.0  # seconds, where a broker does not say; Java: MessageSt
 _PART = 0.5  # of the retention, after which a message is appended again
 
 
+def keeps_for(session: Session, held: Held) -> float:
+    """For how long the queue's broker keeps messages (seconds); asks it."""
+    try:
+        return retention(session.client, held.queue)
+    except OrderlyError as error:
+        held.log.warning("park.retention_unknown", error=str(error))
+        return RETENTION
+
+
 class Keepalive:
     """Of one consumer. One thread calls `round`.
 
@@ -44,17 +53,9 @@ class Keepalive:
             if held.owned.dropped is not None or not held.owned.parking or broker in silent:
                 continue
             if broker not in retentions:
-                retentions[broker] = self._retention(held)
+                retentions[broker] = keeps_for(self._session, held)
             if not self._keep(held, time.time() - retentions[broker] * _PART):
                 silent.add(broker)
-
-    def _retention(self, held: Held) -> float:
-        """For how long the queue's broker keeps messages (seconds)."""
-        try:
-            return retention(self._session.client, held.queue)
-        except OrderlyError as error:
-            held.log.warning("park.retention_unknown", error=str(error))
-            return RETENTION
 
     def _keep(self, held: Held, before: float) -> bool:
         """Begin with the keys of one queue; returns whether its broker answers."""

@@ -43,7 +43,8 @@ class Health:
         ready: it consumes, or there is nothing for it to consume.
         state: created, running, failed or closed.
         queues: those it holds, sorted.
-        reasons: sentences; empty if it is live and ready.
+        reasons: sentences: why it is not live or not ready, and which messages are going to be
+            deleted unhandled.
     """
 
     live: bool

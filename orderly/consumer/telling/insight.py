@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -118,7 +118,7 @@ class Insight:
             ready=state == "running" and not missing,
             state=state,
             queues=self._queue_healths(explanations),
-            reasons=(*hung, *missing),
+            reasons=(*hung, *missing, *map(_expires, _expiring(explanations))),
         )
 
     def _hung(self, explanation: Explanation, hanging: float | None) -> list[str]:
@@ -142,6 +142,7 @@ class Insight:
         return [
             *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
             *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
+            *(_full(e) for e in explanations if e.full_of_waiting),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
         ]
 
@@ -198,6 +199,26 @@ class Insight:
             consume_failed_tps=figures.failed_per_second,
             consume_failed_messages=figures.failed_last_hour,
         )
+
+
+def _expiring(explanations: Iterable[Explanation]) -> list[Explanation]:
+    return [explanation for explanation in explanations if explanation.expires_in is not None]
+
+
+def _expires(explanation: Explanation) -> str:
+    hours = (explanation.expires_in or 0.0) / 3600
+    return (
+        f"{explanation.queue}: its first unfinished message, at {explanation.offset}, waits since"
+        f" long; the broker may delete it in {hours:.1f} h"
+    )
+
+
+def _full(explanation: Explanation) -> str:
+    return (
+        f"{explanation.queue}: nothing more is pulled: {explanation.keys_suspended} of"
+        f" {explanation.keys} keys wait after a failure, and it is {explanation.span} offsets ahead"
+        " of its lowest unfinished message"
+    )
 
 
 def _seen_hanging(explanation: Explanation, hung: dict[MessageQueue, float]) -> Explanation:

@@ -26,6 +26,9 @@ _ADVICE = {
     " lasts, another process still renews it: end the one that hangs.",
     QueueState.BLOCKED: "See where the handler is: the stack of member {owner} tells (jstack;"
     " py-spy dump). With handler_timeout a member of ours ends such calls by itself.",
+    QueueState.EXPIRING: "Have it handled before it is deleted: mend the handler, or handle faster."
+    " A larger fileReservedTime at the broker gives time. By key a member of ours parks the key at"
+    " three quarters of it.",
     QueueState.SUSPENDED: "Mend what the handler needs, or the handler. Until then no later message"
     " of the queue is handled, by key none of this key; a listener with on_poison='park_key' sets"
     " the key aside by itself once it is sure.",

@@ -15,6 +15,7 @@ MEANINGS = {
     QueueState.ORPHAN: "members are connected, none has the queue",
     QueueState.UNLOCKED: "no member has the broker's lock of it",
     QueueState.BLOCKED: "a handler works on the first message and does not return",
+    QueueState.EXPIRING: "the broker deletes the first message before long",
     QueueState.SUSPENDED: "the first message is tried again and again",
     QueueState.REWIND: "the committed offset went back",
     QueueState.STALL: "nothing is finished",

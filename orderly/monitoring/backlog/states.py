@@ -21,6 +21,7 @@ class QueueState(StrEnum):
     OFFLINE = "OFFLINE"  # a backlog, and no member of the group is connected
     ORPHAN = "ORPHAN"  # members are connected, and none of them has the queue
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
+    EXPIRING = "EXPIRING"  # half of the time is over for which the first message is kept
     STALL = "STALL"  # a backlog, and nothing was finished in the window
     RECREATED = "RECREATED"  # the topic was made anew: not gone on in it yet, or just now
     AHEAD = "AHEAD"  # committed above the maximum: of what cause is not known
@@ -49,6 +50,7 @@ VERDICTS = {
     QueueState.OFFLINE: Verdict.CRITICAL,
     QueueState.ORPHAN: Verdict.CRITICAL,
     QueueState.BLOCKED: Verdict.CRITICAL,
+    QueueState.EXPIRING: Verdict.CRITICAL,
     QueueState.STALL: Verdict.CRITICAL,
     QueueState.RECREATED: Verdict.WARNING,
     QueueState.AHEAD: Verdict.WARNING,

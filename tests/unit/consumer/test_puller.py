@@ -708,15 +708,35 @@ def test_bodies_the_broker_does_not_show_yet_are_asked_for_again_after_a_while(
     assert broker.asked(4)[-1] == START + 1
 
 
+def test_bodies_of_keys_that_waited_are_pulled_once_for_several(lanes, puller, broker, schedule):
+    """A timer asks for them when the first has no more patience; one for all."""
+    owned, moment = lanes.owned, now()
+    broker.answer(keyed(PullStatus.FOUND, "abc"))
+    owned.limit(4, 10**6)  # one body for all that wait
+    for wait in (0.0, 80.0, 88.0):
+        owned.finish(owned.take(1, moment), Disposition.PUT_BACK, moment, wait=wait)
+    owned.wake(moment + 80.0)
+    puller.reopen(lanes)
+    puller.reopen(lanes)
+    assert broker.asked(2) == [START, START + 3]
+    assert [round(seconds) for seconds in schedule.seconds] == [85], "5 s after it woke"
+    owned.wake(moment + 88.0)
+    schedule.ring()
+    assert broker.asked(3)[-1] == START + 1
+    broker.answer(keyed(PullStatus.FOUND, "bc", first=START + 1))
+    assert owned.messages.refill_from is not None, "beyond a quarter of the room"
+    assert work(lanes, 2) == [START, START + 1]
+
+
 def test_no_bodies_are_pulled_again_while_there_is_no_room_for_them(lanes, puller, broker):
     broker.answer(keyed(PullStatus.FOUND, "aabc"))
     work(lanes)
     lanes.owned.limit(1, 10**6)
     puller.reopen(lanes)
     assert START + 1 not in broker.asked(1)
-    assert not lanes.owned.wants_bodies
+    assert not lanes.owned.wants_bodies(now())
     work(lanes)
-    assert lanes.owned.wants_bodies
+    assert lanes.owned.wants_bodies(now())
     puller.reopen(lanes)
     assert broker.asked(2)[-1] == START + 1
 

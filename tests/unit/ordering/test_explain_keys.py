@@ -51,7 +51,7 @@ def test_a_key_whose_bodies_are_not_here():
     for _ in range(SUSPENDED_BODIES):
         queue.finish(queue.take(1, 2), Disposition.COMMIT, 2)
     fetching = told(queue, "a")
-    assert (fetching.why, fetching.attempt) == (KeyWhy.FETCHING, None)
+    assert (fetching.why, fetching.attempt) == (KeyWhy.FETCHING, 1)
     assert fetching.offset == SUSPENDED_BODIES
     assert fetching.unfinished == LANE_BODIES + 5 - SUSPENDED_BODIES
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering import lowest as lowest_module
-from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, Lanes
+from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
 
@@ -144,12 +144,13 @@ def test_bodies_come_to_every_lane_that_misses_them_and_can_go_on():
 
 def test_bodies_come_only_while_there_is_room_and_the_rest_is_asked_for_again():
     lanes, asked = deferred_lane()
-    lanes.limit(1, 10**9)
+    lanes.limit(8, 10**9)
     again = [message(asked + place) for place in range(3)]
     assert lanes.refill(asked, again, asked + 3) == []
-    assert (lanes.count, lanes.deferred) == (2, 1), "one beyond the limit closes it"
+    assert (lanes.count, lanes.deferred) == (2, 1), "a quarter of the room"
+    assert not lanes.takes_bodies
     assert take_all(lanes) == [asked, asked + 1]
-    assert lanes.refill_from == asked + 2
+    assert (lanes.refill_from, lanes.takes_bodies) == (asked + 2, True)
 
 
 def test_a_lane_goes_on_however_much_a_manual_commit_keeps_in_hand():
@@ -169,31 +170,113 @@ def test_a_lane_has_room_for_a_full_batch():
     assert len(lanes.take(size, NOW).messages) == size
 
 
-def test_suspended_lanes_keep_one_body_each_where_the_others_lack_room():
-    lanes = lanes_of([f"k{n // 12}" for n in range(120)])
-    lanes.limit(1000, 10**9)
-    for _ in range(10):
-        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
-    assert lanes.count == lanes.asleep == 10 * SUSPENDED_BODIES
-    lanes.limit(50, 10**9)
-    assert (lanes.count, lanes.asleep, lanes.deferred) == (10, 10, 110)
-    lanes.limit(1000, 10**9)
-    lanes.refill(1, [message(1)], 2)
-    assert lanes.count == 10, "and get none as long as they wait"
+def suspended(count, room, *, size=10**9):
+    """That many lanes of one message that failed; the first to fail wakes first."""
+    lanes = lanes_of(range(count))
+    lanes.limit(room, size)
+    for number in range(count):
+        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0 + number)
+    return lanes
 
 
-def test_suspended_lanes_may_keep_the_less_the_smaller_the_room_is():
-    lanes = lanes_of("a" * 12)
-    lanes.limit(32, 10**9)
-    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
-    assert (lanes.count, lanes.deferred) == (2, 10)
+def with_bodies(lanes):
+    return [lane.key for lane in lanes.lanes if lane.messages.pending]
+
+
+def test_lanes_that_wait_share_a_quarter_of_the_room_and_the_last_to_wake_keep_no_body():
+    lanes = suspended(20, 16)
+    assert (lanes.count, lanes.asleep, lanes.deferred) == (4, 4, 16)
+    assert with_bodies(lanes) == [0, 1, 2, 3]
+    lanes.limit(8, 10**9)
+    assert with_bodies(lanes) == [0, 1], "also when the room gets smaller"
+    assert lanes.unfinished() == list(range(20))
+
+
+def test_they_share_a_quarter_of_the_bytes_too():
+    assert with_bodies(suspended(20, 1000, size=1200)) == [0, 1, 2]
+
+
+def test_one_that_waits_alone_keeps_its_body_however_small_the_room_is():
+    assert with_bodies(suspended(1, 1, size=1)) == [0]
+
+
+def test_one_that_wakes_earlier_takes_the_place_of_one_that_wakes_later():
+    lanes = suspended(20, 16)
+    lanes.put([message(20)], [20])
+    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.5)
+    assert with_bodies(lanes) == [0, 1, 2, 20]
+
+
+def test_one_without_a_body_gets_none_while_it_waits():
+    lanes = suspended(20, 16)
+    lanes.put([message(20)], [19])
+    lanes.refill(0, [message(offset) for offset in range(21)], 21)
+    assert (lanes.count, lanes.deferred) == (4, 17)
+
+
+def test_one_without_a_body_has_patience_so_that_others_come_with_the_same_pull():
+    lanes = suspended(20, 16)
+    lanes.wake(9.0)
+    lanes.wake(10.0)
+    assert (lanes.refill_from, lanes.hungry_at) == (4, 9.0 + 8.0 / 8), "an eighth of its wait"
+    assert lanes.refill(4, [message(offset) for offset in range(4, 20)], 20) == []
+    assert with_bodies(lanes) == [0, 1, 2, 3, 4, 5], "it, and whoever is awake by then"
+    assert take_all(lanes) == [0, 1, 2, 3, 4, 5]
+    assert (lanes.refill_from, lanes.suspended) == (None, 14)
+
+
+def test_nobody_has_patience_for_long():
+    lanes = lanes_of("ab")
+    lanes.limit(1, 10**9)
+    for _ in "ab":
+        lanes.finish(lanes.take(1, 0.0), PUT_BACK, wake_at=3600.0)
+    lanes.wake(3600.0)
+    assert lanes.hungry_at == 3605.0
+
+
+def test_what_follows_what_was_let_go_is_asked_for_at_once():
+    """A lane has patience for what it waited with, not for what comes after that."""
+    lanes = lanes_of("ab" + "a" * LANE_BODIES)
+    lanes.limit(1, 10**9)
+    for _ in "ab":
+        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=81.0)
+    lanes.wake(81.0)
+    lanes.finish(lanes.take(1, 82.0), COMMIT)
+    assert (lanes.refill_from, lanes.hungry_at) == (2, 82.0)
+
+
+def test_bodies_are_asked_for_in_the_order_in_which_they_were_missed():
+    """Else those with low offsets, which fail again and again, would hold back the others."""
+    lanes = lanes_of(range(3))
+    lanes.limit(1, 10**9)
+    for wake_at in (5.0, 9.0, 7.0):
+        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=wake_at)
+    lanes.wake(7.0)
+    lanes.wake(9.0)
+    assert take_all(lanes) == [0]
+    assert lanes.refill_from == 2
+    lanes.refill(2, [message(2)], 3)
+    assert take_all(lanes) == [2]
+    assert lanes.refill_from == 1
+
+
+def test_bodies_that_come_again_leave_room_for_new_messages():
+    """While many lanes ask for theirs, the queue must be worked down to where it is pulled."""
+    lanes = suspended(1000, 400)
+    lanes.wake(2000.0)
+    while lanes.takes_bodies and (asked := lanes.refill_from) is not None:
+        lanes.refill(asked, [message(asked + n) for n in range(32)], asked + 32)
+    assert lanes.refill_from is not None
+    assert lanes.count == 100 + lanes.again == 200
 
 
 def test_a_body_that_was_tried_and_let_go_comes_again_with_its_count_of_attempts():
     lanes = lanes_of("a" * 6)
-    lanes.limit(3, 10**9)
+    lanes.limit(4, 10**9)
     lanes.finish(lanes.take(6, NOW), PUT_BACK, wake_at=5.0)
     assert (lanes.count, lanes.deferred) == (1, 5)
+    (lane,) = lanes.lanes
+    assert lane.attempts == 1
     lanes.limit(100, 10**9)
     lanes.wake(5.0)
     lanes.finish(lanes.take(1, NOW), COMMIT)
@@ -555,7 +638,7 @@ class LanesMachine(RuleBasedStateMachine):
         expected = {o for o in self.waiting(key) if asked <= o < end and o not in self.stored}
         assert set(missing) <= expected, "told are those that are gone, and no others"
         assert self.lanes.crowded() or set(missing) == expected
-        assert not count or self.lanes.crowded() or self.lanes.refill_from != asked
+        assert not count or not self.lanes.takes_bodies or self.lanes.refill_from != asked
         self._gone(missing)
 
     # --- what holds ----------------------------------------------------------------------------
@@ -582,6 +665,11 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.size == lanes.count * 100
         waiting = [lane.messages.pending for lane in lanes.lanes if lane.wake_at is not None]
         assert lanes.asleep == sum(waiting)
+        assert lanes.asleep_size == lanes.asleep * 100
+        assert not self.bounded or lanes.asleep <= max(1, lanes._max_count / WAITING_PART)
+        assert lanes.again == sum(lane.again for lane in lanes.lanes)
+        at_rest = [lane for lane in lanes.lanes if lane.since is None]
+        assert all(lane.again <= lane.messages.pending for lane in at_rest)
         assert 0 <= lanes.moving <= 1
         assert lanes.running == len(self.work)
         assert lanes.suspended == len(self.asleep)
@@ -599,6 +687,8 @@ class LanesMachine(RuleBasedStateMachine):
                 assert self.lanes.ready
             elif self.waiting(key):
                 assert self.lanes.ready or self.lanes.refill_from is not None
+        if self.lanes.refill_from is not None and not self.lanes.takes_bodies:
+            assert self.lanes.ready or self.work or any(self.hand.values()), "room will come"
 
     def teardown(self):
         """Whatever happened, everything still there is handed out in the end, each key in order."""

@@ -305,7 +305,7 @@ def test_bodies_that_were_asked_for_before_a_reset_do_not_undo_it():
     queue.pulled([message(n) for n in range(5, 80)], 80, None, ["a"] * 75)
     while (batch := queue.take(9, NOW)) is not None:
         queue.finish(batch, Disposition.COMMIT, NOW)
-    asked = queue.refill_gate()
+    asked = queue.refill_gate(NOW)
     assert queue.restart_at(2, Drop.MOVED)
     queue.refilled(asked, [message(asked)], asked + 1)
     assert queue.unsaved(NOW) == 2
@@ -315,16 +315,16 @@ def test_bodies_are_asked_for_once_until_they_came():
     queue = owned(by_key=True)
     queue.pulled([message(n) for n in range(75)], 75, None, ["a"] * 75)
     assert not queue.refilling
-    assert queue.refill_gate() is None, "nothing is missed yet"
+    assert queue.refill_gate(NOW) is None, "nothing is missed yet"
     assert not queue.refilling
     while (batch := queue.take(9, NOW)) is not None:
         queue.finish(batch, Disposition.COMMIT, NOW)
-    asked = queue.refill_gate()
+    asked = queue.refill_gate(NOW)
     assert (asked, queue.refilling) == (queue.offset, True)
-    assert queue.refill_gate() is None
-    assert not queue.wants_bodies
+    assert queue.refill_gate(NOW) is None
+    assert not queue.wants_bodies(NOW)
     queue.refilled(asked, [], asked)
-    assert queue.refill_gate() == asked, "it failed"
+    assert queue.refill_gate(NOW) == asked, "it failed"
     assert queue.refilled(asked, [message(asked + 1)], asked + 2) == [asked], "it is gone"
     assert queue.offset == asked + 1
 
@@ -430,7 +430,7 @@ def test_a_slow_key_and_failing_ones_do_not_stop_the_pulling_together():
 def test_unfinished_messages_are_bounded_also_where_their_bodies_came_again():
     queue = keys_loaded(["a"] * 500, max_messages=100)
     for _ in range(30):
-        asked = queue.refill_gate()
+        asked = queue.refill_gate(NOW)
         while (batch := queue.take(9, NOW)) is not None:
             queue.finish(batch, Disposition.KEEP, NOW)
         if asked is not None:

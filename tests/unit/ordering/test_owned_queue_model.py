@@ -290,7 +290,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), fails=st.booleans())
     @locked
     def refill(self, data, fails):
-        asked = self.queue.refill_gate()
+        asked = self.queue.refill_gate(self.now)
         if asked is None:
             return
         if fails:

@@ -4,6 +4,7 @@ import pytest
 
 from orderly.ordering import window as window_module
 from orderly.ordering.lanes import Lanes
+from orderly.ordering.results import Disposition
 from orderly.ordering.window import Window
 from tests.support.messages import message
 
@@ -40,6 +41,19 @@ def test_messages_of_which_only_offsets_are_kept_are_bounded(monkeypatch):
     assert not window.full(1)
     window._messages.deferred = 8
     assert window.full(1)
+
+
+def test_keys_with_something_unfinished_are_bounded(monkeypatch):
+    monkeypatch.setattr(window_module, "MAX_KEYS", 4)
+    lanes = Lanes(bounded=True)
+    window = Window(lanes, SPAN)
+    for offset in range(5):
+        assert not window.full(1)
+        lanes.put([message(offset)], [offset])
+    assert window.full(1)
+    for _ in range(3):
+        lanes.finish(lanes.take(1, 1.0), Disposition.COMMIT)
+    assert window.reopens(1)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rules 5 to 7, 11 and 12: what members say. Each: whether it applies, and the cause."""
+"""Rules 5 to 7, 12 and 13: what members say. Each: whether it applies, and the cause."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def why_orphan(pair: Pair, place: int) -> str:
 
 
 def unlocked(pair: Pair, place: int) -> bool:
-    """11. UNLOCKED: its owner has had no lock for longer than 40 s; or a backlog, and no owner."""
+    """12. UNLOCKED: its owner has had no lock for longer than 40 s; or a backlog, and no owner."""
     return pair.topic.reading.queues[place] in pair.signs.unlocked or _unowned(pair, place)
 
 
@@ -96,7 +96,7 @@ def why_blocked(pair: Pair, place: int) -> str:
 
 
 def suspended(pair: Pair, place: int) -> bool:
-    """12. SUSPENDED: the first message fails, and is tried again."""
+    """13. SUSPENDED: the first message fails, and is tried again."""
     queue = pair.topic.reading.queues[place]
     return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
 

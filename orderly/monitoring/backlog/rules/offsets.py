@@ -1,4 +1,4 @@
-"""Rules 1 to 4, 9 and 10: what offsets say. Each: whether it applies, and the cause in words."""
+"""Rules 1 to 4, 10 and 11: what offsets say. Each: whether it applies, and the cause in words."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def why_not_applicable(pair: Pair, _place: int) -> str:
 
 
 def recreated(pair: Pair, place: int) -> bool:
-    """9. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
+    """10. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
     found = pair.recreation(place)
     if found is None or found.recorded:
         return found is not None
@@ -120,7 +120,7 @@ def why_lost(pair: Pair, place: int) -> str:
 
 
 def ahead(pair: Pair, place: int) -> bool:
-    """10. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
+    """11. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
     return pair.committed[place] > pair.topic.reading.maximum[place]
 
 

@@ -51,7 +51,7 @@ def _waiting(pair: Pair) -> bool:
 
 
 def fine(_pair: Pair, _place: int) -> bool:
-    """16. OK: nothing is wrong."""
+    """17. OK: nothing is wrong."""
     return True
 
 
@@ -70,6 +70,7 @@ RULES = (
     Rule(QueueState.OFFLINE, members.offline, members.why_offline, lambda p: p.signs.offline),
     Rule(QueueState.ORPHAN, members.orphan, members.why_orphan, members.any_orphan),
     Rule(QueueState.BLOCKED, members.blocked, members.why_blocked, members.any_blocked),
+    Rule(QueueState.EXPIRING, window.expiring, window.why_expiring, window.any_expiring),
     Rule(QueueState.STALL, window.stall, window.why_stall, _waiting),
     Rule(QueueState.RECREATED, offsets.recreated, offsets.why_recreated, offsets.any_recreated),
     Rule(QueueState.AHEAD, offsets.ahead, offsets.why_ahead, _unmeasured),

@@ -1,4 +1,4 @@
-"""Rules 8 and 13 to 15: what the scans before say, and thresholds."""
+"""Rules 8, 9 and 14 to 16: what grows too old, what the scans before say, and thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orderly.monitoring.backlog.thresholds import Measure
 
 
 def rewind(pair: Pair, place: int) -> bool:
-    """13. REWIND: the committed offset went back in the window, and has not caught up."""
+    """14. REWIND: the committed offset went back in the window, and has not caught up."""
     found = pair.track.rewinds.get(place)
     return found is not None and pair.now.at - found[1] <= pair.now.settings.window
 
@@ -21,8 +21,25 @@ def why_rewind(pair: Pair, place: int) -> str:
     return f"committed was {high} {pair.now.at - at:.0f} s ago, and went back: a reset?"
 
 
+def expiring(pair: Pair, place: int) -> bool:
+    """8. EXPIRING: half of the time is over for which the broker keeps the first message."""
+    left, retention = pair.retention_eta(place), pair.topic.retention[place]
+    return left is not None and retention is not None and left <= retention / 2
+
+
+def any_expiring(pair: Pair) -> bool:
+    """Whether any queue of the pair can be."""
+    return any(pair.backlog)
+
+
+def why_expiring(pair: Pair, place: int) -> str:
+    """When it is deleted."""
+    left = pair.retention_eta(place) or 0.0
+    return f"the broker may delete the first message in {left / 3600:.1f} h, and it is not handled"
+
+
 def stall(pair: Pair, place: int) -> bool:
-    """8. STALL: a backlog all the time, and neither a commit nor anything finished.
+    """9. STALL: a backlog all the time, and neither a commit nor anything finished.
 
     By key a first message that is tried again stops its own key only: there it takes later ones
     that nobody finishes, too.
@@ -41,7 +58,7 @@ def why_stall(pair: Pair, place: int) -> str:
 
 
 def growing(pair: Pair, place: int) -> bool:
-    """14. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
+    """15. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
     track = pair.track
     return (
         track.eased_at[place] <= pair.now.long_ago
@@ -76,7 +93,7 @@ def _exceeded(pair: Pair, place: int) -> Measure | None:
 
 
 def lagging(pair: Pair, place: int) -> bool:
-    """15. LAGGING: above a threshold, but getting smaller."""
+    """16. LAGGING: above a threshold, but getting smaller."""
     return _exceeded(pair, place) is not None
 
 

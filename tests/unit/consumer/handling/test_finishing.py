@@ -23,8 +23,9 @@ class Setting:
         session.config = ConsumerConfig(
             order=order, suspend=WAIT, max_suspend=LONGEST, batch_size=2, max_reconsume_times=None
         )
-        self.session, self.timers, self.ready = session, session.client.schedule, []
-        self.finisher = Finisher(session, self.ready.append)
+        self.session, self.timers = session, session.client.schedule
+        self.ready, self.reopened = [], []
+        self.finisher = Finisher(session, self.ready.append, self.reopened.append)
         by_key = order == "key"
         self.held = hold(by_key=by_key, max_runs=3)
         keys = list("aab") if by_key else None
@@ -40,7 +41,7 @@ class Setting:
             return answer(messages, context) if callable(answer) else answer
 
         called = Caller(self.session, respond).call(self.held, batch.messages, batch.key)
-        blocks = self.finisher.blocks(batch, called)
+        blocks = self.finisher.blocks(self.held, batch, called)
         self.finisher.finish(self.held, batch, called)
         return blocks
 
@@ -248,3 +249,14 @@ def test_parking_goes_before_a_limit_of_failures(setting):
     setting.finisher.aside = Aside(None)
     setting.handle(Park("bad"))
     assert len(setting.finisher.aside.asked) == 1
+
+
+def test_a_key_that_wakes_without_a_body_has_it_pulled_again(setting):
+    setting.held.owned.limit(1, 10**6)
+    for _ in "ab":
+        setting.handle(Suspend(0.5))
+    later, sooner = setting.timers.waiting.pop(), setting.timers.waiting.pop()
+    sooner[1]()
+    assert setting.reopened == [], "it kept its body"
+    later[1]()
+    assert setting.reopened == [setting.held]

@@ -8,9 +8,11 @@ import pytest
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.session import Outlook, now
 from orderly.consumer.telling.insight import Insight, held_queues
+from orderly.ordering import window
 from orderly.ordering.drop import Drop
 from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
+from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import message
 
@@ -205,6 +207,39 @@ def test_a_queue_whose_key_function_fails_is_not_ready(insight, rebalancer, sess
     health = insight.health("running")
     assert (health.live, health.ready) == (True, False)
     assert health.reasons[0].endswith("failed at offset 1: ValueError: no such account")
+
+
+def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch):
+    monkeypatch.setattr(window, "MAX_KEYS", 2)
+    held = hold(by_key=True, max_runs=9)
+    owned = held.owned
+    owned.pull_gate(now())
+    owned.pulled([message(n) for n in range(3)], 3, 9, list("abc"))
+    waiting = owned.take(1, now())
+    owned.pull_gate(now())
+    assert not owned.full_of_waiting, "they go on"
+    for batch in (waiting, owned.take(1, now())):
+        owned.finish(batch, Disposition.PUT_BACK, now(), wait=60.0)
+    insight = Insight(session)
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    (reason,) = [r for r in health.reasons if str(held.queue) in r]
+    assert "nothing more is pulled: 2 of 3 keys wait" in reason
+    owned.finish(owned.take(1, now()), Disposition.COMMIT, now())
+    owned.pull_gate(now())
+    assert not owned.full_of_waiting
+
+
+def test_a_message_that_expires_is_a_reason_beside_being_ready(insight, rebalancer, session):
+    rebalancer.round()
+    held = start_handler(session)
+    today = time.time()
+    age = today - held.owned.messages.head.store_time
+    held.owned.look_at_ages(now(), today, age * 1.5, park=False)
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, True)
+    (reason,) = health.reasons
+    assert "at 0, waits since long; the broker may delete it in" in reason
 
 
 def test_parked_keys_are_told_by_queue(insight, rebalancer, session):

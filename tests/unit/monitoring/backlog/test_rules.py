@@ -84,6 +84,11 @@ def blocked(pair):
     pair.signs.blocked = {QUEUE: Trouble(4, "runs")}
 
 
+def expiring(pair):
+    pair.topic.retention = [7200.0]
+    pair.track.head_at[0] = AT - 3600.0
+
+
 def suspended(pair):
     pair.signs.suspended = {QUEUE: Trouble(4, "fails")}
 
@@ -113,6 +118,7 @@ RECIPES = {
     QueueState.OFFLINE: offline,
     QueueState.ORPHAN: orphan,
     QueueState.BLOCKED: blocked,
+    QueueState.EXPIRING: expiring,
     QueueState.STALL: stall,
     QueueState.RECREATED: recreated,
     QueueState.AHEAD: ahead,
@@ -125,7 +131,8 @@ RECIPES = {
 # What cannot be at once: a queue has one committed offset, and no backlog without it; and that of
 # a former topic says neither that the group never committed nor that something was deleted.
 NEEDS_BACKLOG = {
-    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.SUSPENDED, QueueState.LAGGING,
+    QueueState.OFFLINE, QueueState.BLOCKED, QueueState.EXPIRING, QueueState.SUSPENDED,
+    QueueState.LAGGING,
 }  # fmt: skip
 WITHOUT = {QueueState.UNKNOWN, QueueState.NOT_APPLICABLE, QueueState.NEW, QueueState.AHEAD}
 EXCLUDE = (

@@ -107,7 +107,7 @@ class Life:
 
     def take(self):
         """As many batches as may be in work at once."""
-        if (missed := self.owned.refill_gate()) is not None:
+        if (missed := self.owned.refill_gate(1.0)) is not None:
             self.owned.refilled(missed, self.pull(missed), len(self.world.keys))
         batches = []
         while self.owned.request_run():

@@ -99,7 +99,7 @@ def test_not_over_while_a_message_behind_a_kept_one_was_not_tried(max_messages):
     queue.request_run()
     for offset in range(10, 14):
         assert suspects.on, f"{offset} was not tried"
-        if (asked := queue.refill_gate()) is not None:
+        if (asked := queue.refill_gate(1.0)) is not None:
             queue.refilled(asked, [m for m in messages if m.queue_offset >= asked], 14)
         assert tried(queue) == offset
     assert not suspects.on
