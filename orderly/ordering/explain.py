@@ -89,7 +89,8 @@ class Explanation:
         ahead = ", consumed ahead as far as may be" if self._ends else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         large = "" if self.too_large is None else f", {self.too_large}"
-        return f"{self.queue}: {self.why}{span}{full}{ahead}{parked}{self._expires}{self._no_key}{large}"
+        more = f"{span}{full}{ahead}{parked}{self._expires}{self._no_key}{large}"
+        return f"{self.queue}: {self.why}{more}"
 
     @property
     def _ends(self) -> bool:
