@@ -74,7 +74,6 @@ CODES: Mapping[str, Mapping[int, str]] = {
         1: "stopped at a failure, or one would fail",
         3: "not done",
     },
-    "parked replay": {0: "replayed", 1: "stopped at a failure", 3: "not done"},
     "parked drop": {0: "dropped", 3: "not done"},
     "parked export": {0: "written", 3: "not written"},
     "parked keepalive": {0: "done", 3: "not in all queues"},

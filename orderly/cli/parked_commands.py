@@ -1,13 +1,9 @@
-"""`orderly parked release|drop|replay`: what becomes of parked keys."""
+"""`orderly parked release|drop`: what becomes of parked keys."""
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,7 +16,6 @@ from orderly.cli.progress import Progress
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import printable
-from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
 
 if TYPE_CHECKING:
@@ -42,11 +37,6 @@ DROP = """\b
 Examples:
   orderly parked export shipping parked.jsonl
   orderly parked drop shipping order-17 --yes
-"""
-REPLAY = """\b
-Examples:
-  orderly parked replay shipping order-17 --handler shipping.main:handle
-  orderly parked replay shipping --all --handler shipping.main:handle
 """
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | int
@@ -167,43 +157,6 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **cho
         return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
 
     return _carry_out(ctx, act, output, every=False, **chosen)
-
-
-@click.command(cls=Command, short_help="Run a key here, with all members stopped.", epilog=REPLAY)
-@group_argument
-@keys_options
-@click.option(
-    "--handler", required=True, metavar="PKG.MODULE:NAME", help="Is called with each message."
-)
-@topic_option
-@output_option
-@common_options
-@click.pass_context
-def replay(ctx: click.Context, /, *, handler: str, output: str, **chosen: Any) -> int:
-    """Run the parked messages of KEY in GROUP here, by a function; all members must be stopped.
-
-    The function is called as a consumer's handler is, with one message, and must return Ack().
-    Anything else stops it: the key stays parked from that message on.
-    """
-    function = _load(ctx, handler)
-    return _carry_out(
-        ctx, lambda parked, key, told: parked.replay(key, function, told), output, **chosen
-    )
-
-
-def _load(ctx: click.Context, name: str) -> Callable[..., Any]:
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise click.UsageError("--handler takes PKG.MODULE:NAME, as in shipping.main:handle", ctx)
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
-    try:
-        found = attrgetter(attribute)(import_module(module))
-    except (Exception, SystemExit) as error:  # the user's code runs
-        raise ConfigError(f"--handler {name} cannot be imported: {error!r}") from error
-    if not callable(found):
-        raise ConfigError(f"--handler {name} is not a function but {type(found).__name__}")
-    function: Callable[..., Any] = found
-    return function
 
 
 def _carry_out(

@@ -20,7 +20,6 @@ from orderly.monitoring.parking.commands import OnProgress, OnSent, Outcome, run
 from orderly.monitoring.parking.export import write_lines
 from orderly.monitoring.parking.queue import KeyFound, ParkedQueue
 from orderly.monitoring.parking.queues import ParkedQueues
-from orderly.monitoring.parking.replay import Handler, replay_here
 from orderly.monitoring.parking.reports import Exported, KeyReport, Listing, Renewal
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
@@ -156,27 +155,6 @@ class ParkedMessages:
             for queue, _ in self._queues.holders(key)
         )
 
-    def replay(
-        self, key: Key, handler: Handler, on_progress: OnProgress = _unheard
-    ) -> tuple[Outcome, ...]:
-        """Run a key's parked messages by a function in this process; then the key goes on live.
-
-        Only while no member holds the key's queue; see `park_replay`.
-
-        Args:
-            key: a parked one.
-            handler: called with one message and a context; Ack() goes on, anything else stops.
-            on_progress: told how many messages are done so far.
-
-        Raises:
-            ConfigError: the key is not parked, or in several topics.
-            LockLost: a member holds the queue.
-            OrderlyError: what is parked is not known, or a broker does not answer.
-        """
-        return tuple(
-            replay_here(queue, key, handler, on_progress) for queue, _ in self._queues.holders(key)
-        )
-
     # --- copies --------------------------------------------------------------------------------
 
     def export(self, path: Path) -> Exported:
@@ -195,7 +173,7 @@ class ParkedMessages:
             for queue in self._queues.all():
                 for parked in queue.on_record().parked:
                     found = queue.find([parked])[parked.key]
-                    gone += max(0, parked.messages - len(found.index))
+                    gone += found.gone
                     yield from map(read_parked, queue.messages(found))
 
         count = write_lines(path, self._group, everything())
@@ -246,6 +224,7 @@ def _report(queue: ParkedQueue, found: KeyFound, kept_for: float | None) -> KeyR
         messages=len(places),
         size=sum(copy.size for copy in stored),
         recorded=found.on_record.messages,
+        gone=found.gone,
         first=None if first is None else read_parked(first),
         last_offset=places[-1].offset if places else None,
         expires=None if oldest is None or kept_for is None else oldest + kept_for,

@@ -103,16 +103,3 @@ def test_drop_settles_them_and_the_next_is_run(orderly, producer, group, topic, 
     assert counts(orderly, group) == {}
     producer.send(Message(topic, b"5", "bad"))
     eventually(lambda: [key for key, _ in handler.applied].count("bad") == 1)
-
-
-@pytest.mark.usefixtures("parked")
-def test_replay_by_a_function_once_the_members_are_stopped(orderly, group, member, handler):
-    replayed = ["replay", group, "bad", "--handler", "tests.support.replayed:handle"]
-    code, err = command(orderly, *replayed)
-    assert code == 3
-    assert "is held by a member" in err
-    member.close()
-    assert counts(orderly, group) == {"bad": 5}, "seen without a member"
-    code, (done,) = command(orderly, *replayed)
-    assert (code, done["settled"]) == (0, 5)
-    assert counts(orderly, group) == {}
