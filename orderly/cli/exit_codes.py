@@ -69,6 +69,10 @@ CODES: Mapping[str, Mapping[int, str]] = {
     "offsets reset": {0: "done", 3: "refused, or not done in all queues"},
     "parked list": {0: "all is known, also if nothing is parked", 3: "a queue could not be read"},
     "parked show": _SHOWN,
+    "parked add": {
+        0: "parked; with --dry-run: it would be",
+        3: "not done, or not known of all queues",
+    },
     "parked release": {
         0: "released; with --dry-run: all would be",
         1: "stopped at a failure, or one would fail",

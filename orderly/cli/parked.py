@@ -20,6 +20,7 @@ from orderly.cli.durations import Finite
 from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
+    add,
     drop,
     key_argument,
     key_text,
@@ -67,13 +68,14 @@ Examples:
 
 @click.group(cls=Group)
 def parked() -> None:
-    """Keys that a group has set aside: list, look, release, drop, export, keep.
+    """Keys that a group has set aside: list, look, add, release, drop, export, keep.
 
     A number is another key than its text: say --int for it. What begins with "-" goes behind
     "--", as in: orderly parked release --int GROUP -- -7
     """
 
 
+parked.add_command(add)
 parked.add_command(release)
 parked.add_command(drop)
 

@@ -336,9 +336,7 @@ def _with_counted(parked: tuple[ParkedKey, ...], counted: list[Any]) -> tuple[Pa
         return parked
     if len(told) != len(parked) or min(told) < 0:
         raise ProtocolError(f"not what {len(parked)} parked keys count to: {counted!r:.80}")
-    return tuple(
-        replace(each, counted_to=to) for each, to in zip(parked, told, strict=True)
-    )
+    return tuple(replace(each, counted_to=to) for each, to in zip(parked, told, strict=True))
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:

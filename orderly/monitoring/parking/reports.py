@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
+from orderly.monitoring.parking.commands import Outcome
 from orderly.monitoring.parking.queues import Unknown
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked
@@ -49,6 +50,21 @@ class Listing:
     """
 
     keys: tuple[KeyReport, ...]
+    read: tuple[MessageQueue, ...]
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of having a key parked.
+
+    Attributes:
+        outcomes: of the queues in which it waits, or where it was refused: why.
+        read: the source queues whose owners answered.
+        unknown: those whose owners did not, and why, as far as that is known.
+    """
+
+    outcomes: tuple[Outcome, ...]
     read: tuple[MessageQueue, ...]
     unknown: Unknown
 

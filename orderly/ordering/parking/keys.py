@@ -112,8 +112,6 @@ class ParkedKeys:
             position: in the park queue.
             size: bytes.
         """
-        if not self._keys:  # an older command was about nothing, and must not be run now
-            self.commands = max(self.commands, position)
         before = self._keys.get(key)
         if before is None:
             before = ParkedKey(key, offset, position, generation=self._generation)

@@ -65,17 +65,6 @@ def test_of_an_inherited_key_the_newest_position_is_not_known():
     assert parking.last_position("a") == 4
 
 
-def test_commands_from_before_anything_was_parked_are_settled():
-    parking = table(commands=2)
-    parking.note("a", 7, position=30, size=1)
-    assert parking.commands == 30
-    parking.note("b", 8, position=31, size=1)
-    assert parking.commands == 30
-    parking = table(commands=40)
-    parking.note("a", 7, position=30, size=1)
-    assert parking.commands == 40, "it never goes back"
-
-
 def test_progress_of_a_replay_is_noted():
     parking = table(ParkedKey("a", next=7, at=3, messages=5, size=50))
     parking.settled("a", 9, messages=2, size=20)
