@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +19,7 @@ from orderly.cli.text import printable
 from orderly.foreign_text import escaped
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.judging import queues_text
-from orderly.monitoring.texts import counted
+from orderly.monitoring.texts import counted, key_command
 
 if TYPE_CHECKING:
     from orderly.monitoring.parked import ParkedMessages
@@ -214,20 +213,13 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
             yield f"{at}: {counted(outcome.settled, 'message')} would be parked"
         else:
             yield f"{at}: {counted(outcome.settled, 'message')} parked, later ones go behind"
-            words = ["orderly", "parked", "release", group, "-t", outcome.queue.topic]
-            yield f"when its cause is mended: {shlex.join(words)} {_as_argument(key)}"
+            release = key_command("release", group, outcome.queue.topic, key)
+            yield f"when its cause is mended: {release}"
     for queue, why in added.unknown:
         yield f"UNKNOWN {queue}: {why}"
     if not added.outcomes:
         asked = queues_text(len(added.read))
         yield f"error: no message of {about} waits in {asked} whose owners answered"
-
-
-def _as_argument(key: Key) -> str:
-    """A key as a shell takes it: a number with --int, what begins with "-" behind "--"."""
-    number, text = ("--int ", str(key)) if isinstance(key, int) else ("", key)
-    behind = "-- " if text.startswith("-") else ""
-    return f"{number}{behind}{shlex.quote(text)}"
 
 
 @click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)

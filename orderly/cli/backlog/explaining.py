@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
 from orderly.cli.text import printable
 from orderly.foreign_text import escaped
-from orderly.monitoring.backlog.advice import advice
+from orderly.monitoring.backlog.advice import next_steps
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
@@ -78,11 +79,8 @@ def _paragraph(group: GroupStatus) -> str:
         lines += _of_state(list(same))
     lines += [_indented(f"- {text}") for text in group.findings]
     if dead := _dead(group):
-        lines.append(
-            _indented(
-                f"- {_messages(dead)} in %DLQ%{group.group}. Next: orderly dlq list {group.group}"
-            )
-        )
+        lines.append(_indented(f"- {_messages(dead)} in %DLQ%{group.group}. Next:"))
+        lines.append(_command(f"orderly dlq list {shlex.quote(group.group)}"))
     return "\n".join(lines)
 
 
@@ -97,7 +95,9 @@ def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
         yield _indented(f"- {row.state} {row.queue}: {_queue(row)}")
     if len(rows) > _TOLD:
         yield _indented(f"  and {len(rows) - _TOLD} more: {rows[0].state}.")
-    yield _indented(f"  Next: {advice(rows[0])}")
+    text, commands = next_steps(rows[0])
+    yield _indented(f"  Next: {text}")
+    yield from map(_command, commands)
 
 
 def _queue(row: QueueStatus) -> str:
@@ -135,6 +135,11 @@ def _messages(count: int) -> str:
 
 def _dead(group: GroupStatus) -> int:
     return group.dead.messages if group.dead is not None else 0
+
+
+def _command(text: str) -> str:
+    """On a line of its own, however long: it is to be copied."""
+    return f"      {printable(text)}"
 
 
 def _indented(text: str) -> str:

@@ -19,8 +19,9 @@ LOOK_INTERVAL = 1.0  # seconds
 IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds
 ADD_VALID = 300.0  # seconds; a key that blocked then may be well now
 _NO_DRY_RUN = (
-    "the handler does not say that it can be tried without a trace: give it an attribute dry_run ="
-    " True, and let it heed context.dry_run"
+    "the handler does not say that it can be tried without a trace: let it heed context.dry_run,"
+    " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)); a release"
+    " without --dry-run needs neither, and stops at the first message that fails"
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (

@@ -1,6 +1,7 @@
 """`orderly parked`: what is shown, what is refused, and the exit codes."""
 
 import json
+import shlex
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,7 +18,8 @@ from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
 from orderly.monitoring.parking.commands import Outcome
 from orderly.monitoring.parking.queues import NotParked
-from orderly.monitoring.parking.reports import Exported, KeyReport, Listing, Renewal
+from orderly.monitoring.parking.reports import Added, Exported, KeyReport, Listing, Renewal
+from orderly.monitoring.texts import key_command
 from orderly.protocol.park_record import ParkDetails, Parked
 from tests.support.messages import message
 
@@ -39,6 +41,7 @@ class Group:
         self.renewal = Renewal(2, ())
         self.shown = [FIRST]
         self.exported = Exported(9, 4)
+        self.added = Added((DONE,), (QUEUE,), ())
 
     def of(self, _client, group, topic):
         return SimpleNamespace(
@@ -49,6 +52,7 @@ class Group:
             release=lambda key, **told: self._ask("release", topic, key, **told),
             try_=lambda key, **told: self._ask("try", topic, key, **told),
             drop=lambda key, **told: self._ask("drop", topic, key, **told),
+            add=lambda key, **told: self._add(topic, key, **told),
             keepalive=self._keepalive,
         )
 
@@ -61,6 +65,12 @@ class Group:
         if isinstance(outcome, Exception):
             raise outcome
         return (outcome,)
+
+    def _add(self, topic, key, *, dry_run, patience, on_sent):
+        self.asked.append(("look" if dry_run else "add", topic, key))
+        self.patience = patience
+        on_sent("add is sent")
+        return self.added
 
     def _export(self, _path):
         if isinstance(self.exported, Exception):
@@ -227,6 +237,13 @@ def test_keepalive_counts_hours_and_tells_what_it_could_not_do(group, capsys, un
         (["release", "--int", "shipping", "--", "-7"], [("release", None, -7)]),
         (["release", "shipping", "k", "-t", "orders", "--dry-run"], [("try", "orders", "k")]),
         (["drop", "shipping", "k", "--yes"], [("drop", None, "k")]),
+        (["add", "shipping", "k"], [("add", None, "k")]),
+        (["add", "shipping", "7", "--int", "-t", "orders", "--dry-run"], [("look", "orders", 7)]),
+        (
+            shlex.split(key_command("add", "shipping", "orders", "-7"))[2:],
+            [("add", "orders", "-7")],
+        ),
+        (shlex.split(key_command("release", "shipping", "o", -7))[2:], [("release", "o", -7)]),
         (
             ["release", "shipping", "--all"],
             [("release", "orders", "k"), ("release", "orders", 7), ("release", "payments", "k")],
@@ -285,6 +302,37 @@ def test_that_the_command_is_sent_is_told_and_the_wait_can_be_chosen(group, caps
     assert run(["parked", verb, "shipping", "k", "--timeout", "7", *more]) == 0
     assert "is sent\n" in capsys.readouterr().err
     assert group.patience == 7
+
+
+@pytest.mark.parametrize(
+    ("added", "code", "told"),
+    [
+        (Added((DONE,), (QUEUE,), ()), 0, "orderly parked release shipping k -t orders\n"),
+        (Added((replace(DONE, settled=0, reason="no"),), (QUEUE,), ()), 3, "error: key 'k' of"),
+        (Added((), (QUEUE,), ()), 3, "error: no message of key 'k' waits in 1 queue"),
+        (Added((DONE,), (QUEUE,), SILENT), 3, "UNKNOWN orders/broker-a/4: broker-a is gone"),
+    ],
+    ids=["parked", "refused", "nothing waits", "not all known"],
+)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_what_came_of_having_a_key_parked(group, capsys, added, code, told, form):
+    group.added = added
+    assert run(["parked", "add", "shipping", "k", "-o", form, "--timeout", "7"]) == code
+    out, err = capsys.readouterr()
+    assert told in err
+    assert group.patience == 7
+    if form == "json":
+        found = json.loads(out)
+        assert found["schema"] == "orderly.parked-add/v1"
+        assert [(k["key"], k["parked"], k["reason"]) for k in found["keys"]] == [
+            ("k", o.settled, o.reason) for o in added.outcomes
+        ]
+        assert len(found["unknown"]) == len(added.unknown)
+
+
+def test_a_dry_run_of_add_says_what_would_be_parked(group, capsys):
+    assert run(["parked", "add", "shipping", "k", "--dry-run"]) == 0
+    assert "2 messages would be parked" in capsys.readouterr().err
 
 
 def test_why_a_command_was_refused_is_on_stderr(group, capsys):

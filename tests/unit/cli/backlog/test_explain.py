@@ -8,6 +8,7 @@ from orderly.cli.backlog.explaining import explanation
 from orderly.cli.root import run
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
+from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, every_state, group, row, snapshot
 
 
@@ -74,6 +75,13 @@ def test_every_bad_state_is_told_with_what_to_do_within_100_columns():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_a_command_is_on_a_line_of_its_own_however_long_it_is():
+    key = "customer-of-the-northern-branch-" * 3
+    found = row(QueueState.PARKED, parked=(ParkedKey(key, 1, 0, 2),))
+    (text,) = explanation(snapshot(found))
+    assert f"orderly parked release shipping {key} -t orders" in map(str.strip, text.splitlines())
+
+
 def test_dead_letters_findings_and_silent_brokers_are_told():
     found = snapshot(
         group("shipping", [row()], dead=DeadLetters(2, None, 2), findings=("two owners",)),
@@ -81,7 +89,7 @@ def test_dead_letters_findings_and_silent_brokers_are_told():
     )
     broker, text = explanation(found)
     assert broker == r"Broker b could not be read: gone\nfor good. Its queues are UNKNOWN."
-    assert "2 messages in %DLQ%shipping. Next: orderly dlq list shipping" in text
+    assert "2 messages in %DLQ%shipping. Next:\n      orderly dlq list shipping" in text
     assert "- two owners" in text
 
 

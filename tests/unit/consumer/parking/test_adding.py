@@ -66,7 +66,7 @@ def test_a_key_that_waits_is_parked_at_once_and_others_go_on(asked, setting, she
     assert asked.result() == Result("id", done=True, settled=2)
     assert shelf.parked == [("a", 0), ("a", 1)]
     assert len(setting.handled) == 2, "the handler is not asked again"
-    (first, behind) = shelf.control(Parked)
+    (first, _) = shelf.control(Parked)
     assert first.details.reason == "an operator parked the key (jane)"
     assert (first.details.attempts, first.details.fingerprint is None) == (1, False)
     handle(setting, "a", "b")
