@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from orderly.protocol.park_record import Parked, Result, Verb
+from orderly.protocol.park_record import Parked, Result, Verb, park_message
 from tests.support.hand_owner import HandOwner
 
 BODIES = (b"one", b"two", b"three")
@@ -77,6 +77,25 @@ def test_a_damaged_record_is_unknown_and_not_nothing(orderly, client, group, own
     code, _, err = orderly("parked", "release", group, "a", "--timeout", "1")
     assert code == 3
     assert "whether key 'a' is parked" in err
+
+
+def test_after_a_kill_no_loss_is_told_that_is_none(orderly, group, owner):
+    """The owner ends between the record of what is parked and the one that says it is done."""
+    owner.low = 0
+    owner.record()
+    parked = [record for record in owner.records() if isinstance(record, Parked)]
+    heir = owner.take()
+    for found in parked:
+        at = heir.append(park_message(found.original, found.details))
+        heir.table.note(found.key, found.offset, at, found.original.stored_size)
+    heir.record()
+    code, _, err = orderly("parked", "list", group)
+    assert (code, "gone" in err) == (0, False), err
+    counts = [
+        (k["key"], k["messages"], k["recorded"], k["gone"])
+        for k in listed(orderly, group)[1]["keys"]
+    ]
+    assert counts == [(7, 1, 1, 0), ("a", 3, 3, 0)]
 
 
 def test_show_gives_the_messages_in_the_order_of_their_source(orderly, group, owner):

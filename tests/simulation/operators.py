@@ -1,4 +1,4 @@
-"""An operator, who has parked keys released, dropped or tried. What it sends is real."""
+"""An operator, who has keys parked, released, dropped or tried. What it sends is real."""
 
 from orderly import Client, ClientConfig
 from orderly.errors import OrderlyError
@@ -37,7 +37,8 @@ class Operator:
         """Give a command about one of the parked keys, or about any."""
         if self._client is None:
             return
-        known = list(self._parked() if code != UNKNOWN else self._known())
+        any_key = code == UNKNOWN or verb in (Verb.ADD, Verb.LOOK)
+        known = list(self._known() if any_key else self._parked())
         queue, key = self._kernel.random.choice(known or [(self._any_queue, "nobody's")])
         self._kernel.spawn(
             lambda: self._give(verb, queue, key, twice=code == TWICE), "command", self._process

@@ -20,8 +20,8 @@ IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so man
 ADD_VALID = 300.0  # seconds; a key that blocked then may be well now
 _NO_DRY_RUN = (
     "the handler does not say that it can be tried without a trace: let it heed context.dry_run,"
-    " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)); a release"
-    " without --dry-run needs neither, and stops at the first message that fails"
+    " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)). A"
+    " release without --dry-run needs neither, and stops at the first message that fails"
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
