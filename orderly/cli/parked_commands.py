@@ -219,7 +219,10 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
         yield f"UNKNOWN {queue}: {why}"
     if not added.outcomes:
         asked = queues_text(len(added.read))
-        yield f"error: no message of {about} waits in {asked} whose owners answered"
+        yield (
+            f"error: no message of {about} waits in {asked} whose owners answered; a number is"
+            " another key than its text (--int)"
+        )
 
 
 @click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)

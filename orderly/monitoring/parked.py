@@ -174,7 +174,7 @@ class ParkedMessages:
         Raises:
             ConfigError: the group has parked keys of several topics, so that one must be named, or
                 its members do not keep order by key; nothing was sent.
-            OrderlyError: nobody is online, and nothing was sent; or a broker does not answer.
+            OrderlyError: nobody is online, and nothing was sent; or the wait was interrupted.
         """
         queues = self._queues.all()
         topics = sorted({queue.queue.topic for queue in queues})
@@ -191,8 +191,10 @@ class ParkedMessages:
 
     def _check_members(self, topic: str) -> None:
         """Raise an error if nobody can own a queue of which keys are parked."""
-        admin = self._client.admin
-        online = admin.consumer_connections(self._group)
+        try:
+            online = self._client.admin.consumer_connections(self._group)
+        except OrderlyError:  # a broker is away; not known, so there may well be somebody
+            return
         if online is None:
             raise OrderlyError(
                 f"no member of group {self._group} is online, and only the owner of a queue can"
@@ -201,7 +203,7 @@ class ParkedMessages:
         for member in online.connections:
             try:
                 info = self._client.groups.running_info(self._group, member.client_id)
-            except OrderlyError:  # not known, so it may well be one
+            except OrderlyError:
                 return
             if info.properties.get("order") == "key":
                 return

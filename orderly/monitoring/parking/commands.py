@@ -10,8 +10,9 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from orderly.errors import OrderlyError, ProtocolError
+from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.parking.queue import ParkedQueue
@@ -117,15 +118,27 @@ def ask_owners(
         on_sent: told that it is stored.
 
     Returns:
-        What the owners said, and the queues of which none answered.
+        What the owners said, and the queues of which none answered, or which took no command. A
+        broker that does not answer is not sent another one.
 
     Raises:
-        OrderlyError: the wait was interrupted (Ctrl-C); or a broker does not answer.
+        OrderlyError: the wait was interrupted (Ctrl-C).
     """
-    sent = [_Sent(queue, verb, key) for queue in queues]
+    sent: list[_Sent] = []
+    failed: dict[MessageQueue, OrderlyError] = {}
+    silent: dict[str, RemotingError] = {}
     try:
-        for each in sent:
-            each.send()
+        for queue in queues:
+            name, asked = queue.queue.broker_name, _Sent(queue, verb, key)
+            try:
+                if name in silent:
+                    raise silent[name]
+                asked.send()
+                sent.append(asked)
+            except OrderlyError as error:
+                failed[queue.queue] = error
+                if isinstance(error, RemotingError):
+                    silent[name] = error
         on_sent(f"{verb.value} of key {key!r} is sent to the owners of {queues_text(len(sent))} of"
                 f" {queues[0].queue.topic}: " + _members(queues[0]))  # fmt: skip
         _await(sent, patience, lambda _: None)
@@ -135,7 +148,8 @@ def ask_owners(
             " see with `orderly parked list`"
         ) from interrupt
     outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
-    return outcomes, tuple((s.queue.queue, s.silence()) for s in sent if s.end is None)
+    failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
+    return outcomes, tuple(sorted(failed.items(), key=itemgetter(0)))
 
 
 class _Sent:
