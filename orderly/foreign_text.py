@@ -37,6 +37,11 @@ def hidden(key: str | int) -> str:
 
     What a member has hidden already stays as it is, so that it is still the same.
     """
-    if isinstance(key, str) and _HIDDEN.fullmatch(key):
-        return key
+    if is_hidden(key):
+        return str(key)
     return f"#{key_digest(key)}"
+
+
+def is_hidden(key: str | int) -> bool:
+    """Whether a key was hidden, so that nobody can be told to give it to a command."""
+    return isinstance(key, str) and _HIDDEN.fullmatch(key) is not None

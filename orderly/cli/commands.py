@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "locks": ("orderly.cli.locks", "Who holds which queue of a group."),
     "exporter": ("orderly.cli.exporter", "Metrics, JSON and a page about backlogs, over HTTP."),
     "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
-    "parked": ("orderly.cli.parked", "Keys set aside: list, look, release, replay, export."),
+    "parked": ("orderly.cli.parked", "Keys set aside: list, look, add, release, export."),
     "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
     "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, skew, archive."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),

@@ -74,12 +74,15 @@ CODES: Mapping[str, Mapping[int, str]] = {
     "offsets reset": {0: "done", 3: "refused, or not done in all queues"},
     "parked list": {0: "all is known, also if nothing is parked", 3: "a queue could not be read"},
     "parked show": _SHOWN,
+    "parked add": {
+        0: "parked; with --dry-run: it would be",
+        3: "not done, or not known of all queues",
+    },
     "parked release": {
         0: "released; with --dry-run: all would be",
         1: "stopped at a failure, or one would fail",
         3: "not done",
     },
-    "parked replay": {0: "replayed", 1: "stopped at a failure", 3: "not done"},
     "parked drop": {0: "dropped", 3: "not done"},
     "parked export": {0: "written", 3: "not written"},
     "parked keepalive": {0: "done", 3: "not in all queues"},

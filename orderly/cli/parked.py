@@ -20,11 +20,11 @@ from orderly.cli.durations import Finite
 from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
+    add,
     drop,
     key_argument,
     key_text,
     release,
-    replay,
     say,
     topic_option,
 )
@@ -68,15 +68,15 @@ Examples:
 
 @click.group(cls=Group)
 def parked() -> None:
-    """Keys that a group has set aside: list, look, release, replay, drop, export, keep.
+    """Keys that a group has set aside: list, look, add, release, drop, export, keep.
 
     A number is another key than its text: say --int for it. What begins with "-" goes behind
     "--", as in: orderly parked release --int GROUP -- -7
     """
 
 
+parked.add_command(add)
 parked.add_command(release)
-parked.add_command(replay)
 parked.add_command(drop)
 
 
@@ -105,7 +105,7 @@ def list_keys(
         _print_listing(listing)
     brokers = ", ".join(sorted({queue.broker_name for queue in listing.read})) or "no broker"
     for report in listing.keys:
-        _say_gone(f"key {report.key!r} of {report.queue}", report.recorded - report.messages)
+        _say_gone(f"key {report.key!r} of {report.queue}", report.gone)
     count = "1 parked key" if len(listing.keys) == 1 else f"{len(listing.keys)} parked keys"
     say(f"{count} of group {group} in {queues_text(len(listing.read))} read on {brokers}")
     return NOT_MEASURED if listing.unknown else 0
@@ -113,7 +113,10 @@ def list_keys(
 
 def _say_gone(what: str, count: int) -> None:
     if count > 0:
-        say(f"{what}: about {count} messages are gone, the broker deleted them by their age")
+        say(
+            f"{what}: up to {count} messages that were counted may be gone: some of the park topic"
+            " is deleted by its age, or damaged"
+        )
 
 
 def _listed(group: str, listing: Listing) -> dict[str, Any]:
@@ -141,6 +144,7 @@ def _fields(report: KeyReport) -> dict[str, Any]:
         "messages": report.messages,
         "bytes": report.size,
         "recorded": report.recorded,
+        "gone": report.gone,
         "first_offset": None if first is None else first.offset,
         "last_offset": report.last_offset,
         "since": None if details is None else iso_time(details.parked_at),

@@ -1,13 +1,9 @@
-"""`orderly parked release|drop|replay`: what becomes of parked keys."""
+"""`orderly parked add|release|drop`: what becomes of keys."""
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,14 +16,18 @@ from orderly.cli.progress import Progress
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import common_options, output_option, settings_of
 from orderly.cli.text import printable
-from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.judging import queues_text
+from orderly.monitoring.texts import counted, key_command
 
 if TYPE_CHECKING:
     from orderly.monitoring.parked import ParkedMessages
     from orderly.monitoring.parking.commands import OnProgress, Outcome
+    from orderly.monitoring.parking.reports import Added
 
 SCHEMA = "orderly.parked-command/v1"
+ADD_SCHEMA = "orderly.parked-add/v1"
 STOPPED = 1  # the verdict: a handler did not acknowledge a message, its key stays parked
 OK = "ok"  # of a message that a dry run acknowledged
 _IS_INT = f"{__name__}.int"
@@ -38,15 +38,15 @@ Examples:
   orderly parked release shipping --all -t orders
   orderly parked release shipping --int 17
 """
+ADD = """\b
+Examples:
+  orderly parked add shipping order-17 --dry-run
+  orderly parked add shipping order-17 -t orders
+"""
 DROP = """\b
 Examples:
   orderly parked export shipping parked.jsonl
   orderly parked drop shipping order-17 --yes
-"""
-REPLAY = """\b
-Examples:
-  orderly parked replay shipping order-17 --handler shipping.main:handle
-  orderly parked replay shipping --all --handler shipping.main:handle
 """
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | int
@@ -149,6 +149,82 @@ def release(
     return _carry_out(ctx, act, output, what=what, **chosen)
 
 
+@click.command(cls=Command, short_help="Have a key parked that blocks.", epilog=ADD)
+@group_argument
+@key_argument
+@click.option("--dry-run", is_flag=True, help="Ask whether it would be parked; park nothing.")
+@_timeout_option
+@topic_option
+@output_option
+@common_options
+@click.pass_context
+def add(
+    ctx: click.Context,
+    /,
+    *,
+    group: str,
+    key: Key,
+    dry_run: bool,
+    timeout: float,
+    topic: str | None,
+    output: str,
+) -> int:
+    """Have KEY of GROUP parked: its messages wait, in order, and the other keys go on.
+
+    For a key that blocks. The member that owns its queue parks what waits of it now, also while it
+    waits after a failure or is suspended, and all its later messages behind. Nothing is lost:
+    release brings them back.
+    """
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
+
+    with settings.client() as client:
+        parked = ParkedMessages(client, group, topic)
+        added = parked.add(key, dry_run=dry_run, patience=timeout, on_sent=say)
+    if output == "json":
+        fields = [_added_fields(outcome) for outcome in added.outcomes]
+        unknown = [_queue_fields(queue) | {"error": str(why)} for queue, why in added.unknown]
+        print_json({"schema": ADD_SCHEMA, "group": group, "keys": fields, "unknown": unknown})
+    else:
+        rows = [tuple(_added_fields(o).values()) for o in added.outcomes]
+        print_table(Table(_ADDED_COLUMNS, [(*row[:3], key_text(key), *row[4:]) for row in rows]))
+    for line in _added_remarks(group, key, added, dry_run=dry_run):
+        say(line)
+    refused = any(outcome.refused for outcome in added.outcomes)
+    return NOT_MEASURED if refused or added.unknown or not added.outcomes else 0
+
+
+_ADDED_COLUMNS = ("topic", "broker", "queue", "key", "parked", "reason")
+
+
+def _added_fields(outcome: Outcome) -> dict[str, Any]:
+    told = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
+    return _queue_fields(outcome.queue) | told
+
+
+def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iterator[str]:
+    about = f"key {key!r}"
+    for outcome in added.outcomes:
+        at = f"{about} of {outcome.queue}"
+        if outcome.refused:
+            yield f"error: {at}: {outcome.reason}"
+        elif dry_run:
+            yield f"{at}: {counted(outcome.settled, 'message')} would be parked"
+        else:
+            yield f"{at}: {counted(outcome.settled, 'message')} parked, later ones go behind"
+            release = key_command("release", group, outcome.queue.topic, key)
+            yield f"when its cause is mended: {release}"
+    for queue, why in added.unknown:
+        yield f"UNKNOWN {queue}: {why}"
+    if not added.outcomes:
+        asked = queues_text(len(added.read))
+        yield (
+            f"error: no message of {about} waits in {asked} whose owners answered; a number is"
+            " another key than its text (--int)"
+        )
+
+
 @click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)
 @group_argument
 @key_argument
@@ -167,43 +243,6 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, output: str, **cho
         return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
 
     return _carry_out(ctx, act, output, every=False, **chosen)
-
-
-@click.command(cls=Command, short_help="Run a key here, with all members stopped.", epilog=REPLAY)
-@group_argument
-@keys_options
-@click.option(
-    "--handler", required=True, metavar="PKG.MODULE:NAME", help="Is called with each message."
-)
-@topic_option
-@output_option
-@common_options
-@click.pass_context
-def replay(ctx: click.Context, /, *, handler: str, output: str, **chosen: Any) -> int:
-    """Run the parked messages of KEY in GROUP here, by a function; all members must be stopped.
-
-    The function is called as a consumer's handler is, with one message, and must return Ack().
-    Anything else stops it: the key stays parked from that message on.
-    """
-    function = _load(ctx, handler)
-    return _carry_out(
-        ctx, lambda parked, key, told: parked.replay(key, function, told), output, **chosen
-    )
-
-
-def _load(ctx: click.Context, name: str) -> Callable[..., Any]:
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise click.UsageError("--handler takes PKG.MODULE:NAME, as in shipping.main:handle", ctx)
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
-    try:
-        found = attrgetter(attribute)(import_module(module))
-    except (Exception, SystemExit) as error:  # the user's code runs
-        raise ConfigError(f"--handler {name} cannot be imported: {error!r}") from error
-    if not callable(found):
-        raise ConfigError(f"--handler {name} is not a function but {type(found).__name__}")
-    function: Callable[..., Any] = found
-    return function
 
 
 def _carry_out(
@@ -301,11 +340,12 @@ def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield f"error: {about}: {outcome.reason}"
 
 
+def _queue_fields(queue: MessageQueue) -> dict[str, Any]:
+    return {"topic": queue.topic, "broker": queue.broker_name, "queue": queue.queue_id}
+
+
 def _fields(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "topic": outcome.queue.topic,
-        "broker": outcome.queue.broker_name,
-        "queue": outcome.queue.queue_id,
+    return _queue_fields(outcome.queue) | {
         "key": outcome.key,
         "settled": outcome.settled,
         "failed_at": outcome.failed_at,

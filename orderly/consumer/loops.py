@@ -114,8 +114,9 @@ class Loops:
 
     def _parking_loops(self, dry_run: bool) -> tuple[Periodic, ...]:
         """Those that see to parked keys."""
-        commands = Commands(self._session, self.engine.ready, dry_run=dry_run)
-        keepalive = Keepalive(self._session, self.engine.ready)
+        engine = self.engine
+        commands = Commands(self._session, engine.ready, engine.aside, dry_run=dry_run)
+        keepalive = Keepalive(self._session, engine.ready)
         return (
             self._periodic("parked", LOOK_INTERVAL, commands.round),
             self._periodic("keepalive", KEEP_INTERVAL, keepalive.round, first=FIRST_KEEP),

@@ -61,6 +61,19 @@ def _new_event() -> threading.Event:
     return threading.Event()
 
 
+@dataclass(slots=True)
+class Wanted:
+    """A key that an operator wants parked: at its lane's next turn, instead of being handled.
+
+    Attributes:
+        by: who asks, for people.
+        refusal: why it was not parked, or None.
+    """
+
+    by: str
+    refusal: str | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """One queue this consumer holds, with its locks.
@@ -78,6 +91,7 @@ class Held:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
+        to_park: keys that operators want parked; see `Wanted`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -106,6 +120,7 @@ class Held:
     failed_releases: int = 0
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    to_park: dict[Hashable, Wanted] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
@@ -124,6 +139,10 @@ class Held:
     def queue(self) -> MessageQueue:
         """Which queue."""
         return self.owned.queue
+
+    def sets_aside(self, key: Hashable) -> bool:
+        """Whether messages of a key go to the park queue, and not to the handler."""
+        return self.owned.parking.parked(key) or key in self.to_park
 
 
 class Session:

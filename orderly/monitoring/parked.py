@@ -1,4 +1,4 @@
-"""A group's parked keys, for operators and programs: look, release, drop, export, keep alive.
+"""A group's parked keys, for operators and programs: look, add, release, drop, export, keep alive.
 
 Reading needs no running member; what changes something is a command to the queue's owner
 (`park_commands`). What could not be read is unknown, never "nothing is parked".
@@ -14,14 +14,19 @@ from pathlib import Path
 from orderly.client import Client
 from orderly.client.retention import retention
 from orderly.config import check_group, check_topic
-from orderly.errors import OrderlyError
+from orderly.errors import ConfigError, OrderlyError
 from orderly.model import ReceivedMessage
-from orderly.monitoring.parking.commands import OnProgress, OnSent, Outcome, run_command
+from orderly.monitoring.parking.commands import (
+    OnProgress,
+    OnSent,
+    Outcome,
+    ask_owners,
+    run_command,
+)
 from orderly.monitoring.parking.export import write_lines
 from orderly.monitoring.parking.queue import KeyFound, ParkedQueue
 from orderly.monitoring.parking.queues import ParkedQueues
-from orderly.monitoring.parking.replay import Handler, replay_here
-from orderly.monitoring.parking.reports import Exported, KeyReport, Listing, Renewal
+from orderly.monitoring.parking.reports import Added, Exported, KeyReport, Listing, Renewal
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
 
@@ -146,6 +151,67 @@ class ParkedMessages:
         """Have a key's parked messages settled without being run, for good; as `release`."""
         return self._command(Verb.DROP, key, patience, on_progress, on_sent)
 
+    def add(
+        self,
+        key: Key,
+        *,
+        dry_run: bool = False,
+        patience: float = PATIENCE,
+        on_sent: OnSent = _unheard,
+    ) -> Added:
+        """Have a key parked that blocks: the messages that wait now, and all later ones.
+
+        Which queue a key is in only its owner knows for sure, so the owners of all queues of the
+        topic are asked. The key may wait after a failure or be suspended; a call of the handler
+        that runs with it is waited for. An owner that finds the command minutes later refuses it.
+
+        Args:
+            key: one that is not parked.
+            dry_run: only ask whether it would be parked, and how many messages of it wait.
+            patience: seconds without a word of an owner after which the wait ends.
+            on_sent: told, for people, when the commands are stored.
+
+        Raises:
+            ConfigError: the group has parked keys of several topics, so that one must be named, or
+                its members do not keep order by key; nothing was sent.
+            OrderlyError: nobody is online, and nothing was sent; or the wait was interrupted.
+        """
+        queues = self._queues.all()
+        topics = sorted({queue.queue.topic for queue in queues})
+        if len(topics) > 1:
+            raise ConfigError(
+                f"group {self._group} keeps order by key in several topics: {', '.join(topics)};"
+                " name one (--topic)"
+            )
+        self._check_members(topics[0])
+        verb = Verb.LOOK if dry_run else Verb.ADD
+        outcomes, silent = ask_owners(queues, verb, key, patience=patience, on_sent=on_sent)
+        found = tuple(o for o in outcomes if o.settled or o.reason is not None)
+        return Added(found, tuple(o.queue for o in outcomes), silent)
+
+    def _check_members(self, topic: str) -> None:
+        """Raise an error if nobody can own a queue of which keys are parked."""
+        try:
+            online = self._client.admin.consumer_connections(self._group)
+        except OrderlyError:  # a broker is away; not known, so there may well be somebody
+            return
+        if online is None:
+            raise OrderlyError(
+                f"no member of group {self._group} is online, and only the owner of a queue can"
+                " park a key of it; nothing was sent"
+            )
+        for member in online.connections:
+            try:
+                info = self._client.groups.running_info(self._group, member.client_id)
+            except OrderlyError:
+                return
+            if info.properties.get("order") == "key":
+                return
+        raise ConfigError(
+            f"the members of group {self._group} keep order by queue: only with order='key' a key"
+            f" of {topic} can be parked; nothing was sent"
+        )
+
     def _command(
         self, verb: Verb, key: Key, patience: float, on_progress: OnProgress, on_sent: OnSent
     ) -> tuple[Outcome, ...]:
@@ -154,27 +220,6 @@ class ParkedMessages:
                 queue, verb, key, patience=patience, on_progress=on_progress, on_sent=on_sent
             )
             for queue, _ in self._queues.holders(key)
-        )
-
-    def replay(
-        self, key: Key, handler: Handler, on_progress: OnProgress = _unheard
-    ) -> tuple[Outcome, ...]:
-        """Run a key's parked messages by a function in this process; then the key goes on live.
-
-        Only while no member holds the key's queue; see `park_replay`.
-
-        Args:
-            key: a parked one.
-            handler: called with one message and a context; Ack() goes on, anything else stops.
-            on_progress: told how many messages are done so far.
-
-        Raises:
-            ConfigError: the key is not parked, or in several topics.
-            LockLost: a member holds the queue.
-            OrderlyError: what is parked is not known, or a broker does not answer.
-        """
-        return tuple(
-            replay_here(queue, key, handler, on_progress) for queue, _ in self._queues.holders(key)
         )
 
     # --- copies --------------------------------------------------------------------------------
@@ -195,7 +240,7 @@ class ParkedMessages:
             for queue in self._queues.all():
                 for parked in queue.on_record().parked:
                     found = queue.find([parked])[parked.key]
-                    gone += max(0, parked.messages - len(found.index))
+                    gone += found.gone
                     yield from map(read_parked, queue.messages(found))
 
         count = write_lines(path, self._group, everything())
@@ -246,6 +291,7 @@ def _report(queue: ParkedQueue, found: KeyFound, kept_for: float | None) -> KeyR
         messages=len(places),
         size=sum(copy.size for copy in stored),
         recorded=found.on_record.messages,
+        gone=found.gone,
         first=None if first is None else read_parked(first),
         last_offset=places[-1].offset if places else None,
         expires=None if oldest is None or kept_for is None else oldest + kept_for,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from datetime import UTC, datetime
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -27,6 +28,17 @@ def duration(seconds: float) -> str:
 def counted(count: int, word: str, written: str = "") -> str:
     """1 message, 2 messages; `written` is how the number is to look."""
     return f"{written or count} {word}{'' if count == 1 else 's'}"
+
+
+def key_command(verb: str, group: str, topic: str, key: str | int) -> str:
+    """`orderly parked VERB` about one key, as a shell takes it.
+
+    A number is given with --int, what begins with "-" behind "--".
+    """
+    names, options = [group, str(key)], ["-t", topic, *(["--int"] if isinstance(key, int) else [])]
+    dashed = any(name.startswith("-") for name in names)
+    words = [*options, "--", *names] if dashed else [*names, *options]
+    return shlex.join(["orderly", "parked", verb, *words])
 
 
 def iso_time(seconds: float) -> str:

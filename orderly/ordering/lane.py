@@ -80,6 +80,16 @@ class Lane:
         return self.later[0] if self.later else None
 
     @property
+    def unfinished(self) -> int:
+        """How many messages it has, with and without their bodies."""
+        return self.messages.count + len(self.later)
+
+    @property
+    def keeps_all(self) -> bool:
+        """True if a handler has all of them, and answered that it keeps them (manual commit)."""
+        return self.since is None and not self.messages.pending and not self.later
+
+    @property
     def following(self) -> int | None:
         """The offset of the message that is handed out next, or None."""
         pending = self.messages.first_pending

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 
 from orderly.model import ReceivedMessage
@@ -110,6 +110,10 @@ class Lanes:
     def lowest(self) -> int | None:
         """The lowest unfinished offset; None: all is finished."""
         return self._lowest.value
+
+    def lane_of(self, key: Hashable) -> Lane | None:
+        """The lane of a key; None: nothing of it is unfinished, and nothing would have to wait."""
+        return self._lanes.get(key)
 
     def lowest_of(self, key: Hashable) -> int | None:
         """The lowest unfinished offset of a key; None: all of it is finished."""
@@ -450,6 +454,16 @@ class Lanes:
             self.asleep_size -= lane.messages.pending_size
             lane.wake_at = None
             self._settle(lane)
+
+    def rouse(self, lane: Lane) -> None:
+        """Let one lane go on before its suspension is over."""
+        if lane.wake_at is None:
+            return
+        self._asleep = [nap for nap in self._asleep if nap[2] is not lane]
+        heapify(self._asleep)
+        self.asleep -= lane.messages.pending
+        lane.wake_at = None
+        self._settle(lane)
 
     def send_errand(self, key: Hashable, errand: object) -> None:
         """Have `errand` taken in the turn of that key's lane."""

@@ -29,11 +29,16 @@ _MAX_CONTROL = 256 * 1024  # bytes
 
 
 class Verb(StrEnum):
-    """What is to become of a parked key."""
+    """What is to become of a parked key; of one that is not parked, ADD: it is to be.
+
+    TRY and LOOK change nothing: they tell what RELEASE and ADD would come to.
+    """
 
     RELEASE = "release"
     DROP = "drop"
     TRY = "try"
+    ADD = "add"
+    LOOK = "look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Result:
     Attributes:
         id: of the command.
         done: nothing more comes; else it is under way.
-        settled: messages settled so far.
+        settled: messages settled so far; of ADD and LOOK, that are parked now, or would be.
         failed_at: source offset of the message that was not acknowledged, or None.
         reason: why the command is not, or not wholly, carried out; None: it is.
         outcomes: of Verb.TRY: source offset, and "ok" or the failure's fingerprint; 200 at most.

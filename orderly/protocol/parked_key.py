@@ -28,10 +28,14 @@ class ParkedKey:
         key: of the lane.
         next: source offset of its first message that is not settled.
         at: position in the park queue from which on its messages are found.
-        messages, size: about how many are parked, and their bytes; exact unless a crash came
-            between.
-        generation: of the source topic that `next` counts in. An entry holds it beside the list
-            that the other fields are written as: older releases read that list only.
+        messages, size: how many are parked, and their bytes. What was appended just before an
+            owner ended may be missing, and what a reset brings again.
+        generation: of the source topic that `next` counts in.
+        counted_to: source offset after the last message that is counted; 0: not known. An heir
+            that appends messages below it again does not count them again.
+
+    An entry holds the last two beside the list that the other fields are written as: older releases
+    read that list only.
     """
 
     key: Key
@@ -40,6 +44,7 @@ class ParkedKey:
     messages: int = 0
     size: int = 0
     generation: int = 0
+    counted_to: int = 0
 
 
 def key_of(key: Hashable) -> Key | None:

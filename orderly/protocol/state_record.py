@@ -214,6 +214,7 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
         "generation": record.generation,
         "tokenTime": record.token_time,
         "parkedIn": _generations(record),
+        "parkedTo": _counted(record),
     }
     fields |= {name: value for name, value in seldom.items() if value}
     return fields | _known("trying", record.trying)
@@ -222,7 +223,8 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
 def _read_entry(fields: dict[str, Any]) -> Entry:
     low = natural_in(fields, "low")
     generation = natural_in(fields, "generation", 0)
-    parked = map(parked_from_json, list_in(fields, "parked"))
+    parked = tuple(map(parked_from_json, list_in(fields, "parked")))
+    parked = _with_generations(parked, list_in(fields, "parkedIn"), generation)
     entry = Entry(
         owner=text_in(fields, "owner"),
         token=natural_in(fields, "token"),
@@ -235,7 +237,7 @@ def _read_entry(fields: dict[str, Any]) -> Entry:
         closed=bool_in(fields, "closed"),
         chunk=natural_in(fields, "chunk"),
         chunks=natural_in(fields, "chunks"),
-        parked=_with_generations(tuple(parked), list_in(fields, "parkedIn"), generation),
+        parked=_with_counted(parked, list_in(fields, "parkedTo")),
         released=tuple(map(as_key, list_in(fields, "released"))),
         commands=natural_in(fields, "commands", 0),
         deaths=natural_in(fields, "deaths", 0),
@@ -320,6 +322,21 @@ def _with_generations(
         replace(each, generation=generation)
         for each, generation in zip(parked, told or [present] * len(parked), strict=True)
     )
+
+
+def _counted(entry: Entry) -> list[int]:
+    """Up to where each parked key's messages are counted; nothing, if that is not known of any."""
+    counted = [parked.counted_to for parked in entry.parked]
+    return counted if any(counted) else []
+
+
+def _with_counted(parked: tuple[ParkedKey, ...], counted: list[Any]) -> tuple[ParkedKey, ...]:
+    told = [as_int(each, "a number of 'parkedTo'") for each in counted]
+    if not told:
+        return parked
+    if len(told) != len(parked) or min(told) < 0:
+        raise ProtocolError(f"not what {len(parked)} parked keys count to: {counted!r:.80}")
+    return tuple(replace(each, counted_to=to) for each, to in zip(parked, told, strict=True))
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:

@@ -3,12 +3,10 @@
 import base64
 import json
 import threading
-from dataclasses import replace
 
 import pytest
 
-from orderly.protocol.park_record import Parked, Released, Result, Verb
-from tests.support import replayed
+from orderly.protocol.park_record import Parked, Result, Verb, park_message
 from tests.support.hand_owner import HandOwner
 
 BODIES = (b"one", b"two", b"three")
@@ -79,6 +77,25 @@ def test_a_damaged_record_is_unknown_and_not_nothing(orderly, client, group, own
     code, _, err = orderly("parked", "release", group, "a", "--timeout", "1")
     assert code == 3
     assert "whether key 'a' is parked" in err
+
+
+def test_after_a_kill_no_loss_is_told_that_is_none(orderly, group, owner):
+    """The owner ends between the record of what is parked and the one that says it is done."""
+    owner.low = 0
+    owner.record()
+    parked = [record for record in owner.records() if isinstance(record, Parked)]
+    heir = owner.take()
+    for found in parked:
+        at = heir.append(park_message(found.original, found.details))
+        heir.table.note(found.key, found.offset, at, found.original.stored_size)
+    heir.record()
+    code, _, err = orderly("parked", "list", group)
+    assert (code, "gone" in err) == (0, False), err
+    counts = [
+        (k["key"], k["messages"], k["recorded"], k["gone"])
+        for k in listed(orderly, group)[1]["keys"]
+    ]
+    assert counts == [(7, 1, 1, 0), ("a", 3, 3, 0)]
 
 
 def test_show_gives_the_messages_in_the_order_of_their_source(orderly, group, owner):
@@ -154,9 +171,6 @@ def test_what_cannot_be_done_sends_nothing(orderly, group, owner):
         ["release", group, "a", "--all"],
         ["drop", group, "a"],
         ["release", group, "a", "--int"],
-        ["replay", group, "a"],
-        ["replay", group, "a", "--handler", "no.such.module:f"],
-        ["replay", group, "a", "--handler", "os:path"],
     ):
         code, out, err = orderly("parked", *args)
         assert (code, out) == (3, ""), args
@@ -206,60 +220,3 @@ def test_keepalive_appends_what_is_old_and_nothing_counts_twice(orderly, group, 
         (7, 1, 1),
         ("a", 3, 3),
     ]
-
-
-# --- replay by this process --------------------------------------------------------------------
-
-
-@pytest.fixture(autouse=True)
-def _nothing_called():
-    replayed.calls.clear()
-
-
-def replay(orderly, group, handler, *args):
-    name = f"tests.support.replayed:{handler}"
-    return orderly("parked", "replay", group, *args, "--handler", name, "-o", "json")
-
-
-def test_replay_runs_a_key_in_order_and_ends_its_parking(orderly, group, owner):
-    owner.hand_on()
-    at = owner.end()
-    code, out, err = replay(orderly, group, "handle", "a")
-    assert code == 0, err
-    assert [call[:4] for call in replayed.calls] == [
-        (n, b, "a", True) for n, b in enumerate(BODIES)
-    ]
-    token = replayed.calls[0][4]
-    assert token > owner.inherited.memory.fencing_token
-    assert json.loads(out)["keys"][0]["settled"] == 3
-    assert [key["key"] for key in listed(orderly, group)[1]["keys"]] == [7]
-    begun, ended = owner.records(at)
-    assert ended == Released("a", below=3, token=token)
-    assert begun == replace(ended, below=0)
-    assert owner.take().low == 4, "its offset is as it was, and the queue is free"
-
-
-def test_replay_stops_at_a_failure_and_goes_on_from_there(orderly, group, owner):
-    owner.hand_on()
-    code, out, _ = replay(orderly, group, "fail_at_two", "a")
-    assert code == 1
-    (stopped,) = json.loads(out)["keys"]
-    assert (stopped["settled"], stopped["failed_at"]) == (1, 1)
-    assert stopped["reason"] == "ValueError: still bad"
-    parked = listed(orderly, group)[1]["keys"][1]
-    assert (parked["messages"], parked["first_offset"]) == (2, 1)
-    assert replay(orderly, group, "forget", "a")[0] == 1, "only Ack goes on"
-    assert replay(orderly, group, "handle", "--all")[0] == 0
-    assert [call[1] for call in replayed.calls] == [b"one", b"\x1b[31mred", b"two", b"three"]
-    assert listed(orderly, group)[1]["keys"] == []
-
-
-def test_replay_needs_the_lock_of_the_queue(orderly, group, owner):
-    code, out, err = replay(orderly, group, "handle", "a")
-    assert (code, out) == (3, "")
-    assert "is held by a member" in err
-    owner.hand_on()
-    assert replay(orderly, group, "handle", "nobody")[0] == 3
-    assert "async" in replay(orderly, group, "later", "a")[2]
-    assert replayed.calls == []
-    owner.take()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, Park
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, Park, Suspend
 from tests.support.consuming import Recorder, send_numbers
 from tests.support.waiting import eventually
 
@@ -18,13 +18,13 @@ class Handler(Recorder):
 
     def __init__(self):
         super().__init__(self._answer)
-        self.mended = False
+        self.mended = self.blocked = False
         self.applied = []
 
     def _answer(self, messages, context):
         (message,) = messages
         if message.sharding_key == "bad" and not self.mended:
-            return Park("not mended")
+            return Suspend(25) if self.blocked else Park("not mended")
         if not context.dry_run:
             self.applied.append((message.sharding_key, message.queue_offset))
         return Ack()
@@ -105,14 +105,25 @@ def test_drop_settles_them_and_the_next_is_run(orderly, producer, group, topic, 
     eventually(lambda: [key for key, _ in handler.applied].count("bad") == 1)
 
 
-@pytest.mark.usefixtures("parked")
-def test_replay_by_a_function_once_the_members_are_stopped(orderly, group, member, handler):
-    replayed = ["replay", group, "bad", "--handler", "tests.support.replayed:handle"]
-    code, err = command(orderly, *replayed)
-    assert code == 3
-    assert "is held by a member" in err
-    member.close()
-    assert counts(orderly, group) == {"bad": 5}, "seen without a member"
-    code, (done,) = command(orderly, *replayed)
-    assert (code, done["settled"]) == (0, 5)
+def test_a_key_that_blocks_is_parked_at_an_operators_word(
+    orderly, producer, group, topic, member, handler
+):
+    handler.blocked = True
+    send_numbers(producer, topic, KEYS, 5)
+    eventually(lambda: handler.numbers("good") == list(range(5)))
+    would = lambda: command(orderly, "add", group, "bad", "--dry-run")  # noqa: E731
+    eventually(lambda: [key["parked"] for key in would()[1]] == [5])
     assert counts(orderly, group) == {}
+    code, out, err = orderly("parked", "add", group, "bad", "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["keys"][0]["reason"] is None
+    eventually(lambda: counts(orderly, group) == {"bad": 5})
+    assert command(orderly, "add", group, "bad")[0] == 3, "it is parked already"
+    assert orderly("parked", "add", group, "good")[0] == 3, "nothing of it waits"
+    handler.blocked, handler.mended = False, True
+    release = err.split("mended: orderly ")[1].split()
+    code, out, err = orderly(*release)
+    assert code == 0, err
+    offsets = [offset for key, offset in handler.applied if key == "bad"]
+    assert offsets == sorted(offsets)
+    assert len(offsets) == 5

@@ -1,4 +1,4 @@
-"""An operator, who has parked keys released, dropped or tried. What it sends is real."""
+"""An operator, who has keys parked, released, dropped or tried. What it sends is real."""
 
 from orderly import Client, ClientConfig
 from orderly.errors import OrderlyError
@@ -37,7 +37,10 @@ class Operator:
         """Give a command about one of the parked keys, or about any."""
         if self._client is None:
             return
-        known = list(self._parked() if code != UNKNOWN else self._known())
+        if verb in (Verb.ADD, Verb.LOOK):
+            known = self._known(waiting=code != UNKNOWN)
+        else:
+            known = self._known() if code == UNKNOWN else list(self._parked())
         queue, key = self._kernel.random.choice(known or [(self._any_queue, "nobody's")])
         self._kernel.spawn(
             lambda: self._give(verb, queue, key, twice=code == TWICE), "command", self._process
@@ -47,13 +50,14 @@ class Operator:
     def _any_queue(self):
         return next(self._world.truth.queues())
 
-    def _known(self):
-        """All keys of messages by now; few of them are parked."""
+    def _known(self, *, waiting=False):
+        """All keys of messages by now, or those that wait; few of them are parked."""
         truth = self._world.truth
         known = {
             (queue, truth.key(queue, offset))
             for queue in truth.queues()
             for offset in range(truth.log(queue).max_offset)
+            if not waiting or offset not in truth.finished[queue]
         }
         return sorted(place for place in known if place[1] is not None)
 

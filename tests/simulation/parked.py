@@ -89,6 +89,8 @@ class ParkedKeys:
         after = self._after(queue, before, entry)
         if after is None or after == before:
             return False
+        for parked in after.values():
+            self._check_count(queue, parked, entry.generation)
         self._keys[queue] = after
         self._latest[queue] |= after
         return True
@@ -157,9 +159,24 @@ class ParkedKeys:
             case Result(reason=reason) if reason and "deleted" in reason:
                 raise Broken("false alarm", f"{record}, and nothing was deleted")
             case Result() if record.done:
-                self._commands[queue].pop(record.id, None)
+                _, command = self._commands[queue].pop(record.id, (None, None))
+                if command is not None and command.verb is Verb.ADD and record.settled:
+                    self._check_added(queue, command)
         self._world.note(who, "writes", record, "at", position, "of", queue)
         return None
+
+    def _check_added(self, queue, command):
+        """Who asks for a key to be parked is told so only when that is on record."""
+        self._world.happened["added"] += 1
+        if command.key not in self._latest[queue]:
+            raise Broken("added", f"{command} is answered, and nothing is parked in {queue}")
+
+    def _check_count(self, queue, parked, generation):
+        """No more messages are on record than were parked: else a loss is told that is none."""
+        copies = (o for o in self._copies[queue] if self._truth.key(queue, o) == parked.key)
+        count = sum(offset >= parked.next for offset in copies)
+        if parked.generation == generation and parked.messages > count:
+            raise Broken("parked count", f"{parked} of {queue}, and {count} are parked")
 
     def _check_copy(self, queue, parked):
         """What is parked is what is in the queue, under its own key."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from orderly.consumer.handling.worker import Worker
 from orderly.consumer.owning import offset_saver
 from orderly.consumer.parking import key_messages, replaying
+from orderly.consumer.parking.adding import Adding
 from orderly.consumer.parking.commands import _Desk
 from orderly.consumer.parking.ending import Ending
 from orderly.consumer.parking.replaying import Replay
@@ -206,6 +207,43 @@ def rebuild_nothing(set_):
     set_(inheritance, "rebuild", nothing)
 
 
+def count_again_what_is_parked_again(set_):
+    """What a former owner parked, and its heir parks again, counts twice."""
+    init = ParkedKeys.__init__
+
+    def forgetful(self, *args):
+        init(self, *args)
+        self._counted = {}
+
+    set_(ParkedKeys, "__init__", forgetful)
+
+
+def add_beside_the_handler(set_):
+    """What an operator wants parked is parked while the handler has messages of the key."""
+    begin = Adding._begin
+
+    def careless(self):
+        begun = begin(self)
+        lanes = self._held.owned.messages
+        lane = lanes.lane_of(self._command.key)
+        if begun and lane.since is not None:
+            lane.since = None
+            lanes._settle(lane)
+        return begun
+
+    set_(Adding, "_begin", careless)
+
+
+def never_add(set_):
+    """What an operator wants parked is answered with a success, and handled on."""
+
+    def _begin(self):
+        self._ending.count(1)
+        return False
+
+    set_(Adding, "_begin", _begin)
+
+
 PARKING_MUTATIONS = (
     count_what_was_not_stored,
     park_the_failed_message_only,
@@ -226,4 +264,7 @@ PARKING_MUTATIONS = (
     pass_tombstones_over,
     settle_a_key_by_any_tombstone,
     rebuild_nothing,
+    count_again_what_is_parked_again,
+    add_beside_the_handler,
+    never_add,
 )

@@ -169,7 +169,7 @@ def _parking(cast, faults, fixed=None, until=60.0):
 def _acts(cast, until):
     """What an operator does about parked keys."""
     rng = cast.rng
-    verbs = (*ACTS, "release", "drop")
+    verbs = (*ACTS, "release", "drop", "add", "add")
     return [
         Fault(
             rng.uniform(3, until),

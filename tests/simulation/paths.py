@@ -97,6 +97,7 @@ PATHS = (
     # What becomes of messages.
     Path("a dead letter", _happened("dead letter"), "bury_without_a_grave"),
     Path("a parked key", _happened("parked"), "handle_what_is_behind"),
+    Path("a key added by hand", _happened("added"), "never_add"),
     Path("a release", _happened("replayed"), "take_any_answer_for_done"),
     Path("a crash loop", _happened("suspect tried"), "never_suspect_a_crash_loop"),
     Path("bodies pulled again", _happened("refilled"), "refill_with_the_newest"),

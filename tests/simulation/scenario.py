@@ -7,7 +7,7 @@ LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 1
 BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is committed
 ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC = 1, 2, 4  # of a topic of records: how it comes back, which
-ACTS = ("release", "drop", "try")  # what an operator does about parked keys
+ACTS = ("release", "drop", "try", "add", "look")  # what an operator does about parked keys
 SETTLED = 30.0  # seconds after which members that nothing disturbs have shared the queues
 
 _SHARES = (
@@ -27,9 +27,9 @@ class Fault:
         who: "member 1", "producer 0" or "broker 0"; "" for none of them.
         seconds: how long.
         code: the request it is about; of an offset reset: where to, in percent; of an operator's
-            command: ONCE, TWICE or UNKNOWN; of deleted records: flags, as MADE_BY_HAND; of lost
-            ones: how many; of a slow network: milliseconds at most. A kill at
-            SEND is one at a record or a parked message.
+            command: ONCE, TWICE or UNKNOWN (an add is about a key that waits, or any); of deleted
+            records: flags, as MADE_BY_HAND; of lost ones: how many; of a slow network: milliseconds
+            at most. A kill at SEND is one at a record or a parked message.
     """
 
     at: float

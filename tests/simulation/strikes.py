@@ -272,6 +272,12 @@ class Strikes:
     def _try(self, fault):
         self._world.operator.act(Verb.TRY, fault.code)
 
+    def _add(self, fault):
+        self._world.operator.act(Verb.ADD, fault.code)
+
+    def _look(self, fault):
+        self._world.operator.act(Verb.LOOK, fault.code)
+
     def _lose_records(self, fault):
         """All members are killed, and what they left on record is lost before they come back."""
         for member in self._world.members:

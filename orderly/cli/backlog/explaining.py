@@ -9,7 +9,7 @@ from textwrap import fill
 
 from orderly.cli.text import printable
 from orderly.foreign_text import escaped
-from orderly.monitoring.backlog.advice import parked_advice, state_advice
+from orderly.monitoring.backlog.advice import Steps, next_steps, parked_steps
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
@@ -86,15 +86,12 @@ def _paragraph(group: GroupStatus) -> str:
     rows = sorted(_troubled(group), key=lambda row: (-severity(row.state_verdict), row.state))
     for _, same in groupby(rows, key=lambda row: row.state):
         lines += _of_state(list(same))
-    lines += map(_indented, _in_order(group))
-    lines += map(_indented, _parked(group))
+    lines += _in_order(group)
+    lines += _parked(group)
     lines += [_indented(f"- {text}") for text in group.findings]
     if dead := _dead(group):
-        lines.append(
-            _indented(
-                f"- {_messages(dead)} in %DLQ%{group.group}. Next: orderly dlq list {group.group}"
-            )
-        )
+        lines.append(_indented(f"- {_messages(dead)} in %DLQ%{group.group}. Next:"))
+        lines.append(_command(f"orderly dlq list {shlex.quote(group.group)}"))
     return "\n".join(lines)
 
 
@@ -108,10 +105,10 @@ def _in_order(group: GroupStatus) -> Iterator[str]:
     owned = [row for row in rows if row.owner is not None]
     nobodys = [row for row in rows if row.owner is None]
     if owned:
-        yield f"- in order, being worked off: {_waits(_together(owned), owned)}."
+        yield _indented(f"- in order, being worked off: {_waits(_together(owned), owned)}.")
     if nobodys:
-        yield f"- {_waits(_together(nobodys), nobodys)} whose owner is not known."
-        yield f"  Next: orderly locks -g {shlex.quote(group.group)}"
+        yield _indented(f"- {_waits(_together(nobodys), nobodys)} whose owner is not known.")
+        yield from _next(("Ask who has them:", (f"orderly locks -g {shlex.quote(group.group)}",)))
 
 
 def _together(rows: Sequence[QueueStatus]) -> int:
@@ -128,8 +125,8 @@ def _parked(group: GroupStatus) -> Iterator[str]:
     if sums.parked_keys:
         keys, waiting = counted(sums.parked_keys, "key"), _messages(sums.parked_messages or 0)
         age = f", the oldest {duration(sums.parked_age)} old" if sums.parked_age else ""
-        yield f"- PARKED {keys} with {waiting}{age}."
-        yield f"  Next: {parked_advice(group.group)}"
+        yield _indented(f"- PARKED {keys} with {waiting}{age}.")
+        yield from _next(parked_steps(list(group.rows())))
 
 
 def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
@@ -141,7 +138,13 @@ def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
         more = rows[_TOLD:]
         behind = f", backlog {_together(more):,}" if _together(more) else ""
         yield _indented(f"  and {len(more)} more: {rows[0].state}{behind}.")
-    yield _indented(f"  Next: {state_advice(rows[0])}")
+    yield from _next(next_steps(rows[0]))
+
+
+def _next(steps: Steps) -> Iterator[str]:
+    text, commands = steps
+    yield _indented(f"  Next: {text}")
+    yield from map(_command, commands)
 
 
 def _queue(row: QueueStatus) -> str:
@@ -179,6 +182,11 @@ def _messages(count: int) -> str:
 
 def _dead(group: GroupStatus) -> int:
     return group.dead.messages if group.dead is not None else 0
+
+
+def _command(text: str) -> str:
+    """On a line of its own, however long: it is to be copied."""
+    return f"      {printable(text)}"
 
 
 def _indented(text: str) -> str:

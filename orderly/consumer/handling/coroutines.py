@@ -218,7 +218,7 @@ class Coroutines(Engine):
     async def _work(self, held: Held, batch: Batch) -> None:
         if batch.errand is not None:
             await self._run_errand(held, batch, batch.errand)
-        elif held.owned.parking.parked(batch.key):
+        elif held.sets_aside(batch.key):
             await _aside(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:
             await self._handle(held, batch)

@@ -13,6 +13,7 @@ from functools import partial
 from orderly.consumer.handling.calling import Caller
 from orderly.consumer.handling.finishing import Finisher
 from orderly.consumer.handling.suspect_runs import SuspectRuns
+from orderly.consumer.parking.setting_aside import SettingAside
 from orderly.consumer.session import Held, Session, now
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import Disposition
@@ -33,6 +34,11 @@ class Engine(ABC):
         self._reopened = reopened
         self._finisher = Finisher(session, self.ready, reopened)
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
+
+    @property
+    def aside(self) -> SettingAside:
+        """What parks messages."""
+        return self._finisher.aside
 
     def ready(self, held: Held) -> None:
         """Start a run of a queue that has something to hand out, unless enough are under way."""
@@ -99,7 +105,7 @@ class Engine(ABC):
         if another:
             self._submit(held)
         if batch is not None and held.owned.by_key:
-            self._finisher.aside.saw(batch.key)
+            self.aside.saw(batch.key)
         return batch
 
     def _end_errand(self, held: Held, batch: Batch) -> None:

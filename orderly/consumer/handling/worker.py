@@ -83,7 +83,7 @@ class Worker(Engine):
     def _work(self, held: Held, batch: Batch) -> None:
         if batch.errand is not None:
             self._run_errand(held, batch, batch.errand)
-        elif held.owned.parking.parked(batch.key):
+        elif held.sets_aside(batch.key):
             self._finisher.set_aside(held, batch)
         elif not held.owned.suspects.careful:
             self._handle(held, batch)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
+from orderly.consumer.parking.adding import Adding
 from orderly.consumer.parking.reading import ParkQueue
 from orderly.consumer.parking.replaying import Replay
+from orderly.consumer.parking.setting_aside import SettingAside
 from orderly.consumer.session import Held, Session
 from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.model import ReceivedMessage
@@ -13,9 +16,12 @@ from orderly.protocol.park_control import COMMAND, RESULT, Command, Result, Verb
 from orderly.protocol.park_record import control_message, read_park
 
 LOOK_INTERVAL = 1.0  # seconds
+IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds
+ADD_VALID = 300.0  # seconds; a key that blocked then may be well now
 _NO_DRY_RUN = (
-    "the handler does not say that it can be tried without a trace: give it an attribute dry_run ="
-    " True, and let it heed context.dry_run"
+    "the handler does not say that it can be tried without a trace: let it heed context.dry_run,"
+    " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)). A"
+    " release without --dry-run needs neither, and stops at the first message that fails"
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
@@ -31,72 +37,93 @@ class Commands:
     Args:
         session: the consumer's shared state.
         ready: called when a queue has something to run.
+        aside: parks messages.
         dry_run: whether the handler says that it leaves no trace where the context asks for that.
     """
 
-    def __init__(self, session: Session, ready: Callable[[Held], None], *, dry_run: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        ready: Callable[[Held], None],
+        aside: SettingAside,
+        *,
+        dry_run: bool,
+    ) -> None:
         self._session = session
         self._ready = ready
+        self._aside = aside
         self._dry_run = dry_run
+        self._rounds = 0
         self._desks: dict[Held, _Desk] = {}
 
     def round(self) -> None:
-        """Look once into the park queue of each held queue with parked keys.
+        """Look once into the park queue of each held queue with parked keys, seldom of the others.
 
         A broker that does not answer is asked once a round, so that it holds up no other.
         """
+        self._rounds += 1
         holds = [h for h in self._session.held() if h.memory is not None and h.announced]
-        self._desks = {h: self._desk(h) for h in holds if h in self._desks or h.owned.parking}
+        self._desks = {h: self._desk(h) for h in holds}
         silent: set[str] = set()
-        for held, desk in tuple(self._desks.items()):
-            broker = held.queue.broker_name
+        for held, desk in self._desks.items():
+            broker, idle = held.queue.broker_name, not (desk.busy or held.owned.parking)
             if held.owned.dropped is not None or broker in silent:
+                continue
+            if idle and self._rounds % IDLE_LOOKS:
                 continue
             try:
                 desk.look()
             except OrderlyError as error:
-                held.log.warning("command.not_read", error=str(error))
+                log = held.log.debug if idle else held.log.warning
+                log("command.not_read", error=str(error))
                 if isinstance(error, RemotingError):
                     silent.add(broker)
-            if not desk.busy and not held.owned.parking:
-                del self._desks[held]
 
     def _desk(self, held: Held) -> _Desk:
         desk = self._desks.get(held)
-        return _Desk(self._session, held, self._ready, self._dry_run) if desk is None else desk
+        if desk is not None:
+            return desk
+        return _Desk(self._session, held, self._ready, self._aside, dry_run=self._dry_run)
 
 
 class _Desk:
     """Where the commands for one held queue are taken. Used by the thread of `Commands` only."""
 
     def __init__(
-        self, session: Session, held: Held, ready: Callable[[Held], None], dry_run: bool
+        self,
+        session: Session,
+        held: Held,
+        ready: Callable[[Held], None],
+        aside: SettingAside,
+        *,
+        dry_run: bool,
     ) -> None:
         self._session = session
         self._held = held
         self._ready = ready
+        self._aside = aside
         self._dry_run = dry_run
         self._queue = ParkQueue(session, held)
         self._at = held.owned.parking.commands
-        self._replay: Replay | None = None
+        self._work: Replay | Adding | None = None
 
     @property
     def busy(self) -> bool:
         """Whether a command is being carried out."""
-        return self._replay is not None
+        return self._work is not None
 
     def look(self) -> None:
         """See to the command that is being carried out, or look for the next one."""
-        if self._replay is not None and not self._replay.ended:
-            self._replay.send()
+        if self._work is not None and not self._work.ended:
+            self._work.send()
             return
-        self._replay = None
+        self._work = None
         self._at = max(self._at, self._held.owned.parking.commands)
-        while self._replay is None:
+        while self._work is None:
             read = self._queue.read(self._at, COMMAND)
             for message in read.messages:
                 self._take(message)
-                if self._replay is not None:
+                if self._work is not None:
                     return
             if read.next_offset <= self._at:
                 return
@@ -110,15 +137,20 @@ class _Desk:
             self._held.log.warning("command.unreadable", position=position, error=str(error))
             command = None
         if isinstance(command, Command):
-            self._begin(command, position)
+            self._begin(command, position, message.store_time)
         self._at = position + 1
 
-    def _begin(self, command: Command, position: int) -> None:
-        refusal = self._refusal(command, position)
+    def _begin(self, command: Command, position: int, stored_at: float) -> None:
+        adds = command.verb in (Verb.ADD, Verb.LOOK)
+        if adds and any(result.done for result in self._results(command, position)):
+            return  # answered: and what it was about is another thing by now
+        refusal = _too_old(stored_at) if adds else self._refusal(command, position)
         if refusal is None:
             self._held.log.info("command.taken", command=command.id, verb=str(command.verb))
-            self._replay = Replay(self._session, self._held, command, position, self._ready)
-            self._replay.send()
+            work = (self._session, self._held, command, position, self._ready)
+            self._work = Adding(*work, aside=self._aside) if adds else Replay(*work)
+            self._at = position + 1
+            self._work.send()
             return
         self._queue.append(control_message(Result(command.id, done=True, reason=refusal)))
         with self._held.lock:
@@ -141,15 +173,28 @@ class _Desk:
 
     def _ends_processes(self, command: Command, position: int) -> bool:
         """Whether one owner after the other has begun it, and got nowhere."""
-        begun: list[Result] = []
+        vain = self._results(command, position)[-_VAIN_BEGINNINGS:]
+        return len(vain) == _VAIN_BEGINNINGS and all(result.settled == 0 for result in vain)
+
+    def _results(self, command: Command, position: int) -> list[Result]:
+        """What owners have said of a command, this one or former ones."""
+        found: list[Result] = []
         while True:
             read = self._queue.read(position, RESULT)
-            begun += [result for m in read.messages if (result := _result_of(command, m))]
+            found += [result for m in read.messages if (result := _result_of(command, m))]
             if read.next_offset <= position:
-                break
+                return found
             position = read.next_offset
-        vain = begun[-_VAIN_BEGINNINGS:]
-        return len(vain) == _VAIN_BEGINNINGS and all(result.settled == 0 for result in vain)
+
+
+def _too_old(stored_at: float) -> str | None:
+    age = time.time() - stored_at
+    if age <= ADD_VALID:
+        return None
+    return (
+        f"it was given {age:.0f} s ago, by the clocks of its broker and of this member, and the key"
+        " may be well by now: give it again if it still blocks"
+    )
 
 
 def _result_of(command: Command, message: ReceivedMessage) -> Result | None:

@@ -90,6 +90,11 @@ class Ending:
         self.settled = tried  # who asked reads it as "done"
         self._end(self._result(reason=reason, outcomes=outcomes))
 
+    def count(self, parked: int) -> None:
+        """So many messages of the key are parked now, or would be; no more is to be done."""
+        self.settled = parked
+        self._end(self._result())
+
     def stop(self, offset: int, reason: str) -> None:
         """The key stays parked, from the message at `offset` on."""
         reason = short_text(reason)

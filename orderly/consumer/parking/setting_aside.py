@@ -13,7 +13,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.parking.reading import ParkQueue
-from orderly.consumer.session import Held, Session, now
+from orderly.consumer.session import Held, Session, Wanted, now
 from orderly.consumer.telling.places import place
 from orderly.errors import LockLost, OrderlyError
 from orderly.log import type_text
@@ -70,6 +70,8 @@ class SettingAside:
     ) -> float | None:
         """Park all that a batch's lane has in hand; call it in the lane's turn only.
 
+        Where an operator wanted that (`Held.to_park`), it is told what became of it.
+
         Args:
             held: the queue.
             batch: in work.
@@ -82,15 +84,23 @@ class SettingAside:
         """
         with held.lock:
             taken = batch.lane.messages.taken
+            wanted = held.to_park.get(batch.key)
         messages = [m for m in taken if m.queue_offset not in finished]
         if not messages:
             return None
+        if wanted is not None:
+            failures = _wanted(held, batch, wanted) | dict(failures)
         at = place(self._session.group, held, messages[0], batch.key)
         key = self._key(held, batch.key)
         refusal = self._refusal(held, batch.key, key, messages)
         if refusal is not None:
             config = self._session.config
             seconds = min(config.max_suspend, config.longest_suspend)
+            if wanted is not None:  # it was not the handler that gave the key up
+                seconds = config.suspend
+                with held.lock:
+                    held.to_park.pop(batch.key, None)
+                    wanted.refusal = refusal
             held.log.error("park.refused", **at, why=refusal, seconds=seconds)
             return seconds
         assert key is not None, "without a key it is refused"
@@ -105,6 +115,7 @@ class SettingAside:
                 held.being_parked.pop(batch.key, None)
         with held.lock:
             held.failed_parkings.pop(batch.key, None)
+            held.to_park.pop(batch.key, None)
         return None
 
     def _failed(
@@ -134,30 +145,33 @@ class SettingAside:
         key: Key | None,
         messages: Sequence[ReceivedMessage],
     ) -> str | None:
-        """Why nothing is parked, or None."""
+        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
         if held.memory is None:
             return _NO_KEYS
         if key is None:
             return _BAD_KEY.format(type_text(lane_key))
-        with held.lock:
-            former = held.owned.parking.is_former(lane_key)
-        if former:
-            return _FORMER
-        return self._limit(held, lane_key, messages)
-
-    def _limit(
-        self, held: Held, lane_key: Hashable, messages: Sequence[ReceivedMessage]
-    ) -> str | None:
-        """Why it would be too much; else its room is taken, until it is parked or has failed."""
         size = sum(message.stored_size for message in messages)
         with held.lock:
+            if held.owned.parking.is_former(lane_key):
+                return _FORMER
             parked = held.owned.parking.parked(lane_key)
             reached = self._reached(held, lane_key, len(messages), size)
             if reached is None and not parked:
-                reached = self._out_of_ratio(lane_key)
+                reached = self._out_of_ratio(lane_key, parks=True)
             if reached is None:
                 held.being_parked[lane_key] = (len(messages), size)
         return reached
+
+    def why_not(self, held: Held, key: Key, messages: int, size: int) -> str | None:
+        """Why a key that is not parked could not be now, or None; the queue's lock is held.
+
+        Args:
+            held: the queue.
+            key: which key.
+            messages: how many of it would be parked.
+            size: their bytes.
+        """
+        return self._reached(held, key, messages, size) or self._out_of_ratio(key, parks=False)
 
     def _reached(self, held: Held, lane_key: Hashable, messages: int, size: int) -> str | None:
         outlook = self._session.outlook.get(held.queue.topic)
@@ -170,11 +184,11 @@ class SettingAside:
         size += sum(of_key for _, of_key in others.values())
         return limit_reached(share, parking, lane_key, messages, size)
 
-    def _out_of_ratio(self, lane_key: Hashable) -> str | None:
+    def _out_of_ratio(self, lane_key: Hashable, *, parks: bool) -> str | None:
         """Checked and noted at once, for bad keys come together."""
         with self._lock:
             reached = self._ratio.refuses(lane_key, now())
-            if reached is None:
+            if reached is None and parks:
                 self._ratio.parks(lane_key, now())
         return reached
 
@@ -240,6 +254,16 @@ class SettingAside:
             fingerprint=failure.fingerprint,
             messages=len(messages),
         )
+
+
+def _wanted(held: Held, batch: Batch, wanted: Wanted) -> dict[int, Failure]:
+    """What is known of messages that an operator wants parked, by queue offset."""
+    reason, found = f"an operator parked the key ({wanted.by})", {}
+    for message in batch.messages:
+        failing = held.failures.of(batch.key, message.queue_offset)
+        how = None if failing is None else failing.fingerprint.text
+        found[message.queue_offset] = Failure(reason, message.reconsume_times, how)
+    return found
 
 
 def _undo(held: Held, key: Key, before: ParkedKey | None) -> None:

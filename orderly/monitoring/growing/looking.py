@@ -5,6 +5,7 @@ What is not known counts as not finished.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 
 from orderly.client import Client
@@ -15,6 +16,7 @@ from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.growing.standing import Behind, Standing
 from orderly.monitoring.parked import ParkedMessages
+from orderly.monitoring.texts import counted
 from orderly.ordering.state.topic import park_topic
 from orderly.protocol.heartbeat import MessageModel
 
@@ -103,5 +105,6 @@ def _parked(client: Client, topic: str, groups: Collection[GroupStatus]) -> Iter
             continue
         keys = ParkedMessages(client, group.group, topic).keys()
         if keys:
-            why = f"{len(keys)} keys are parked: `orderly parked release {group.group}`"
+            of = f"{shlex.quote(group.group)} -t {shlex.quote(topic)}"
+            why = f"{counted(len(keys), 'key')} parked: `orderly parked release {of} --all`"
             yield Behind(group.group, None, why)

@@ -1,1 +1,1 @@
-"""What parked keys look like from outside: read as an onlooker, commanded, replayed, reported."""
+"""What parked keys look like from outside: read as an onlooker, commanded, reported."""

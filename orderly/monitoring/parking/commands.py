@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from orderly.errors import OrderlyError, ProtocolError
+from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.parking.queue import ParkedQueue
+from orderly.monitoring.parking.queues import Unknown
 from orderly.ordering.calls import ParkedRead, ReadParked
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import (
@@ -35,7 +38,8 @@ class Outcome:
     Attributes:
         queue: the source queue.
         key: the key.
-        settled: messages that are done now; of a dry run, that were tried.
+        settled: messages that are done now; of a dry run, that were tried; of a key that is to be
+            parked, that are parked now, or would be.
         failed_at: source offset of the message whose handler did not acknowledge it: the key stays
             parked from there on. None: there is none.
         reason: why it stopped, or was not carried out, or not in full; None: all is done.
@@ -84,44 +88,135 @@ def run_command(
         OrderlyError: nobody answered, or the wait was interrupted (Ctrl-C): the command stays and
             will be run; or a broker does not answer, and it may be stored.
     """
-    number = uuid.uuid4().hex
-    command = Command(number, verb, key, queue.client.client_id, int(time.time() * 1000))
+    sent = _Sent(queue, verb, key)
     try:
-        at = queue.append(control_message(command)) + 1
+        sent.send()
         on_sent(f"{verb.value} of key {key!r} is sent to the owner of {queue.queue}: "
                 + _members(queue))  # fmt: skip
-        result = _await_end(queue, number, at, patience, on_progress)
+        _await([sent], patience, on_progress)
     except KeyboardInterrupt as interrupt:
         why = "the wait was interrupted, and nothing else"
         raise _unanswered(queue, verb, key, why) from interrupt
-    if isinstance(result, Result):
-        return _outcome(queue.queue, key, result)
-    why = _members(queue) if result is None else str(result)
-    raise _unanswered(queue, verb, key, f"no answer within {patience:g} s: {why}") from result
+    if sent.end is not None:
+        return _outcome(queue.queue, key, sent.end)
+    why = _members(queue) if sent.failure is None else str(sent.failure)
+    raise _unanswered(queue, verb, key, f"no answer within {patience:g} s: {why}") from sent.failure
 
 
-def _await_end(
-    queue: ParkedQueue, number: str, at: int, patience: float, on_progress: OnProgress
-) -> Result | OrderlyError | None:
-    """The last result of a command; without one why its queue could not be read, if that is so."""
-    heard, failure = time.monotonic(), None
-    while time.monotonic() - heard < patience:
+def ask_owners(
+    queues: Sequence[ParkedQueue], verb: Verb, key: Key, *, patience: float, on_sent: OnSent
+) -> tuple[tuple[Outcome, ...], Unknown]:
+    """Send a command to the owner of each of a topic's queues and wait for all of them.
+
+    For a key of which nobody but the owner of its queue knows where it is.
+
+    Args:
+        queues: of one group, and one topic.
+        verb: what to do.
+        key: with which key.
+        patience: seconds without a word of an owner after which the wait ends.
+        on_sent: told that it is stored.
+
+    Returns:
+        What the owners said, and the queues of which none answered, or which took no command. A
+        broker that does not answer is not sent another one.
+
+    Raises:
+        OrderlyError: the wait was interrupted (Ctrl-C).
+    """
+    sent: list[_Sent] = []
+    failed: dict[MessageQueue, OrderlyError] = {}
+    silent: dict[str, RemotingError] = {}
+    try:
+        for queue in queues:
+            name, asked = queue.queue.broker_name, _Sent(queue, verb, key)
+            try:
+                if name in silent:
+                    raise silent[name]
+                asked.send()
+                sent.append(asked)
+            except OrderlyError as error:
+                failed[queue.queue] = error
+                if isinstance(error, RemotingError):
+                    silent[name] = error
+        on_sent(f"{verb.value} of key {key!r} is sent to the owners of {queues_text(len(sent))} of"
+                f" {queues[0].queue.topic}: " + _members(queues[0]))  # fmt: skip
+        _await(sent, patience, lambda _: None)
+    except KeyboardInterrupt as interrupt:
+        raise OrderlyError(
+            f"what becomes of key {key!r} is not known: the wait was interrupted, and nothing else;"
+            " see with `orderly parked list`"
+        ) from interrupt
+    outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
+    failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
+    return outcomes, tuple(sorted(failed.items(), key=itemgetter(0)))
+
+
+class _Sent:
+    """A command in one park queue, and what its owner has said of it.
+
+    Attributes:
+        end: the last result, once it is there.
+        taken: there was one before it.
+        failure: why the park queue could not be read just now.
+    """
+
+    def __init__(self, queue: ParkedQueue, verb: Verb, key: Key) -> None:
+        self.queue = queue
+        self.end: Result | None = None
+        self.taken = False
+        self.failure: OrderlyError | None = None
+        by, at_ms = queue.client.client_id, int(time.time() * 1000)
+        self._command = Command(uuid.uuid4().hex, verb, key, by, at_ms)
+        self._at = 0
+
+    def send(self) -> None:
+        """Store it."""
+        self._at = self.queue.append(control_message(self._command)) + 1
+
+    def look(self, on_progress: OnProgress) -> bool:
+        """Read on; returns whether there was a word of the owner."""
         try:
-            read: ParkedRead = queue.perform(ReadParked(queue.park_queue, at, RESULT))
+            call = ReadParked(self.queue.park_queue, self._at, RESULT)
+            read: ParkedRead = self.queue.perform(call)
         except OrderlyError as error:  # the command is stored: its owner may well go on with it
-            failure = error
-            time.sleep(_PAUSE)
-            continue
-        failure = None
-        for result in _results(read.messages, number):
-            heard = time.monotonic()
+            self.failure = error
+            return False
+        self.failure = None
+        self._at = max(self._at, read.next_offset)
+        results = _results(read.messages, self._command.id)
+        for result in results:
             if result.done:
-                return result
+                self.end = result
+                break
+            self.taken = True
             on_progress(result.settled)
-        if read.next_offset <= at:
+        return bool(results)
+
+    def silence(self) -> OrderlyError:
+        """Why there is no end."""
+        if self.failure is not None:
+            return self.failure
+        if self.taken:
+            return OrderlyError("its owner has taken the command, and has not ended it yet")
+        return OrderlyError(
+            "no owner answered: it has none, or a member that hangs, or one of a release that"
+            " knows no such command"
+        )
+
+
+def _await(sent: Sequence[_Sent], patience: float, on_progress: OnProgress) -> None:
+    """Wait until all have ended, or nobody has said anything for so long."""
+    heard = time.monotonic()
+    while time.monotonic() - heard < patience:
+        left = [each for each in sent if each.end is None]
+        if not left:
+            return
+        words = [each.look(on_progress) for each in left]
+        if any(words):
+            heard = time.monotonic()
+        else:
             time.sleep(_PAUSE)
-        at = max(at, read.next_offset)
-    return failure
 
 
 def _unanswered(queue: ParkedQueue, verb: Verb, key: Key, why: str) -> OrderlyError:

@@ -16,7 +16,7 @@ from orderly.client import Client
 from orderly.consumer.owning.perform import performer
 from orderly.errors import OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, MaxOffset, ParkedRead, ReadParked, converse
+from orderly.ordering.calls import Dialogue, MaxOffset, MinOffset, ParkedRead, ReadParked, converse
 from orderly.ordering.parking.index import KeyIndex, Place
 from orderly.ordering.parking.keys import Kept, Key, ParkedKey, key_tag
 from orderly.ordering.parking.rebuild import rebuild
@@ -24,9 +24,6 @@ from orderly.ordering.parking.telling_apart import parked_of
 from orderly.ordering.state.history import History
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.park_record import Parked, ParkMessage, park_request
-
-_LOOKS = 500
-_PAUSE = 0.01  # seconds between two looks
 
 
 class Stored(NamedTuple):
@@ -44,16 +41,26 @@ class KeyFound:
         on_record: what the state says of it.
         index: its messages that are not settled.
         stored: of every copy, by position.
+        cut: some of what lay where they begin is deleted or damaged.
     """
 
     on_record: ParkedKey
     index: KeyIndex
     stored: dict[int, Stored] = field(default_factory=dict)
+    cut: bool = False
 
     def note(self, parked: Parked) -> None:
         """Take in a message of the key."""
         self.index.add(parked)
         self.stored[parked.position] = Stored(parked.stored_at, parked.size)
+
+    @property
+    def gone(self) -> int:
+        """How many of its messages may be gone: 0 where nothing was seen to be.
+
+        The number on record alone proves nothing.
+        """
+        return max(0, self.on_record.messages - len(self.index)) if self.cut else 0
 
     @property
     def places(self) -> list[Place]:
@@ -103,13 +110,19 @@ class ParkedQueue:
         if not keys:
             return found
         tag = key_tag(next(iter(keys)).key) if len(keys) == 1 else None
-        for message in self._scan(min(key.at for key in keys), tag):
+        first, end = (self.perform(ask(self.park_queue)) for ask in (MinOffset, MaxOffset))
+        damaged: set[str | None] = set()
+        for message in self._scan(min(key.at for key in keys), end, tag):
             try:
                 parked = parked_of(message, self.queue)
-            except ProtocolError:  # nobody's
+            except ProtocolError:  # nobody's, or damaged: a key's tag is all that is left of it
+                damaged.add(message.tags)
                 continue
             if parked is not None and parked.key in found:
                 found[parked.key].note(parked)
+        for each in found.values():
+            on_record = each.on_record
+            each.cut = not first <= on_record.at < end or key_tag(on_record.key) in damaged
         return found
 
     def messages(
@@ -142,21 +155,8 @@ class ParkedQueue:
         request = park_request(self.group, self.park_queue, message, time.time())
         return self.client.brokers.send_now(self.park_queue, request).queue_offset
 
-    def await_visible(self, position: int) -> None:
-        """Wait until what was stored at a position, and all before it, can be found.
-
-        Raises:
-            OrderlyError: that takes too long.
-        """
-        for _ in range(_LOOKS):
-            if self.perform(MaxOffset(self.park_queue)) > position:
-                return
-            time.sleep(_PAUSE)
-        raise OrderlyError(f"what is stored at {position} of {self.park_queue} cannot be read yet")
-
-    def _scan(self, start: int, tag: str | None) -> Iterator[ReceivedMessage]:
-        """From a position to the present end."""
-        at, end = start, self.perform(MaxOffset(self.park_queue))
+    def _scan(self, at: int, end: int, tag: str | None) -> Iterator[ReceivedMessage]:
+        """From a position to the end as it was."""
         while at < end:
             read = self._read(at, tag)
             yield from (message for message in read.messages if message.queue_offset < end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orderly.model import MessageQueue
+from orderly.monitoring.parking.commands import Outcome
 from orderly.monitoring.parking.queues import Unknown
 from orderly.ordering.parking.keys import Key
 from orderly.protocol.park_record import Parked
@@ -18,7 +19,9 @@ class KeyReport:
         queue: the source queue.
         key: the key.
         messages, size: how many are parked, and their bytes; 0 also if the broker has deleted them.
-        recorded: how many the owner counted; more than `messages`: some are gone.
+        recorded: how many the owners counted.
+        gone: how many of those may be gone, where the broker is seen to have deleted some of the
+            park queue, or some of it is damaged; else 0.
         first: the first message that waits, with what is known of its failure; None: gone.
         last_offset: source offset of the last one; None: gone.
         expires: seconds since the epoch: before that the broker deletes none of them by age; None:
@@ -30,6 +33,7 @@ class KeyReport:
     messages: int
     size: int
     recorded: int
+    gone: int
     first: Parked | None
     last_offset: int | None
     expires: float | None
@@ -46,6 +50,21 @@ class Listing:
     """
 
     keys: tuple[KeyReport, ...]
+    read: tuple[MessageQueue, ...]
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of having a key parked.
+
+    Attributes:
+        outcomes: of the queues in which it waits, or where it was refused: why.
+        read: the source queues whose owners answered.
+        unknown: those whose owners did not, and why, as far as that is known.
+    """
+
+    outcomes: tuple[Outcome, ...]
     read: tuple[MessageQueue, ...]
     unknown: Unknown
 
@@ -69,7 +88,7 @@ class Exported:
 
     Attributes:
         messages: in the file.
-        gone: messages that the owners counted, and that are not there: the broker deleted them.
+        gone: messages that the owners counted, and that may be gone; see `KeyReport`.
     """
 
     messages: int

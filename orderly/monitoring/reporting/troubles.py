@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from orderly.monitoring.backlog.advice import parked_advice, state_advice
+from orderly.monitoring.backlog.advice import in_one_line, next_steps, parked_steps
 from orderly.monitoring.backlog.judging import queues_text
 from orderly.monitoring.backlog.meanings import MEANINGS
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
@@ -72,7 +72,7 @@ def _of_state(rows: list[QueueStatus]) -> Trouble:
         str(worst.state),
         queues_text(len(rows)),
         tuple(facts),
-        state_advice(worst),
+        in_one_line(next_steps(worst)),
     )
 
 
@@ -90,7 +90,7 @@ def _parked(group: GroupStatus) -> Iterator[Trouble]:
             "PARKED",
             plural(sums.parked_keys, "key"),
             (f"{plural(sums.parked_messages or 0, 'message')} wait until somebody releases them",),
-            parked_advice(group.group),
+            in_one_line(parked_steps(list(group.rows()))),
         )
 
 

@@ -46,7 +46,7 @@ class ParkedKeys:
         messages, size: parked altogether, and their bytes; see `ParkedKey`.
     """
 
-    __slots__ = ("_generation", "_keys", "_newest", "commands", "messages", "size")
+    __slots__ = ("_counted", "_generation", "_keys", "_newest", "commands", "messages", "size")
 
     def __init__(self, kept: Kept = NOTHING_KEPT, generation: int = 0) -> None:
         self.commands = kept.commands
@@ -55,6 +55,11 @@ class ParkedKeys:
         self.size = 0
         self._keys: dict[Hashable, ParkedKey] = {}
         self._newest: dict[Hashable, _Newest] = {}
+        # Source offsets that former owners have counted: what of them did not get as far as the
+        # record of what is finished is appended again.
+        self._counted: dict[Hashable, range] = {
+            each.key: range(each.next, each.counted_to) for each in kept.parked
+        }
         for parked in kept.parked:
             self._put(parked)
 
@@ -98,8 +103,8 @@ class ParkedKeys:
     def note(self, key: Key, offset: int, position: int, size: int) -> None:
         """Note one message of a key that was appended to the park queue; the first parks the key.
 
-        One that was appended again counts once. One below the key's `next` comes after the
-        committed offset was set back: it is replayed again.
+        One that was appended again counts once, whoever appended it first. One below the key's
+        `next` comes after the committed offset was set back: it is replayed again.
 
         Args:
             key: of its lane.
@@ -107,14 +112,15 @@ class ParkedKeys:
             position: in the park queue.
             size: bytes.
         """
-        if not self._keys:  # an older command was about nothing, and must not be run now
-            self.commands = max(self.commands, position)
-        before = self._keys.get(key) or ParkedKey(
-            key, offset, position, generation=self._generation
-        )
-        newest = self._newest.get(key) if key in self._keys else None
+        before = self._keys.get(key)
+        if before is None:
+            before = ParkedKey(key, offset, position, generation=self._generation)
+            self._counted.pop(key, None)
+            self._newest.pop(key, None)
+        newest = self._newest.get(key)
         highest = offset if newest is None else max(offset, newest.offset)
-        is_new = newest is None or offset > newest.offset
+        counted = newest is not None and offset <= newest.offset
+        is_new = not counted and offset not in self._counted.get(key, ())
         self._newest[key] = _Newest(highest, position)
         self._put(
             replace(
@@ -122,6 +128,7 @@ class ParkedKeys:
                 next=min(before.next, offset),
                 messages=before.messages + is_new,
                 size=before.size + is_new * size,
+                counted_to=max(before.counted_to, offset + 1),
             )
         )
 

@@ -144,4 +144,5 @@ def _parked_key(item: tuple[Key, dict[int, _Place]]) -> ParkedKey:
         at=min(place.position for place in places.values()),
         messages=len(places),
         size=sum(place.size for place in places.values()),
+        counted_to=max(places) + 1,
     )

@@ -103,4 +103,4 @@ def _takes_more(content: Remembered, size: int) -> bool:
 
 
 def _bytes(parked: ParkedKey) -> int:
-    return len(dumps([*parked_to_json(parked), parked.generation])) + 1
+    return len(dumps([*parked_to_json(parked), parked.generation, parked.counted_to])) + 1

@@ -1,10 +1,28 @@
-"""docs/how-to/parking.md: of order-17 the account is not known."""
+"""docs/how-to/parking.md: of order-17 the account is not known, of order-19 nobody can say."""
+
+from orderly import Client
+from orderly.monitoring.parked import ParkedMessages
+from tests.support.waiting import eventually
 
 TOPICS = {"orders": 4}
 
 
 def known(message):
+    if message.sharding_key == "order-19":
+        raise ConnectionError("the accounts are away")
     return message.sharding_key != "order-17"
+
+
+def before(page, block):
+    if "parked add shipping" in block.text:
+        page.send("orders", "order-19", b"created", b"paid", b"packed")
+        with Client(namesrv=page.namesrv) as client:
+            operator = ParkedMessages(client, "shipping", "orders")
+            eventually(lambda: waiting(operator) == [3], 60)
+
+
+def waiting(operator):
+    return [outcome.settled for outcome in operator.add("order-19", dry_run=True).outcomes]
 
 
 def after(page, block):

@@ -106,6 +106,8 @@ def test_its_heir_parks_on_and_carries_on_the_release_it_had_begun(run):
     run.settle()
     run.traffic.goes_on(400)
     assert run.parked() == keys
+    counted = [(report.recorded, report.messages) for report in run.operator.list().keys]
+    assert all(recorded <= messages for recorded, messages in counted), "what comes again is once"
     assert run.accounts.answers(BAD) == [first, *more], "none came to the heir"
     run.trouble.clear()
     outcomes = run.release(first.key)

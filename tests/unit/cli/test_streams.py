@@ -35,14 +35,6 @@ def test_closed_and_full(orderly_fake, monkeypatch, line, code, said):
     assert len(told.splitlines()) <= 1
 
 
-def test_a_folder_that_is_gone(tmp_path, monkeypatch):
-    monkeypatch.setenv("ORDERLY_NAMESRV", "127.0.0.1:1")
-    folder = tmp_path / "gone"
-    line = f"cd {folder}; rmdir {folder}; {ORDERLY} parked replay g k --handler os:getpid"
-    folder.mkdir()
-    assert shell(line) == (3, "error: no such file or directory\n")
-
-
 def test_names_in_another_script_where_only_ascii_goes_out(tmp_path, monkeypatch):
     settings = tmp_path / "config.toml"
     settings.write_text('[contexts."생산"]\nnamesrv = "a:1"\n', encoding="utf-8")

@@ -231,7 +231,7 @@ def test_parked_keys_are_waited_for(fake, client, topic, grow):
         eventually(lambda: not behind(grow), every=0.1)
         code, _, err = grow(4, *IMPATIENT)
     assert code == 3
-    assert "1 keys are parked: `orderly parked release" in err
+    assert f"1 key parked: `orderly parked release {group} -t {topic} --all`" in err
     assert settings(client, topic) == {(2, 2, 6)}
 
 

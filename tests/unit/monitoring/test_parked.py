@@ -15,6 +15,7 @@ from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.park_record import Command, ParkDetails, control_message, park_message
 from orderly.testing import Fail as Refuse
 from orderly.testing import Fault
+from tests.support.fake_logs import expire
 from tests.support.messages import message
 
 HOURS = 3600
@@ -42,12 +43,49 @@ def test_what_is_settled_is_not_parked_any_more(parked, owner):
     assert (report.messages, report.recorded, report.first.offset) == (1, 1, 2)
 
 
-def test_a_key_whose_messages_the_broker_has_deleted_is_shown(parked, owner):
-    owner.table.note("gone", 1, 0, 10)
-    owner.record()
-    gone = parked.list().keys[1]
-    assert (gone.key, gone.messages, gone.recorded) == ("gone", 0, 1)
+def test_a_key_whose_messages_the_broker_has_deleted_is_shown(orderly_fake, parked, owner):
+    expire(orderly_fake, owner.park_queue.topic, 0, before=owner.end())
+    (gone,) = parked.list().keys
+    assert (gone.key, gone.messages, gone.recorded, gone.gone) == ("a", 0, 3, 3)
     assert (gone.first, gone.last_offset, gone.expires) == (None, None, None)
+
+
+def test_what_an_heir_parks_again_is_counted_once_and_no_loss(parked, owner):
+    """The owner is killed after its record, and before one that says that they are done."""
+    owner.low = 0
+    owner.park("b", b"four", reason="poison")
+    owner.low = 0
+    owner.record()
+    heir = owner.take()
+    assert heir.low == 0, "they come again"
+    for found in [*parked.show("a"), *parked.show("b")]:
+        at = heir.append(park_message(found.original, found.details))
+        heir.table.note(found.key, found.offset, at, found.original.stored_size)
+    heir.park("a", b"five", reason="poison")
+    heir.record()
+    reports = parked.list().keys
+    assert [(r.key, r.messages, r.recorded, r.gone) for r in reports] == [
+        ("a", 4, 4, 0),
+        ("b", 1, 1, 0),
+    ]
+
+
+def test_a_number_on_record_alone_proves_no_loss(parked, owner):
+    owner.table.settled("a", 0, messages=-2)  # as older releases counted after a kill
+    owner.record()
+    (report,) = parked.list().keys
+    assert (report.messages, report.recorded, report.gone) == (3, 5, 0)
+
+
+def test_what_is_damaged_may_be_a_message_that_was_counted(parked, owner):
+    owner.table.settled("a", 0, messages=-1)
+    owner.record()
+    (first, *_) = parked.show("a")
+    damaged = park_message(first.original, first.details)
+    owner.append(replace(damaged, properties=damaged.properties | {"ORDERLY_PARKED": "{"}))
+    owner.end()
+    (report,) = parked.list().keys
+    assert (report.messages, report.recorded, report.gone) == (3, 4, 1)
 
 
 def test_a_number_is_another_key_than_its_text(parked, owner):
@@ -110,10 +148,9 @@ def test_an_export_is_whole_or_not_there(parked, owner, new_owner, tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_an_export_tells_what_the_broker_has_deleted(parked, owner, tmp_path):
-    owner.table.note("gone", 1, 0, 10)
-    owner.record()
-    assert parked.export(tmp_path / "parked.jsonl") == Exported(messages=3, gone=1)
+def test_an_export_tells_what_the_broker_has_deleted(orderly_fake, parked, owner, tmp_path):
+    expire(orderly_fake, owner.park_queue.topic, 0, before=owner.end() - 1)
+    assert parked.export(tmp_path / "parked.jsonl") == Exported(messages=1, gone=2)
 
 
 def test_an_export_replaces_no_link_and_no_device(parked, owner, tmp_path):

@@ -29,7 +29,8 @@ from orderly.protocol.state_record import (
 OFFSET = st.integers(0, 2**63 - 1)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 KEY = st.one_of(NAME, st.integers(-(2**63) + 1, 2**63 - 1))
-PARKED = st.builds(ParkedKey, KEY, OFFSET, OFFSET, OFFSET, OFFSET, st.sampled_from([0, 0, 1, 7]))
+GENERATION = st.sampled_from([0, 0, 1, 7])
+PARKED = st.builds(ParkedKey, KEY, OFFSET, OFFSET, OFFSET, OFFSET, GENERATION, OFFSET)
 
 
 def runs_from(offsets):
@@ -97,7 +98,7 @@ def test_a_record_is_a_line_that_people_can_read():
 
 
 def test_what_a_queue_has_only_now_and_then_is_written_only_then():
-    parked = (ParkedKey("a", 11, 4, 2, 300), ParkedKey("b", 3, 5, generation=1))
+    parked = (ParkedKey("a", 11, 4, 2, 300, counted_to=14), ParkedKey("b", 3, 5, generation=1))
     record = replace(
         ENTRY, window=(12, 8, 9), landmark=(14, 1_700_000_000_140), generation=1, token_time=5,
         parked=parked,
@@ -105,7 +106,8 @@ def test_what_a_queue_has_only_now_and_then_is_written_only_then():
     text = encode_record(record).split(b'"runs":[2,3]')[1]
     assert text == (
         b',"parked":[["a",11,4,2,300],["b",3,5,0,0]],"window":[-2,2,1],'
-        b'"landmark":[14,1700000000140],"generation":1,"tokenTime":5,"parkedIn":[0,1]}'
+        b'"landmark":[14,1700000000140],"generation":1,"tokenTime":5,"parkedIn":[0,1],'
+        b'"parkedTo":[14,0]}'
     )
 
 
@@ -134,11 +136,11 @@ def test_what_older_releases_know_has_the_form_they_know(entry):
     """They read these fields and pass all others over: parked keys have five values, say."""
     plain = replace(
         entry, window=(), landmark=None, generation=0, token_time=0,
-        parked=tuple(replace(each, generation=0) for each in entry.parked),
+        parked=tuple(replace(each, generation=0, counted_to=0) for each in entry.parked),
     )  # fmt: skip
     old, new = (loads(encode_record(each).split(b" ", 4)[4]) for each in (plain, entry))
     assert {name: new[name] for name in old} == old
-    added = {"window", "landmark", "generation", "tokenTime", "parkedIn"}
+    added = {"window", "landmark", "generation", "tokenTime", "parkedIn", "parkedTo"}
     assert new.keys() - old.keys() <= added
 
 
@@ -238,7 +240,7 @@ def test_parked_keys_and_suspects_that_make_no_sense_are_refused(more):
 
 NEW = (
     b'"window":[5,0,-9],"landmark":[7,9],"generation":2,"tokenTime":8,'
-    b'"parked":[["a",1,2,3,4],["b",1,2,3,4]],"parkedIn":[0,2]'
+    b'"parked":[["a",1,2,3,4],["b",1,2,3,4]],"parkedIn":[0,2],"parkedTo":[8,0]'
 )
 
 
@@ -256,10 +258,14 @@ NEW = (
         b'"parked":[["a",1,2,3,4]],"parkedIn":[-1]', b'"parked":[["a",1,2,3,4]],"parkedIn":["1"]',
         b'"parked":[["a",1,2,3,4]],"parkedIn":[null]', b'"parked":[["a",1,2,3,4]],"parkedIn":1',
         b'"parked":[["a",1,2,3,4,0]],"parkedIn":[0]',
+        b'"parkedTo":[1]', b'"parked":[["a",1,2,3,4]],"parkedTo":[1,1]',
+        b'"parked":[["a",1,2,3,4]],"parkedTo":[-1]', b'"parked":[["a",1,2,3,4]],"parkedTo":["1"]',
+        b'"parked":[["a",1,2,3,4]],"parkedTo":1',
     ],
 )  # fmt: skip
 def test_windows_landmarks_and_generations_that_make_no_sense_are_refused(more):
     good = decode_record(sealed(b"entry", MORE % NEW))
+    assert [each.counted_to for each in good.parked] == [8, 0]
     assert (good.window, good.landmark, good.generation, good.token_time) == (
         (0, 5, 14),
         (7, 9),

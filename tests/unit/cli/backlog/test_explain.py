@@ -80,8 +80,9 @@ def test_all_that_waits_is_accounted_for():
         "12 messages wait in 4 queues and 4 messages parked",
         "SUSPENDED orders/broker-a/0: 5 tries in 60 s. Backlog 5,",
         "- in order, being worked off: 5 messages wait in 2 queues.",
-        "- 2 messages wait in 1 queue whose owner is not known. Next: orderly locks -g shipping",
-        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is mended:",
+        "- 2 messages wait in 1 queue whose owner is not known. Next: Ask who has them: orderly locks"
+        " -g shipping",
+        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is mended,",
     ):
         assert told in joined(text)
 
@@ -107,6 +108,13 @@ def test_every_bad_state_is_told_with_what_to_do_within_100_columns():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_a_command_is_on_a_line_of_its_own_however_long_it_is():
+    key = "customer-of-the-northern-branch-" * 3
+    found = row(parked=(ParkedKey(key, 1, 0, 2),))
+    (text,) = explanation(snapshot(found))
+    assert f"orderly parked release shipping {key} -t orders" in map(str.strip, text.splitlines())
+
+
 def test_dead_letters_findings_and_silent_brokers_are_told():
     found = snapshot(
         group("shipping", [row()], dead=DeadLetters(2, None, 2), findings=("two owners",)),
@@ -114,7 +122,7 @@ def test_dead_letters_findings_and_silent_brokers_are_told():
     )
     broker, text = explanation(found)
     assert broker == r"Broker b could not be read: gone\nfor good. Its queues are UNKNOWN."
-    assert "2 messages in %DLQ%shipping. Next: orderly dlq list shipping" in text
+    assert "2 messages in %DLQ%shipping. Next:\n      orderly dlq list shipping" in text
     assert "- two owners" in text
 
 

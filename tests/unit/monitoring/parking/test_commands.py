@@ -1,6 +1,7 @@
 """Commands about parked keys: what is told while they are awaited, and how the wait ends."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -95,3 +96,63 @@ def test_a_broker_that_is_silent_for_a_while_does_not_end_the_wait(parked, owner
 def test_a_broker_that_stays_silent_is_named_at_the_end_of_the_wait(parked, owner, silence):
     with pytest.raises(OrderlyError, match=r"did not answer.* The command \(release\) stays"):
         parked.release("a", patience=0.5, on_sent=silence(times=99))
+
+
+@pytest.fixture
+def somebody_is_online(parked, monkeypatch):
+    monkeypatch.setattr(parked, "_check_members", lambda topic: None)
+
+
+@pytest.mark.usefixtures("somebody_is_online")
+def test_to_add_a_key_the_owners_of_all_queues_are_asked(orderly_fake, parked, owner):
+    at, told = owner.end(), []
+    answers = lambda: owner.answer(at, lambda c: Result(c.id, done=True, settled=2))  # noqa: E731
+    answering = threading.Thread(target=answers)
+    answering.start()
+    added = parked.add("b", on_sent=told.append)
+    answering.join(10)
+    assert [(o.queue, o.key, o.settled, o.reason) for o in added.outcomes] == [
+        (owner.queue, "b", 2, None)
+    ]
+    assert (added.read, added.unknown) == ((owner.queue,), ())
+    assert told[0].startswith("add of key 'b' is sent to the owners of 1 queue of orders: ")
+
+
+@pytest.mark.usefixtures("somebody_is_online")
+@pytest.mark.parametrize(
+    ("words", "why"), [((), "no owner answered"), ((0,), "has taken the command")]
+)
+def test_an_owner_that_does_not_answer_is_not_known(parked, owner, words, why):
+    at = owner.end()
+    results = [lambda c, n=n: Result(c.id, done=False, settled=n) for n in words]
+    answering = threading.Thread(target=lambda: owner.answer(at, *results))
+    answering.start()
+    added = parked.add("b", dry_run=True, patience=1)
+    answering.join(10)
+    assert (added.outcomes, added.read) == ((), ())
+    ((queue, error),) = added.unknown
+    assert queue == owner.queue
+    assert why in str(error)
+
+
+@pytest.mark.usefixtures("somebody_is_online")
+def test_a_broker_that_takes_no_command_is_asked_once(client, parked, owner, monkeypatch):
+    asked, numbers = [], range(3)
+    found = [ParkedQueue(client, "shipping", replace(owner.queue, queue_id=n)) for n in numbers]
+    monkeypatch.setattr(parked._queues, "all", lambda: found)
+
+    def silent(queue, message):
+        asked.append(queue)
+        raise RequestTimeout("broker-a did not answer")
+
+    monkeypatch.setattr(ParkedQueue, "append", silent)
+    added = parked.add("b")
+    assert len(asked) == 1
+    assert [queue.queue_id for queue, _ in added.unknown] == [0, 1, 2]
+    assert {str(error) for _, error in added.unknown} == {"broker-a did not answer"}
+
+
+def test_of_several_topics_one_must_be_named(client, parked, owner, new_owner):
+    new_owner("payments")
+    with pytest.raises(OrderlyError, match="several topics: orders, payments"):
+        parked.add("b")

@@ -15,7 +15,7 @@ def test_the_first_message_noted_parks_its_key():
     assert not parking.parked("a")
     parking.note("a", offset=7, position=3, size=10)
     assert parking.parked("a")
-    assert parking.get("a") == ParkedKey("a", next=7, at=3, messages=1, size=10)
+    assert parking.get("a") == ParkedKey("a", next=7, at=3, messages=1, size=10, counted_to=8)
     assert (len(parking), parking.messages, parking.size) == (1, 1, 10)
 
 
@@ -23,7 +23,7 @@ def test_later_ones_are_counted_and_the_newest_position_is_kept():
     parking = table()
     for offset in (7, 9, 12):
         parking.note("a", offset, position=offset + 1, size=10)
-    assert parking.get("a") == ParkedKey("a", next=7, at=8, messages=3, size=30)
+    assert parking.get("a") == ParkedKey("a", next=7, at=8, messages=3, size=30, counted_to=13)
     assert parking.last_position("a") == 13
 
 
@@ -37,25 +37,32 @@ def test_what_was_appended_again_counts_once():
 
 def test_an_offset_below_the_next_one_is_to_be_replayed_again():
     """The committed offset was set back: these were settled before."""
-    parking = table(ParkedKey("a", next=20, at=4, messages=2, size=20))
-    parking.note("a", 5, position=9, size=10)
-    assert parking.get("a") == ParkedKey("a", next=5, at=4, messages=3, size=30)
+    parking = table(ParkedKey("a", next=20, at=4, messages=2, size=20, counted_to=23))
+    for offset in (5, 6, 20, 22):
+        parking.note("a", offset, position=9, size=10)
+    after = ParkedKey("a", next=5, at=4, messages=4, size=40, counted_to=23)
+    assert parking.get("a") == after, "the other two were counted before"
+
+
+def test_what_an_heir_appends_again_was_counted_by_the_former_owner():
+    parking = table(ParkedKey("a", next=7, at=4, messages=2, size=20, counted_to=10))
+    for offset in (7, 9, 11, 11):
+        parking.note("a", offset, position=offset, size=10)
+    assert parking.get("a") == ParkedKey("a", next=7, at=4, messages=3, size=30, counted_to=12)
+    parking.release("a")
+    parking.note("a", 8, position=20, size=10)
+    assert parking.messages == 1, "it is parked anew"
+
+
+def test_what_an_older_release_counted_is_not_known():
+    parking = table(ParkedKey("a", next=7, at=4, messages=1, size=10))
+    parking.note("a", 7, position=9, size=10)
+    assert parking.messages == 2
 
 
 def test_of_an_inherited_key_the_newest_position_is_not_known():
     parking = table(ParkedKey("a", next=20, at=4))
     assert parking.last_position("a") == 4
-
-
-def test_commands_from_before_anything_was_parked_are_settled():
-    parking = table(commands=2)
-    parking.note("a", 7, position=30, size=1)
-    assert parking.commands == 30
-    parking.note("b", 8, position=31, size=1)
-    assert parking.commands == 30
-    parking = table(commands=40)
-    parking.note("a", 7, position=30, size=1)
-    assert parking.commands == 40, "it never goes back"
 
 
 def test_progress_of_a_replay_is_noted():
