@@ -2,7 +2,7 @@
 
     python -m benchmarks.kill_rounds --rounds 20              # the broker's lease shortened to 8 s
     python -m benchmarks.kill_rounds --rounds 3 --lease 60    # as it is in production
-    python -m benchmarks.kill_rounds --order key --handler async
+    python -m benchmarks.kill_rounds --order key --handler async      # or process: executor="process"
     python -m benchmarks.kill_rounds --order key --zombies    # stopped for longer than the lease
     python -m benchmarks.kill_rounds --order key --poison 0.002 --killers 3
 
@@ -45,6 +45,7 @@ GROUP, TOPIC = "kill-rounds", "orders"
 STUCK_FOR = 60.0  # seconds until other keys are stuck
 ENDS = {"exit": 3, "sigkill": -signal.SIGKILL}  # how a killer ends its process, and its exit code
 MOST_FAILURES = 5  # starts for which a busy machine's broker did not answer in time
+HANDLERS = ("sync", "async", "listener", "process")  # process: executor="process"
 WITHIN = 60.0  # seconds over the lease until all queues are held again
 
 
@@ -253,7 +254,7 @@ def main():
     parser.add_argument("--rate", type=float, default=200.0, help="messages sent per second")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices")
     parser.add_argument("--order", choices=("queue", "key"), default="queue")
-    parser.add_argument("--handler", choices=("sync", "async", "listener"), default="sync")
+    parser.add_argument("--handler", choices=HANDLERS, default="sync")
     parser.add_argument("--seconds", type=float, default=0.0, help="a handler takes")
     parser.add_argument("--commit", type=float, default=0.5, help="by key: seconds between commits")
     parser.add_argument("--zombies", action="store_true", help="by key: stop members, kill none")
@@ -266,6 +267,8 @@ def main():
         parser.error("--zombies, --poison and --killers need --order key")
     if given.zombies and given.killers:
         parser.error("--zombies and --killers: a process that ended cannot wake")
+    if given.handler == "process" and given.killers:
+        parser.error("--handler process and --killers: a worker that ends ends no member")
     report = run(given)
     print(json.dumps(report, indent=2))
     sys.exit(0 if report["ok"] else 1)

@@ -21,7 +21,7 @@ def by_key(accounts, handler="sync", commit=0.5):
 
     Args:
         accounts: what its handlers write to.
-        handler: "sync", "async" or "listener".
+        handler: "sync", "async", "listener", or "process": in worker processes.
         commit: seconds between its commits.
     """
     return [
