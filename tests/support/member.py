@@ -1,8 +1,8 @@
 """A member in a process of its own, to be killed or stopped: prints a JSON line for each event.
 
 Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
-    [--order queue|key] [--handler sync|async|listener|process] [--concurrency N] [--stuck KEY] [--commit S]
-    [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
+    [--order queue|key] [--handler sync|async|listener|process] [--concurrency N] [--stuck KEY]
+    [--commit S] [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
 
 It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
 """
