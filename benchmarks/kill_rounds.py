@@ -271,6 +271,8 @@ def main():
     given = parser.parse_args()
     if given.order == "queue" and (given.zombies or given.poison or given.killers):
         parser.error("--zombies, --poison and --killers need --order key")
+    if given.order == "queue" and given.handler != "sync":
+        parser.error(f"--handler {given.handler} needs --order key")
     if given.zombies and given.killers:
         parser.error("--zombies and --killers: a process that ended cannot wake")
     if given.handler == "process" and given.killers:
