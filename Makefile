@@ -10,7 +10,7 @@ JOBS ?= 2
 SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate soak fuzz offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,13 @@ test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on
 
 simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 2000 --known", "--mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
+
+mutants: $(READY)  ## Change the order's core in 100 places, one at a time, and count what the tests notice (ARGS="--sample 300 --seed 7")
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
+kill-rounds: $(READY)  ## Kill members under traffic (ROUNDS=20 LEASE=60 SEED=1; ARGS="--order key --handler process")
+	@$(BIN)/python -m benchmarks.kill_rounds --rounds $(or $(ROUNDS),20) --lease $(or $(LEASE),8) \
+	  --seed $(or $(SEED),1) $(ARGS)
 
 soak: $(READY)  ## Ten minutes and a million messages; memory and threads must stay flat
 	@$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -4,7 +4,6 @@ import statistics
 
 from orderly.testing import judge
 from tests.support.accounts import REFUSED, WRITTEN
-from tests.support.member_process import CONCURRENCY
 from tests.support.tenures import by_lane, judge_tenures
 
 COUNTS = (
@@ -44,7 +43,7 @@ def judged(sent, processes, commits, accounts, *, takeovers, given, parked=None)
     faults = wrong
     if given.order == "key":
         sent, judged_events = by_lane(sent), by_lane(judged_events)
-        of_keys, found = _by_key(processes, accounts)
+        of_keys, found = _by_key(processes, accounts, given.concurrency)
         report |= of_keys
         faults = [*wrong, *found, *accounts.overtaken()]
     if parked:
@@ -57,9 +56,9 @@ def judged(sent, processes, commits, accounts, *, takeovers, given, parked=None)
     return {"ok": verdict.ok and not faults, **report, "examples": examples}
 
 
-def _by_key(processes, accounts):
+def _by_key(processes, accounts, concurrency):
     """Repeats beside their bound, and what tokens did; returns figures and faults."""
-    found = judge_tenures(processes.everybody, CONCURRENCY)
+    found = judge_tenures(processes.everybody, concurrency)
     struck = [found.of(member) for member in processes.dead]
     repeats = [sum(tenure.repeats for tenure in of_one) for of_one in struck]
     bounds = [sum(tenure.fresh for tenure in of_one) for of_one in struck]

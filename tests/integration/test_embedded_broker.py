@@ -9,10 +9,15 @@ import pytest
 
 from orderly import Client, Message, OrderlyProducer
 from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.headers import DeleteTopicInBroker
 from orderly.testing import BrokerStartFailed, EmbeddedBroker, JarsUnavailable, JavaNotFound
 from orderly.testing.cache import cache_folder
 from orderly.testing.jars import Jar, fetch_jars, listed_jars
 from orderly.testing.java import find_java
+from tests.contract import steps
+from tests.contract.wire import Wire
+from tests.support.consuming import unique
 from tests.support.waiting import eventually
 
 PARENT = """
@@ -47,6 +52,16 @@ def test_it_fits_into_a_gibibyte_and_listens_on_loopback_only(orderly_broker):
 def test_a_second_start_is_refused(orderly_broker):
     with pytest.raises(LifecycleError):
         orderly_broker.start()
+
+
+def test_it_deletes_a_topic_cleanly(orderly_broker):
+    """`Housekeeping.delete_topic` looks whether it is gone, and so passes over an error."""
+    wire = Wire(orderly_broker.namesrv, unique("deleted"))
+    try:
+        steps.topic(wire)
+        assert wire.ask(DeleteTopicInBroker(topic=wire.topic)).code == ResponseCode.SUCCESS
+    finally:
+        wire.close()
 
 
 def test_a_kept_broker_side_by_side_survives_kill_and_restart_with_its_data(

@@ -1,8 +1,8 @@
 """A member in a process of its own, to be killed or stopped: prints a JSON line for each event.
 
 Usage: python -m tests.support.member NAMESRV GROUP TOPIC [--lease S] [--seconds S] [--clock S]
-    [--order queue|key] [--handler sync|async|listener] [--concurrency N] [--stuck KEY] [--commit S]
-    [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
+    [--order queue|key] [--handler sync|async|listener|process] [--concurrency N] [--stuck KEY]
+    [--commit S] [--accounts PORT] [--deadly KEY/NUMBER] [--death exit|sigkill|segfault]
 
 It ends when its standard input ends. `member_process.MemberProcess` runs it and reads the lines.
 """
@@ -22,7 +22,7 @@ from orderly.ordering.calls import AppendRecord, QueryOffset, SaveOffset
 from orderly.protocol.state_record import Entry, decode_record
 from tests.support.accounts import AccountsClient
 from tests.support.leases import client_config, consumer_config
-from tests.support.member_handlers import Handler, tell
+from tests.support.member_handlers import Handler, InWorkers, tell
 
 LANES = {
     "suspend": 0.2,  # seconds; who is stuck shall not sleep for long
@@ -118,6 +118,8 @@ def settings(given):
     """The consumer's, as far as they were given."""
     chosen = {"commit_interval": given.commit, "concurrency": given.concurrency}
     named = {name: value for name, value in chosen.items() if value is not None}
+    if given.handler == "process":
+        named["executor"] = "process"
     return named | (LANES if given.order == "key" else {})
 
 
@@ -131,7 +133,11 @@ def main():
         config = consumer_config(given.lease, order=given.order, **settings(given))
         more = {"deadly": given.deadly, "death": given.death}
         handler = Handler(given.seconds, given.stuck, accounts, client.client_id, **more)
-        acts = {"async": handler.coroutine, "sync": handler.plain}
+        acts = {
+            "async": handler.coroutine,
+            "sync": handler.plain,
+            "process": InWorkers(given.seconds, given.accounts, client.client_id),
+        }
         act = acts.get(given.handler) or Listener(handler.listened, **LISTENER)
         consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
         tell_saves(consumer._session, given.topic)

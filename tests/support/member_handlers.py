@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import threading
 import time
 
 from orderly import Ack, ConsumeResult, Park, Suspend
-from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED
+from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED, AccountsClient
 from tests.support.deaths import DEATHS
 
 SOON = 0.2  # seconds
@@ -16,11 +18,27 @@ _telling = threading.Lock()
 
 
 def tell(**event):
-    """Write one line at once and whole, whatever thread or signal comes."""
+    """Write one line at once and whole, whatever thread, process or signal comes."""
     line = json.dumps(event).encode() + b"\n"
-    with _telling:
+    with _telling, _only_this_process():
         while line:  # what is longer than a pipe takes at once is written in parts
             line = line[os.write(1, line) :]
+
+
+@contextlib.contextmanager
+def _only_this_process():
+    """Keep others out of standard output: worker processes share it. A killed one lets go."""
+    fcntl.flock(_output(), fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(_output(), fcntl.LOCK_UN)
+
+
+@functools.cache
+def _output():
+    """Standard output, opened by this process itself, for a lock is the opened file's."""
+    return os.open("/proc/self/fd/1", os.O_WRONLY)
 
 
 class Handler:
@@ -99,3 +117,23 @@ class Handler:
             token=context.token,
             replayed=context.replayed,
         )
+
+
+class InWorkers:
+    """The handler for worker processes: each makes its own, which writes on its own connection.
+
+    Args:
+        seconds, owner: as for `Handler`.
+        port: of the accounts.
+    """
+
+    def __init__(self, seconds, port, owner):
+        self._given = seconds, port, owner
+
+    def __call__(self, messages, context):
+        return self._handler.plain(messages, context)
+
+    @functools.cached_property
+    def _handler(self):
+        seconds, port, owner = self._given
+        return Handler(seconds, accounts=port and AccountsClient(port), owner=owner)

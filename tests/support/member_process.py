@@ -16,18 +16,19 @@ ROOT = Path(__file__).parents[2]
 CONCURRENCY = 8
 
 
-def by_key(accounts, handler="sync", commit=0.5):
+def by_key(accounts, handler="sync", commit=0.5, concurrency=CONCURRENCY):
     """Options of a member that keeps order by key and writes to `Accounts`.
 
     Args:
         accounts: what its handlers write to.
-        handler: "sync", "async" or "listener".
+        handler: "sync", "async", "listener", or "process": in worker processes.
         commit: seconds between its commits.
+        concurrency: its handlers at once.
     """
     return [
         "--order=key",
         f"--handler={handler}",
-        f"--concurrency={CONCURRENCY}",
+        f"--concurrency={concurrency}",
         f"--commit={commit}",
         f"--accounts={accounts.port}",
     ]
