@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from orderly.config.arguments import check_given, check_kind
 from orderly.config.numbers import MAX_LANE_SUSPEND, check_count
 from orderly.listening.delivery import Delivery
 from orderly.model import Message, MessageQueue, ReceivedMessage
@@ -21,8 +22,10 @@ def alone(message: Given, attempt: int, context: ConsumeContext | None) -> Deliv
         context: of the call; None: as of a consumer with order="key".
 
     Raises:
-        ConfigError: `attempt` is below 1.
+        ConfigError: `attempt` is below 1, or an argument of another kind.
     """
+    check_kind("message", message, (Message, ReceivedMessage))
+    check_given("context", context, ConsumeContext)
     check_count("attempt", attempt, 1)
     given = message if isinstance(message, ReceivedMessage) else _received(message)
     if attempt > 1:

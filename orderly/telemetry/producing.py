@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 
 from opentelemetry.trace import (
-    INVALID_SPAN,
     Span,
     SpanKind,
     Status,
@@ -20,8 +19,10 @@ from opentelemetry.trace import (
 
 from orderly.client import Client
 from orderly.config import ProducerConfig
+from orderly.config.arguments import check_flag, check_given
 from orderly.model import Message, SendResult
 from orderly.producer import OrderlyProducer
+from orderly.producer.pending import check_message
 from orderly.selectors.choice import Selector
 from orderly.selectors.keyed import hash_mod
 from orderly.telemetry.carrying import with_context
@@ -65,6 +66,8 @@ class TracedProducer(OrderlyProducer):
         sharding_keys: bool = False,
         tracer_provider: TracerProvider | None = None,
     ) -> None:
+        check_flag("sharding_keys", sharding_keys)
+        check_given("tracer_provider", tracer_provider, TracerProvider)
         super().__init__(group, namesrv=namesrv, config=config, client=client, selector=selector)
         self._sharding_keys = sharding_keys
         self._tracer = get_tracer(LIBRARY, VERSION, tracer_provider)
@@ -120,6 +123,7 @@ class TracedProducer(OrderlyProducer):
     @contextmanager
     def _sending(self, message: Message) -> Iterator[tuple[Span, Message]]:
         """A span, and the message that carries it; an error ends the span."""
+        check_message(message, self.config.max_message_size)  # else there is nothing to tell of
         span = self._start(message)
         try:
             yield span, with_context(message, set_span_in_context(span))
@@ -128,8 +132,6 @@ class TracedProducer(OrderlyProducer):
             raise
 
     def _start(self, message: Message) -> Span:
-        if not isinstance(message, Message):  # which the producer will say
-            return INVALID_SPAN
         return self._tracer.start_span(
             f"send {message.topic}",
             kind=SpanKind.PRODUCER,
