@@ -56,4 +56,4 @@ def check_count(name: str, value: object, low: int) -> None:
 def check_port(name: str, value: object) -> None:
     """Raise ConfigError unless `value` is a port, or 0 for any free one."""
     if not is_int(value) or not 0 <= value < 65536:
-        raise ConfigError(f"{name} must be a port from 0 (any free one) to 65535, not {value!r}")
+        raise ConfigError(f"{name} must be a port, 0 to 65535 (0: any free one), not {value!r}")

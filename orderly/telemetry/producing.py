@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from opentelemetry.trace import (
+    INVALID_SPAN,
     Span,
     SpanKind,
     Status,
@@ -123,19 +124,23 @@ class TracedProducer(OrderlyProducer):
     @contextmanager
     def _sending(self, message: Message) -> Iterator[tuple[Span, Message]]:
         """A span, and the message that carries it; an error ends the span."""
-        check_message(message, self.config.max_message_size)  # else there is nothing to tell of
         span = self._start(message)
         try:
+            check_message(message, self.config.max_message_size)  # before its fields are read
             yield span, with_context(message, set_span_in_context(span))
         except BaseException as error:
             _failed(span, error)
             raise
 
     def _start(self, message: Message) -> Span:
+        if not isinstance(message, Message):
+            return INVALID_SPAN
+        try:
+            attributes = of_sending(message, sharding_key=self._sharding_keys)
+        except TypeError:  # a body without a length; the span tells how that ends
+            attributes = {}
         return self._tracer.start_span(
-            f"send {message.topic}",
-            kind=SpanKind.PRODUCER,
-            attributes=of_sending(message, sharding_key=self._sharding_keys),
+            f"send {message.topic}", kind=SpanKind.PRODUCER, attributes=attributes
         )
 
 

@@ -111,7 +111,7 @@ class EmbeddedCluster:
         java_options: Sequence[str] = (),
     ) -> None:
         check_texts("masters", masters)
-        check_texts("slaves", slaves)
+        check_texts("slaves, names of masters,", slaves)
         _check(masters, slaves)
         check_named_texts("broker_properties", broker_properties)
         check_named_texts("namesrv_properties", namesrv_properties)

@@ -8,20 +8,17 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
-import math
-import threading
-import time
+from fnmatch import fnmatchcase
 from inspect import Parameter
 
 import pytest
 
 from orderly import Message, OrderlyConsumer, OrderlyProducer
-from orderly.errors import ConfigError, InvalidMessage, NotAvailableYet
-from tests.support.waiting import eventually
+from orderly.errors import ConfigError, InvalidMessage, LifecycleError, NotAvailableYet
 from tests.unit.misuse.exceptions import EXCEPTIONS, reason
 from tests.unit.misuse.public import public_callables
-from tests.unit.misuse.world import NOBODY, World, handle
-from tests.unit.misuse.wrong import THING, WRONG, wrong_values
+from tests.unit.misuse.world import World, handle
+from tests.unit.misuse.wrong import wrong_values
 
 PUBLIC = public_callables()
 ARGUMENTS = [
@@ -30,6 +27,7 @@ ARGUMENTS = [
     for parameter in public.parameters
     if reason(public.name, parameter.name) is None
 ]
+SENDING = {"send", "submit", "asend", "send_oneway"}
 OPTION = "selector"  # one that takes text
 
 
@@ -76,3 +74,74 @@ def test_a_wrong_argument_is_refused_by_name_and_changes_nothing(public, paramet
         name = OPTION if parameter.kind is Parameter.VAR_KEYWORD else parameter.name
         assert name.replace("_", " ") in said.lower().replace("_", " "), (wrong, said)
     assert world.unchanged()
+
+
+# --- values with fields, checked by whoever takes them
+
+
+SENDS = [
+    each
+    for each in PUBLIC.values()
+    if each.owner and each.call.__name__ in SENDING and reason(each.name, "message") is None
+]
+
+
+@pytest.mark.parametrize("public", SENDS, ids=str)
+@pytest.mark.parametrize("field", dataclasses.fields(Message), ids=lambda field: field.name)
+def test_a_message_with_a_wrong_field_is_refused_and_holds_nothing_back(public, field, world):
+    right = {"topic": "orders", "body": b"x"}
+    parameter = Parameter(field.name, Parameter.KEYWORD_ONLY, annotation=field.type)
+    for wrong in wrong_values(public, parameter):
+        message = Message(**(right | {field.name: wrong}))
+        with world.bound(public) as function, pytest.raises(ConfigError) as caught:
+            call(function, public, {"message": message})
+        said = str(caught.value).lower()
+        name = field.name.replace("_", " ")
+        assert name in said or (name == "properties" and "property" in said), (wrong, said)
+    assert world.unchanged()
+
+
+# --- what no table of values can say
+
+
+def test_a_consumer_without_a_subscription_does_not_start_and_can_be_given_one(world):
+    consumer = OrderlyConsumer("late", handle, client=world.client)
+    with pytest.raises(ConfigError, match="subscribe to a topic before start"):
+        consumer.start()
+    with pytest.raises(ConfigError, match="subscribe to a topic before start"):
+        asyncio.run(consumer.run())
+    assert consumer.state == "created"
+    with consumer.subscribe("orders"):
+        assert consumer.state == "running"
+
+
+def test_a_consumer_that_was_closed_says_so_without_a_subscription_too(world):
+    consumer = OrderlyConsumer("never", handle, client=world.client)
+    consumer.close()
+    with pytest.raises(LifecycleError, match="closed"):
+        consumer.start()
+
+
+def test_keys_that_can_be_looked_at_once_are_no_keys(world):
+    """The check would use them up, and the message would be stored without."""
+    with pytest.raises(InvalidMessage, match="keys"):
+        world.producer.send(Message("orders", b"x", keys=(key for key in "ab")))
+
+
+def test_a_producer_waits_without_a_limit_where_it_is_told_to(world):
+    producer = OrderlyProducer("patient", client=world.client).start()
+    future = producer.submit(Message("orders", b"x", sharding_key="k"))
+    producer.close(None)
+    assert future.result(timeout=0).queue.topic == "orders"
+
+
+# --- the table of exceptions
+
+
+@pytest.mark.parametrize("pattern", EXCEPTIONS)
+def test_each_exception_is_about_something(pattern):
+    assert any(
+        fnmatchcase(f"{public.name}({parameter.name})", pattern)
+        for public in PUBLIC.values()
+        for parameter in public.parameters
+    )

@@ -73,6 +73,8 @@ class World:
         stack.callback(self.engine.dispose)
         self.connection = stack.enter_context(self.engine.connect())
         self.cluster = EmbeddedCluster()
+        self._async_connection = create_async_engine("sqlite+aiosqlite://").connect()
+        self._redis, self._async_redis = Redis(), AsyncRedis()  # which connect when they are used
         self._member = next(iter(self.client.admin.cluster().brokers.values()))
         self._route = self.client.routes.get("orders")
         self.before = self._state()
@@ -146,11 +148,11 @@ class World:
 
     def _right_value(self, public: Public, parameter: inspect.Parameter) -> Any:
         name = parameter.name
-        by_callable = {
+        by_callable: dict[str, dict[str, Any]] = {
             "orderly.AsyncListener": {"function": ship_async},
-            "orderly.once.Once.apply_async": {"connection": _async_connection()},
-            "orderly.once.RedisOnce.apply_async": {"client": AsyncRedis()},
-            "orderly.once.RedisOnce.apply": {"client": Redis()},
+            "orderly.once.Once.apply_async": {"connection": self._async_connection},
+            "orderly.once.RedisOnce.apply_async": {"client": self._async_redis},
+            "orderly.once.RedisOnce.apply": {"client": self._redis},
             "orderly.client.admin.Admin.put_topic": {"config": _CONFIG},
             "orderly.client.group_admin.GroupAdmin.group_config": {"broker": "broker-a"},
             "orderly.client.admin.Admin.grow_topic": {"queues": 2},
@@ -219,7 +221,3 @@ _CONNECTING = (Client, ClientConfig, OrderlyConsumer, OrderlyProducer, TracedPro
 def sent() -> Message:
     """A message that every producer takes."""
     return Message("orders", b"x", sharding_key="k")
-
-
-def _async_connection() -> Any:
-    return create_async_engine("sqlite+aiosqlite://").connect()

@@ -115,7 +115,7 @@ _OF_A_CLASS_OR_NONE = (
     "MessageType", "MetaData", "MeterProvider", "PoisonRules", "ProducerConfig", "TopicConfig",
     "TracerProvider",
 )  # fmt: skip
-WRONG |= {name: (None, *NO_THING) for name in _OF_A_CLASS}
+WRONG |= dict.fromkeys(_OF_A_CLASS, (None, *NO_THING))
 WRONG |= {f"{name} | None": NO_THING for name in _OF_A_CLASS_OR_NONE}
 
 MORE: dict[str, tuple[Any, ...]] = {
