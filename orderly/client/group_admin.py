@@ -36,6 +36,7 @@ from orderly.protocol.running_info import RunningInfo, decode_running_info
 from orderly.protocol.stats_bodies import decode_connections
 
 _MEMBER_PATIENCE = 12.0  # seconds; the broker itself waits 10 for the member
+_LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000
 _THE_END = -1  # in place of a time
 # A broker that did not look at the queue would go by the time: better repeat all than skip all.
 _THE_START = 0
@@ -79,7 +80,7 @@ class GroupAdmin:
             BrokerError: among others: no member is online, and the broker needs one.
         """
         if moment is not None:
-            check_number("moment", moment, 0)
+            check_number("moment", moment, 0, _LATEST)
         header = ResetOffset(
             topic=check_topic(topic),
             group=check_group(group),

@@ -55,7 +55,7 @@ def check_texts(name: str, value: Iterable[str]) -> None:
 
 
 def check_named_texts(name: str, value: Mapping[str, Any] | None, *, texts: bool = True) -> None:
-    """Raise ConfigError unless `value` is None, or a mapping of str to str.
+    """Raise ConfigError unless `value` is None (as if left out), or a mapping of str to str.
 
     Args:
         name: of the argument.

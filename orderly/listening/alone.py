@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from orderly.config.arguments import check_given, check_kind
+from orderly.config.arguments import check_given, check_kind, check_named_texts, check_text
 from orderly.config.numbers import MAX_LANE_SUSPEND, check_count
 from orderly.listening.delivery import Delivery
 from orderly.model import Message, MessageQueue, ReceivedMessage
@@ -34,6 +34,9 @@ def alone(message: Given, attempt: int, context: ConsumeContext | None) -> Deliv
 
 
 def _received(message: Message) -> ReceivedMessage:
+    check_text("the message's topic", message.topic)
+    check_kind("the message's body", message.body, bytes, "bytes")
+    check_named_texts("the message's properties", message.properties)
     properties = dict(message.properties)
     if message.sharding_key is not None:
         properties["__SHARDINGKEY"] = str(message.sharding_key)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
+from orderly.config.fields import require
 from orderly.config.functions import check_arguments, check_callable, is_async
-from orderly.config.numbers import check_number
+from orderly.config.numbers import is_number
 from orderly.errors import ConfigError
 from orderly.listening.alone import Given, alone
 from orderly.listening.decision import Decision
@@ -41,8 +41,7 @@ def _clock(now: float | None) -> Clock:
     Raises:
         ConfigError: `now` is neither None nor a number of seconds.
     """
-    if now is not None:
-        check_number("now", now, -math.inf)
+    require(now is None or is_number(now), f"now must be a number of seconds or None, not {now!r}")
     return _now if now is None else lambda: now
 
 

@@ -113,7 +113,7 @@ def _check_client(client: object, kind: type, pipeline: type) -> None:
 def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
     if not commands or not all(map(_is_command, commands)):
         raise ConfigError(
-            'commands must say what to run, each as words, ("INCRBY", "balance:7", 5), say: an'
+            'commands must be what to run, each of words such as ("INCRBY", "balance:7", 5): an'
             " effect outside of Redis cannot be had once by a row in Redis"
         )
     token = "" if came.token is None else came.token

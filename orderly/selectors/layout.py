@@ -36,10 +36,9 @@ class Layout:
 
 
 def _is_row(row: object) -> bool:
-    match row:
-        case (str(), int(count)) if isinstance(row, tuple):
-            return is_int(count)
-    return False
+    if not isinstance(row, tuple) or len(row) != 2:
+        return False
+    return isinstance(row[0], str) and is_int(row[1])
 
 
 def parse_layout(text: str) -> Layout:

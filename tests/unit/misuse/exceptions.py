@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 TOLD = "the library makes it, programs read it"
-PLAIN = "a plain value, made for each message; whoever takes one checks its fields"
+PLAIN = "a plain value, made for each message; whoever sends or takes one checks its fields"
 PER_CALL = "made for each call of a handler; by hand in tests only, where it is seen at once"
 BY_CLIENT = "a Client makes it"
 BY_CONSUMER = "the consumer calls it with its own lists, and every member's must agree"

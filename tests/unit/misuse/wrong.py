@@ -30,7 +30,7 @@ def many_arguments(_one, _two, _three, _four, _five):
 
 
 NO_TEXT = (5, b"text", THING, ["text"])
-NO_INT = ("1", b"1", True, THING, [1], math.nan, math.inf, 1.5)
+NO_INT = ("1", b"1", True, THING, [1], math.nan, math.inf, -math.inf, 1.5)
 NO_NUMBER = (*NO_INT[:-1], HUGE)
 NO_COUNT = (*NO_INT, -1)
 NO_FLAG = (None, 0, 1, "yes", THING)
