@@ -101,7 +101,8 @@ class Admin:
         check_flag("order", order)
         check_given("cluster", cluster, str, "a name")
         check_given("broker", broker, str, "a name")
-        check_given("message_type", message_type, MessageType)
+        if message_type is not None and message_type not in tuple(MessageType):
+            raise ConfigError(f"message_type must be one of {listed(MessageType)}, or None")
         header = CreateTopic(
             topic=topic,
             read_queue_nums=queues,
