@@ -46,6 +46,16 @@ def public_callables() -> dict[str, Public]:
     return {public.name: public for public in found}
 
 
+def made_elsewhere(thing: Any) -> bool:
+    """Whether a user gives it no arguments of ours.
+
+    An enum's call is Python's own look-up, an error says what its raiser says, and a Protocol is
+    for somebody else to fill.
+    """
+    kind = inspect.isclass(thing) and issubclass(thing, Enum | Exception)
+    return kind or getattr(thing, "_is_protocol", False)
+
+
 def _of_page(page: Path) -> Iterator[Public]:
     for name, options in _PLACE.findall(page.read_text(encoding="utf-8")):
         chosen = _MEMBERS.search(options)
@@ -71,9 +81,7 @@ def _of(name: str, thing: Any, members: list[str] | None, hidden: list[str]) -> 
         for part in members or _names_of(thing):
             yield from _of(f"{name}.{part}", getattr(thing, part), None, hidden)
     elif inspect.isclass(thing):
-        # An enum's call is Python's own lookup; an error says whatever its raiser says; a Protocol
-        # is somebody else's to fill.
-        if not (issubclass(thing, Enum | Exception) or getattr(thing, "_is_protocol", False)):
+        if not made_elsewhere(thing):
             yield from _of_class(name, thing, members, hidden)
     elif inspect.isfunction(thing):
         yield Public(name, thing, None, _parameters(thing))

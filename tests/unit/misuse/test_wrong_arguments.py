@@ -13,10 +13,11 @@ from inspect import Parameter
 
 import pytest
 
-from orderly import Message, OrderlyConsumer, OrderlyProducer
+import orderly
+from orderly import Message, OrderlyConsumer, OrderlyProducer, once, selectors, telemetry, testing
 from orderly.errors import ConfigError, InvalidMessage, LifecycleError, NotAvailableYet
 from tests.unit.misuse.exceptions import EXCEPTIONS, reason
-from tests.unit.misuse.public import public_callables
+from tests.unit.misuse.public import made_elsewhere, public_callables
 from tests.unit.misuse.world import World, handle
 from tests.unit.misuse.wrong import wrong_values
 
@@ -64,13 +65,12 @@ def call(function, public, given):
 def test_a_wrong_argument_is_refused_by_name_and_changes_nothing(public, parameter, world):
     right = world.right(public)
     for wrong in wrong_values(public, parameter):
-        with world.bound(public) as function:
-            try:
-                call(function, public, right | {parameter.name: wrong})
-            except (ConfigError, NotAvailableYet) as error:
-                said = str(error)
-            else:
-                pytest.fail(f"{parameter.name}={wrong!r:.80} was taken")
+        try:
+            call(world.bound(public), public, right | {parameter.name: wrong})
+        except (ConfigError, NotAvailableYet) as error:
+            said = str(error)
+        else:
+            pytest.fail(f"{parameter.name}={wrong!r:.80} was taken")
         name = OPTION if parameter.kind is Parameter.VAR_KEYWORD else parameter.name
         assert name.replace("_", " ") in said.lower().replace("_", " "), (wrong, said)
     assert world.unchanged()
@@ -93,8 +93,8 @@ def test_a_message_with_a_wrong_field_is_refused_and_holds_nothing_back(public, 
     parameter = Parameter(field.name, Parameter.KEYWORD_ONLY, annotation=field.type)
     for wrong in wrong_values(public, parameter):
         message = Message(**(right | {field.name: wrong}))
-        with world.bound(public) as function, pytest.raises(ConfigError) as caught:
-            call(function, public, {"message": message})
+        with pytest.raises(ConfigError) as caught:
+            call(world.bound(public), public, {"message": message})
         said = str(caught.value).lower()
         name = field.name.replace("_", " ")
         assert name in said or (name == "properties" and "property" in said), (wrong, said)
@@ -135,7 +135,17 @@ def test_a_producer_waits_without_a_limit_where_it_is_told_to(world):
     assert future.result(timeout=0).queue.topic == "orders"
 
 
-# --- the table of exceptions
+# --- nothing is left out unsaid
+
+
+@pytest.mark.parametrize(
+    "module", [orderly, once, selectors, telemetry, testing], ids=lambda m: m.__name__
+)
+def test_each_public_callable_of_a_module_is_among_them(module):
+    named = (getattr(module, name) for name in module.__all__)
+    called = {each for each in named if inspect.isclass(each) or inspect.isfunction(each)}
+    found = {public.call for public in PUBLIC.values()}
+    assert {each for each in called - found if not made_elsewhere(each)} == set()
 
 
 @pytest.mark.parametrize("pattern", EXCEPTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +28,7 @@ from orderly import (
 )
 from orderly.client.admin import Admin
 from orderly.client.group_admin import GroupAdmin
+from orderly.namespace import is_retry_topic
 from orderly.once import Once, RedisOnce
 from orderly.ordering.allocation import averagely
 from orderly.protocol.heartbeat import Subscription
@@ -87,9 +88,8 @@ class World:
         consumer = self.consumer
         return (
             consumer.state,
-            consumer.assignment,
             consumer.paused,
-            self.client.admin.topics(),
+            [name for name in self.client.admin.topics() if not is_retry_topic(name)],
             {topic: each.expression for topic, each in consumer._session.subscriptions.items()},
         )
 
@@ -106,14 +106,11 @@ class World:
 
     # --- what is called ------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def bound(self, public: Public) -> Iterator[Callable[..., Any]]:
+    def bound(self, public: Public) -> Callable[..., Any]:
         """The callable, a method on an object of ours."""
         if public.owner is None:
-            yield public.call
-        else:
-            subject = self._subject(public.owner)
-            yield getattr(subject, public.call.__name__)
+            return public.call
+        return getattr(self._subject(public.owner), public.call.__name__)
 
     def _subject(self, owner: type) -> Any:
         subjects = {
