@@ -14,6 +14,8 @@ from orderly.client.masters import Masters
 from orderly.client.name_servers import NameServers
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_topic
+from orderly.config.arguments import check_flag, check_given, check_kind, check_text
+from orderly.config.numbers import check_count, check_timeout
 from orderly.errors import (
     ConfigError,
     OrderlyError,
@@ -102,8 +104,12 @@ class Admin:
             OrderlyError: no answer, so whether it exists is not known, or it was not made.
         """
         check_topic(topic)
-        if queues < 1:
-            raise ConfigError(f"a topic needs 1 queue or more, not {queues}")
+        check_count("queues", queues, 1)
+        check_flag("order", order)
+        check_given("cluster", cluster, str, "a name")
+        check_given("broker", broker, str, "a name")
+        if message_type is not None and message_type not in tuple(MessageType):
+            raise ConfigError(f"message_type must be one of {listed(MessageType)}, or None")
         header = CreateTopic(
             topic=topic,
             read_queue_nums=queues,
@@ -165,6 +171,8 @@ class Admin:
             broker: of which only the master is asked.
             timeout: seconds; None: the client's.
         """
+        check_kind("broker", broker, BrokerData)
+        check_timeout("timeout", timeout)
         header = GetTopicConfig(topic=check_topic(topic))
         what = f"the settings of topic {topic!r}"
         try:
@@ -180,6 +188,8 @@ class Admin:
         Queues and permission decide where keys go and what is left behind: `monitoring.growing`
         has the way in which they may be changed.
         """
+        check_kind("config", config, TopicConfig)
+        check_kind("broker", broker, BrokerData)
         header = CreateTopic(
             topic=config.name,
             read_queue_nums=config.read_queues,
@@ -206,6 +216,8 @@ class Admin:
             queues: to read and to write; what there is more of stays.
             present: what `topic_config` told; its other settings stay.
         """
+        check_count("queues", queues, 1)
+        check_given("present", present, TopicConfig)
         found = present or TopicConfig(name=check_topic(topic), read_queues=0, write_queues=0)
         grown = replace(
             found,
@@ -220,6 +232,7 @@ class Admin:
         `fileReservedTime`, say: hours for which messages are kept (BrokerConfig,
         MessageStoreConfig in Java).
         """
+        check_kind("broker", broker, BrokerData)
         what = f"the configuration of broker {broker.broker_name!r}"
         reply = self._masters.ask(broker, request(RequestCode.GET_BROKER_CONFIG), what)
         return decode_settings(reply.body)
@@ -230,6 +243,7 @@ class Admin:
         Raises:
             TopicNotFound: there is no such topic.
         """
+        check_text("topic", topic, empty=False)
         header = GetTopicStats(topic=topic)
         command = request(header.code, to_ext(header))
         what = f"the offsets of topic {topic!r}"
@@ -243,9 +257,11 @@ class Admin:
         tells the two apart. With members online only subscribed topics are listed; a group
         nobody knows has an empty table, or with a topic given one that shows 0 everywhere.
         """
+        if topic is not None:
+            check_topic(topic)
         header = GetConsumeStats(consumer_group=check_group(group), topic=topic)
         command = request(header.code, to_ext(header))
-        brokers = self._masters.of(topic) if topic else self._masters.all()
+        brokers = self._masters.of(topic) if topic is not None else self._masters.all()
         replies = self._masters.ask_each(brokers, command, f"the offsets of group {group!r}")
         return _merged(decode_consume_stats(reply.body) for reply in replies)
 

@@ -11,6 +11,8 @@ from orderly.client.admin import Admin, listed
 from orderly.client.masters import Masters
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_offset, check_topic
+from orderly.config.arguments import check_flag, check_kind, check_queue, check_text
+from orderly.config.numbers import check_count, check_number
 from orderly.errors import BrokerError, ConfigError, RouteError
 from orderly.model import BrokerData, MessageQueue
 from orderly.protocol.bodies import decode_groups_of_topic
@@ -34,6 +36,7 @@ from orderly.protocol.running_info import RunningInfo, decode_running_info
 from orderly.protocol.stats_bodies import decode_connections
 
 _MEMBER_PATIENCE = 12.0  # seconds; the broker itself waits 10 for the member
+_LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000
 _THE_END = -1  # in place of a time
 # A broker that did not look at the queue would go by the time: better repeat all than skip all.
 _THE_START = 0
@@ -76,6 +79,8 @@ class GroupAdmin:
             GroupNotFound: a broker does not know the group.
             BrokerError: among others: no member is online, and the broker needs one.
         """
+        if moment is not None:
+            check_number("moment", moment, 0, _LATEST)
         header = ResetOffset(
             topic=check_topic(topic),
             group=check_group(group),
@@ -102,6 +107,10 @@ class GroupAdmin:
             GroupNotFound: a broker does not know the group.
         """
         check_group(group)
+        check_kind("offsets", offsets, Mapping, "a mapping of MessageQueue to int")
+        for queue, offset in offsets.items():
+            check_queue("each of offsets' queues", queue)
+            check_count("each of offsets", offset, 0)
         self._check_offsets(offsets)
         holders = {queue: self._holder(queue) for queue in sorted(offsets)}
         for broker in {b.broker_name: b for b in holders.values()}.values():
@@ -156,6 +165,8 @@ class GroupAdmin:
             ConfigError: no such member is online.
             BrokerError: the member refused, or did not answer within 10 s.
         """
+        check_text("client_id", client_id)
+        check_flag("stack", stack)
         header = GetRunningInfo(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=stack
         )
@@ -242,6 +253,7 @@ class GroupAdmin:
             GroupNotFound: no such group, and the broker does not create groups by itself.
             ConfigError: no such broker.
         """
+        check_text("broker", broker)
         header = GetGroupConfig(group=check_group(group))
         command = request(header.code, to_ext(header))
         known = {data.broker_name: data for data in self._masters.all()}
@@ -256,6 +268,8 @@ class GroupAdmin:
         Raises:
             ConfigError: a broker refuses the expression, or does not filter that way at all.
         """
+        check_kind("subscription", subscription, Subscription)
+        check_text("client_id", client_id)
         body = encode_filter_check(FilterCheck(client_id, check_group(group), subscription))
         command = request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
         what = f"filter {subscription.expression!r} of topic {subscription.topic!r}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
+from orderly.config.arguments import check_kind, check_named_texts, check_text
 from orderly.config.fields import MIB, FromEnv, check_types, given, require
 from orderly.config.names import parse_addresses
 
@@ -128,6 +129,9 @@ class ClientConfig(FromEnv):
         """
         from orderly.config import layers, settings_file  # noqa: PLC0415  they read our fields
 
+        check_kind("path", path, (str, os.PathLike, type(None)), "a path or None")
+        check_text("context", context)
+        check_named_texts("env", env)
         env = os.environ if env is None else env
         file = settings_file.read_settings(Path(path)) if path else settings_file.NO_FILE
         texts, values = layers.config_fields(layers.find_settings(file, explicit, context, env))
@@ -150,5 +154,6 @@ def at_name_server(config: ClientConfig | None, namesrv: str) -> ClientConfig:
     Raises:
         ConfigError: no name server is set, or a bad one; `config` is something else.
     """
+    check_text("namesrv", namesrv)
     found = given(ClientConfig, config, namesrv=namesrv)
     return replace(found, namesrv=namesrv) if namesrv else found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from typing import Any, Self, TypeVar
 
+from orderly.config.arguments import check_named_texts
 from orderly.config.numbers import is_int, is_number
 from orderly.errors import ConfigError
 
@@ -84,6 +85,7 @@ class FromEnv:
         Raises:
             ConfigError: a variable that cannot be read as its field's type.
         """
+        check_named_texts("env", env)
         env = os.environ if env is None else env
         found: dict[str, Any] = {
             f.name: _from_text(f.name, str(f.type), env[f"ORDERLY_{f.name.upper()}"])

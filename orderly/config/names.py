@@ -5,27 +5,31 @@ from __future__ import annotations
 import re
 
 from orderly.errors import ConfigError
+from orderly.namespace import wrap
 
 DEFAULT_NAMESRV_PORT = 9876
 _PORT = re.compile(r"[0-9]{1,5}")
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+# What a name or an address of a host may hold, once IDNA has written it in ASCII.
+_HOST = re.compile(r"[a-zA-Z0-9._-]+|\[?[0-9a-fA-F]*(:[0-9a-fA-F.]*){2,}(%[a-zA-Z0-9._-]+)?\]?")
 _MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
 _MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
 
 
-def check_topic(topic: str) -> str:
-    """Return `topic` if a broker accepts it as a topic name, else raise ConfigError."""
-    return _check_name("topic", topic, _MAX_TOPIC)
+def check_topic(topic: str, namespace: str = "") -> str:
+    """Return the broker's name of `topic` if a broker accepts it, else raise ConfigError."""
+    return _check_name("topic", topic, namespace, _MAX_TOPIC)
 
 
-def check_group(group: str) -> str:
-    """Return `group` if a broker accepts it as a group name, else raise ConfigError."""
-    return _check_name("group", group, _MAX_GROUP)
+def check_group(group: str, namespace: str = "") -> str:
+    """Return the broker's name of `group` if a broker accepts it, else raise ConfigError."""
+    return _check_name("group", group, namespace, _MAX_GROUP)
 
 
-def _check_name(kind: str, name: str, limit: int) -> str:
+def _check_name(kind: str, name: str, namespace: str, limit: int) -> str:
     if not isinstance(name, str) or not name:
         raise ConfigError(f"the {kind} name must be a non-empty str, not {name!r}")
+    name = wrap(namespace, name)
     if len(name) > limit:
         raise ConfigError(
             f"the {kind} name {name[:20]!r}… has {len(name)} characters; at most {limit}"
@@ -57,13 +61,13 @@ def _address(text: str) -> str:
     if not colon:
         host, port = text, str(DEFAULT_NAMESRV_PORT)
     if not (_is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
-        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port")
+        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port (namesrv)")
     return f"{host}:{port}"
 
 
 def _is_host(text: str) -> bool:
     """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
     try:
-        return text.encode("idna") != b""
+        return _HOST.fullmatch(text.encode("idna").decode()) is not None
     except UnicodeError:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from threading import TIMEOUT_MAX
 from typing import TypeGuard
 
 from orderly.errors import ConfigError
@@ -32,13 +33,27 @@ def check_number(name: str, value: object, low: float, high: float = _ANY) -> No
 
 
 def check_seconds(name: str, value: float) -> float:
-    """Return `value` if it is a finite number of seconds above 0, else raise ConfigError."""
-    if not is_number(value) or value <= 0:
+    """Return `value` if it is a number of seconds above 0 that can be waited, else raise."""
+    if not is_number(value, 0, TIMEOUT_MAX) or value == 0:
         raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
     return value
+
+
+def check_timeout(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` is None, or seconds that can be waited: 0 or more."""
+    if value is not None and not is_number(value, 0, TIMEOUT_MAX):
+        raise ConfigError(
+            f"{name} must be a number of seconds, 0 or more, or None for no limit, not {value!r}"
+        )
 
 
 def check_count(name: str, value: object, low: int) -> None:
     """Raise ConfigError unless `value` is an int of at least `low`."""
     if not is_int(value) or value < low:
         raise ConfigError(f"{name} must be an int, {low} or more, not {value!r}")
+
+
+def check_port(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` is a port, or 0 for any free one."""
+    if not is_int(value) or not 0 <= value < 65536:
+        raise ConfigError(f"{name} must be a port, 0 to 65535 (0: any free one), not {value!r}")

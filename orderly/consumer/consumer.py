@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
+from orderly.config.arguments import check_flag, check_given
 from orderly.config.fields import given
+from orderly.config.functions import check_arguments
+from orderly.config.numbers import check_count, check_timeout
 from orderly.consumer.aside import aside
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.life import Life, State
@@ -32,7 +35,6 @@ from orderly.consumer.telling.insight import held_queues
 from orderly.consumer.telling.statistics import TopicStatistics
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.namespace import wrap
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
@@ -101,16 +103,26 @@ class OrderlyConsumer:
         check_group(group)
         check_callable("the handler", handler)
         check_function("key", key)
+        check_function("allocate", allocate)
+        check_given("client", client, Client)
+        check_given("hooks", hooks, ConsumerHooks, "a ConsumerHooks")
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = given(ConsumerConfig, config)
+        check_arguments("the handler", handler, "messages", "context")
+        check_arguments("key", key, "message")
+        check_arguments("allocate", allocate, "client_id", "queues", "members")
         check_key(self.config, key)
         check_handler(self.config, handler)
         dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
         self._session, offsets = new_session(
-            self._real(group), self._client, self.config, hooks or ConsumerHooks(), key
+            check_group(group, self._client.config.namespace),
+            self._client,
+            self.config,
+            hooks or ConsumerHooks(),
+            key,
         )
         state_topics = new_state_topics(self._session)
         owned = [] if offsets is None else [offsets.close]
@@ -158,7 +170,7 @@ class OrderlyConsumer:
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
-        subscription = subscription_of(check_topic(self._real(topic)), tags, sql)
+        subscription = subscription_of(self._topic(topic), tags, sql)
         real = subscription.topic
         self._client.connections.check_process()
         with self._life.lock:
@@ -172,11 +184,16 @@ class OrderlyConsumer:
         return self
 
     def unsubscribe(self, topic: str) -> None:
-        """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once."""
+        """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once.
+
+        Raises:
+            ConfigError: a bad topic name.
+        """
+        real = self._topic(topic)
         self._client.connections.check_process()
         with self._life.lock:
             rest = {**self._session.subscriptions}
-            rest.pop(self._real(topic), None)
+            rest.pop(real, None)
             self._session.subscriptions = rest
             self._announce()
 
@@ -195,8 +212,9 @@ class OrderlyConsumer:
         Raises:
             LifecycleError: started before, closed, or the group twice in one client.
             TopicNotFound: a subscribed topic does not exist.
-            ConfigError: a topic that may not be read, a filter the broker cannot read, a group
-                that may not consume, or whose members consume in another way.
+            ConfigError: no topic is subscribed (subscribe, and start then); a topic that may not
+                be read, a filter the broker cannot read, a group that may not consume, or whose
+                members consume in another way.
             OffsetFileError: broadcasting, and the file of its offsets is damaged or in use.
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
@@ -231,7 +249,12 @@ class OrderlyConsumer:
         Args:
             timeout: seconds; None: as long as it takes.
             signals: False: leave the signals alone.
+
+        Raises:
+            ConfigError: `timeout` is neither None nor a number of seconds, or `signals` no bool.
         """
+        check_timeout("timeout", timeout)
+        check_flag("signals", signals)
         return self._life.wait(timeout, signals=signals)
 
     def __enter__(self) -> Self:
@@ -264,8 +287,10 @@ class OrderlyConsumer:
             signals: False: leave the signals alone.
 
         Raises:
+            ConfigError: `signals` is no bool.
             OrderlyError: as `start`.
         """
+        check_flag("signals", signals)
         with heard(signals) as told:
             async with self:
                 await self._until_closed(told)
@@ -306,12 +331,15 @@ class OrderlyConsumer:
         Args:
             queues: None: those of `assignment`. They stay paused over a rebalance, also if they
                 are not held now.
+
+        Raises:
+            ConfigError: something else than queues.
         """
         self._client.connections.check_process()
         self._loops.control.pause(self.assignment if queues is None else queues)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """End a pause; None: of every queue."""
+        """End a pause; None: of every queue. Errors as `pause`."""
         self._client.connections.check_process()
         self._loops.control.resume(self._session.paused if queues is None else queues)
 
@@ -375,7 +403,11 @@ class OrderlyConsumer:
 
         Args:
             limit: at most so many of each queue, those with the lowest offsets.
+
+        Raises:
+            ConfigError: a limit below 1.
         """
+        check_count("limit", limit, 1)
         return self._loops.insight.explain_keys(limit)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -391,9 +423,13 @@ class OrderlyConsumer:
         return self._loops.insight.health(self.state.value)
 
     def statistics(self, topic: str) -> TopicStatistics:
-        """How fast a topic is consumed: calls, messages and failures a second, times in seconds."""
-        return self._session.statistics.of(self._real(topic), now())
+        """How fast a topic is consumed: calls, messages and failures a second, times in seconds.
 
-    def _real(self, name: str) -> str:
-        """The broker's name of a topic or group: with the client's namespace."""
-        return wrap(self._client.config.namespace, name)
+        Raises:
+            ConfigError: a bad topic name.
+        """
+        return self._session.statistics.of(self._topic(topic), now())
+
+    def _topic(self, name: str) -> str:
+        """The broker's name of a topic: with the client's namespace."""
+        return check_topic(name, self._client.config.namespace)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from orderly.config import check_offset, parse_position
+from orderly.config.arguments import check_queue, check_queues
 from orderly.consumer.puller import Puller
 from orderly.consumer.session import Held, Session, now
-from orderly.errors import ConfigError, LifecycleError
+from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.drop import Drop
 
@@ -29,13 +30,15 @@ class Control:
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more of these; they stay paused over a rebalance."""
-        for held in self._session.set_paused(_queues(queues), paused=True):
+        chosen = frozenset(check_queues("queues", queues))
+        for held in self._session.set_paused(chosen, paused=True):
             with held.lock:
                 held.owned.pause()
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """End the pause of these; the others stay as they are."""
-        for held in self._session.set_paused(_queues(queues), paused=False):
+        chosen = frozenset(check_queues("queues", queues))
+        for held in self._session.set_paused(chosen, paused=False):
             with held.lock:
                 held.owned.resume(now())
             self._ready(held)
@@ -43,12 +46,14 @@ class Control:
 
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
         """Go on from another offset, which is committed; see `OrderlyConsumer.seek`."""
+        check_queue("queue", queue)
+        meant = parse_position(position)
         held = self._session.find(queue)
         if held is None:
             raise LifecycleError(
                 f"{queue} is not held by this consumer; `assignment` shows the queues that are"
             )
-        offset = self._offset(queue, position)
+        offset = self._offset(queue, meant)
         with held.lock:
             owned = held.owned
             # What stands there already, with nothing cached, must not start anew: an `assigned`
@@ -78,8 +83,7 @@ class Control:
         """The lowest unfinished offset of each queue held of `topic`."""
         return {h.queue: h.owned.offset for h in self._session.held() if h.queue.topic == topic}
 
-    def _offset(self, queue: MessageQueue, position: int | str | datetime) -> int:
-        meant = parse_position(position)
+    def _offset(self, queue: MessageQueue, meant: int | str | datetime) -> int:
         brokers = self._session.client.brokers
         if isinstance(meant, datetime):
             return brokers.search_offset(queue, meant.timestamp())
@@ -88,11 +92,3 @@ class Control:
             check_offset(queue, meant, low, high)
             return meant
         return low if meant == "first" else high
-
-
-def _queues(queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
-    chosen = frozenset([queues] if isinstance(queues, MessageQueue) else queues)
-    for queue in chosen:
-        if not isinstance(queue, MessageQueue):
-            raise ConfigError(f"expected MessageQueue values, not {queue!r}")
-    return chosen

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orderly.config.functions import check_arguments, check_function
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.log import error_text
 from orderly.model import MessageQueue, ReceivedMessage
@@ -40,6 +41,10 @@ class ConsumerHooks:
             that calls `close`.
         revoked: (queues), given up: handler ended, offset saved, unlocked.
         lost: (queues), whose lock was lost: another member may be consuming them already.
+
+    Raises:
+        ConfigError: one that cannot be called so.
+        NotAvailableYet: one that is `async def`.
     """
 
     before: Callable[[Sequence[ReceivedMessage], ConsumeContext], object] | None = None
@@ -47,6 +52,13 @@ class ConsumerHooks:
     assigned: Callable[[tuple[MessageQueue, ...]], object] | None = None
     revoked: Callable[[tuple[MessageQueue, ...]], object] | None = None
     lost: Callable[[tuple[MessageQueue, ...]], object] | None = None
+
+    def __post_init__(self) -> None:
+        for name, told in _TOLD.items():
+            hook = getattr(self, name)
+            if hook is not None:
+                check_function(name, hook)
+                check_arguments(name, hook, *told)
 
     def tell(self, name: str, log: Any, queues: Sequence[MessageQueue]) -> None:
         """Call the hook of that name with those of `queues` that the program subscribed."""
@@ -63,3 +75,12 @@ class ConsumerHooks:
             hook(*args)
         except BaseException as error:
             log.warning("hook.raised", hook=name, error=error_text(error), exc_info=True)
+
+
+_TOLD = {
+    "before": ("messages", "context"),
+    "after": ("messages", "context", "consumed"),
+    "assigned": ("queues",),
+    "revoked": ("queues",),
+    "lost": ("queues",),
+}

@@ -19,7 +19,7 @@ from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.preflight import check_start
 from orderly.consumer.session import Session
 from orderly.consumer.telling.places import longest_handler
-from orderly.errors import LifecycleError
+from orderly.errors import ConfigError, LifecycleError
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.heartbeat import Subscription
 from orderly.signals import LOOK, heard
@@ -96,6 +96,8 @@ class Life:
             self.require(State.CREATED)
             if self._processes is not None:
                 self._processes.check_place()
+            if not self._session.subscriptions:
+                raise ConfigError("subscribe to a topic before start: there is nothing to consume")
             if loop is not None:
                 self._loops.use(loop)
             with _STARTED_LOCK:

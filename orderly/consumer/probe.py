@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from http import HTTPStatus
 
+from orderly.config.functions import check_arguments, check_function
 from orderly.consumer.telling.health import Health
 from orderly.log import get_logger
 from orderly.remoting.small_http import Answer, Question, Server
@@ -26,10 +27,12 @@ class Probe(Server):
             shows /health (topics, offsets) to everybody who can connect.
 
     Raises:
-        ConfigError: no such port.
+        ConfigError: no such port, or an argument of another kind.
     """
 
     def __init__(self, port: int, read: Callable[[], Health], host: str = "127.0.0.1") -> None:
+        check_function("read", read)
+        check_arguments("read", read)
         super().__init__(host, port, self._told, "probe")
         self._read = read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orderly.config.arguments import check_given, check_kind, check_named_texts, check_text
 from orderly.config.numbers import MAX_LANE_SUSPEND, check_count
 from orderly.listening.delivery import Delivery
 from orderly.model import Message, MessageQueue, ReceivedMessage
@@ -19,8 +20,10 @@ def alone(message: Given, attempt: int, context: ConsumeContext | None) -> Deliv
         context: of the call; None: as of a consumer with order="key".
 
     Raises:
-        ConfigError: `attempt` is below 1.
+        ConfigError: `attempt` is below 1, or an argument of another kind.
     """
+    check_kind("message", message, (Message, ReceivedMessage))
+    check_given("context", context, ConsumeContext)
     check_count("attempt", attempt, 1)
     given = message if isinstance(message, ReceivedMessage) else _received(message)
     if attempt > 1:
@@ -29,6 +32,9 @@ def alone(message: Given, attempt: int, context: ConsumeContext | None) -> Deliv
 
 
 def _received(message: Message) -> ReceivedMessage:
+    check_text("the message's topic", message.topic)
+    check_kind("the message's body", message.body, bytes, "bytes")
+    check_named_texts("the message's properties", message.properties)
     properties = dict(message.properties)
     if message.sharding_key is not None:
         properties["__SHARDINGKEY"] = str(message.sharding_key)

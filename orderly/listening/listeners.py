@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
+from orderly.config.fields import require
 from orderly.config.functions import check_arguments, check_callable, is_async
+from orderly.config.numbers import is_number
 from orderly.errors import ConfigError
 from orderly.listening.alone import Given, alone
 from orderly.listening.decision import Decision
@@ -34,6 +36,12 @@ def _now() -> float:
 
 
 def _clock(now: float | None) -> Clock:
+    """The clock of a run alone.
+
+    Raises:
+        ConfigError: `now` is neither None nor a number of seconds.
+    """
+    require(now is None or is_number(now), f"now must be a number of seconds or None, not {now!r}")
     return _now if now is None else lambda: now
 
 
@@ -150,9 +158,12 @@ class Listener(_Common):
             now: seconds of any clock that never goes back. With it, what failed is remembered for
                 the context's group, as for a consumer; None: nothing is known of other runs.
             context: of a consumer's call; None: one whose key is the sharding key.
+
+        Raises:
+            ConfigError: an argument of another kind, or a time that is none.
         """
-        delivery = alone(message, attempt, context)
-        return self._handle(self._judge_at(now), delivery, _clock(now)).outcome
+        clock, delivery = _clock(now), alone(message, attempt, context)
+        return self._handle(self._judge_at(now), delivery, clock).outcome
 
     def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
@@ -214,8 +225,8 @@ class AsyncListener(_Common):
         context: ConsumeContext | None = None,
     ) -> Outcome:
         """Run the function alone, in a test: see `Listener.run`."""
-        delivery = alone(message, attempt, context)
-        return (await self._handle(self._judge_at(now), delivery, _clock(now))).outcome
+        clock, delivery = _clock(now), alone(message, attempt, context)
+        return (await self._handle(self._judge_at(now), delivery, clock)).outcome
 
     async def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())

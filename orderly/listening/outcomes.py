@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from orderly.config.arguments import check_text
 from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
 
 
@@ -18,9 +19,15 @@ class Block:
 
     Args:
         reason: for the log.
+
+    Raises:
+        ConfigError: a reason that is not a str.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        check_text("Block's reason", self.reason)
 
 
 @final
@@ -30,9 +37,15 @@ class Skip:
 
     Args:
         reason: for the log.
+
+    Raises:
+        ConfigError: a reason that is not a str.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        check_text("Skip's reason", self.reason)
 
 
 Outcome = Ack | Fail | Suspend | DeadLetter | Park | Block | Skip

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from orderly.config.numbers import check_number
+from orderly.config.arguments import check_flag, check_kind, check_text
+from orderly.config.numbers import check_count, check_number
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 from orderly.once.rule import Arrival
@@ -40,6 +41,9 @@ class Owner(Protocol):
         """Whether keys are not to be shown."""
 
 
+_ASKED = ("group", "token", "generation", "key", "redact_keys")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Which row: equal places share one."""
@@ -63,7 +67,7 @@ class Naming:
         redact: store and log hashes of keys, not keys.
 
     Raises:
-        ConfigError: a generation that is none.
+        ConfigError: a generation that is none, or an argument of another kind.
     """
 
     cluster: str = ""
@@ -71,19 +75,36 @@ class Naming:
     redact: bool = False
 
     def __post_init__(self) -> None:
+        check_text("cluster", self.cluster)
+        check_flag("redact", self.redact)
+        check_count("generation", self.generation, 0)
         check_number("generation", self.generation, 0, 2**31 - 1)
 
     def place(self, message: ReceivedMessage, owner: Owner) -> Place:
         """Return where the row of the message's key is.
 
         Raises:
-            ConfigError: a key of a kind that has no lasting form.
+            ConfigError: a key of a kind that has no lasting form, or an argument of another kind.
         """
+        check_call(message, owner)
         queue = message.queue
         key = message.sharding_key if owner.key is None else owner.key
         text = key_text(key, redact=self.redact)
         where = (self.cluster, queue.topic, queue.broker_name, queue.queue_id)
         return Place(owner.group, *where, self.generation + owner.generation, text)
+
+
+def check_call(message: ReceivedMessage, owner: Owner) -> None:
+    """Refuse what is no message, or no context of a call.
+
+    Raises:
+        ConfigError: an argument of another kind.
+    """
+    check_kind("message", message, ReceivedMessage)
+    if not all(hasattr(owner, name) for name in _ASKED):
+        raise ConfigError(
+            f"context must be the ConsumeContext or Attempt of the call, not {type(owner).__name__}"
+        )
 
 
 def arrival(message: ReceivedMessage, owner: Owner) -> Arrival:

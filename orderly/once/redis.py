@@ -14,7 +14,10 @@ from typing import Any
 
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis.client import Pipeline
 
+from orderly.config.arguments import check_text
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 from orderly.once.place import Naming, Owner, Place, arrival
@@ -42,7 +45,7 @@ class RedisOnce:
         cluster, generation, redact: as of `Once`.
 
     Raises:
-        ConfigError: a generation that is none.
+        ConfigError: a generation that is none, or an argument of another kind.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class RedisOnce:
         generation: int = 0,
         redact: bool = False,
     ) -> None:
+        check_text("prefix", prefix)
         self._prefix = prefix
         self._naming = Naming(cluster, generation, redact)
 
@@ -72,21 +76,25 @@ class RedisOnce:
 
         Raises:
             LockLost, QueueRecreated: as `Once.apply`; no command was run.
-            ConfigError: no command, an empty one, or a key that cannot be stored.
+            ConfigError: no command, one that is none, or a key that cannot be stored.
             redis.RedisError: Redis' failure, or a command's; the message comes again.
         """
+        _check_client(client, Redis, Pipeline)
         place, came = self._naming.place(message, context), arrival(message, context)
+        words = _arguments(came, commands)
         script = client.register_script(_SCRIPT)
-        reply = script(keys=[self._row(place)], args=_arguments(came, commands))
+        reply = script(keys=[self._row(place)], args=words)
         return _verdict(reply, place, message, came, redact=context.redact_keys)
 
     async def apply_async(
         self, client: AsyncRedis, message: ReceivedMessage, context: Owner, *commands: Command
     ) -> Verdict:
         """The same as `apply`, with `redis.asyncio`."""
+        _check_client(client, AsyncRedis, AsyncPipeline)
         place, came = self._naming.place(message, context), arrival(message, context)
+        words = _arguments(came, commands)
         script = client.register_script(_SCRIPT)
-        reply = await script(keys=[self._row(place)], args=_arguments(came, commands))
+        reply = await script(keys=[self._row(place)], args=words)
         return _verdict(reply, place, message, came, redact=context.redact_keys)
 
     def _row(self, place: Place) -> str:
@@ -94,15 +102,30 @@ class RedisOnce:
         return self._prefix + json.dumps([*parts, place.generation, place.key])
 
 
-def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
-    if not commands or not all(commands) or any(isinstance(c, str | bytes) for c in commands):
+def _check_client(client: object, kind: type, pipeline: type) -> None:
+    if not isinstance(client, kind) or isinstance(client, pipeline):
         raise ConfigError(
-            'say what to run, each command a sequence of words, as ("INCRBY", "balance:7", 5): an'
+            f"client must be a {kind.__module__}.{kind.__name__} and no pipeline, not"
+            f" {type(client).__name__}"
+        )
+
+
+def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
+    if not commands or not all(map(_is_command, commands)):
+        raise ConfigError(
+            'commands must be what to run, each of words such as ("INCRBY", "balance:7", 5): an'
             " effect outside of Redis cannot be had once by a row in Redis"
         )
     token = "" if came.token is None else came.token
     words = [part for command in commands for part in (len(command), *command)]
     return [came.offset, token, came.stored_at, came.message_id or "", RECENT, *words]
+
+
+def _is_command(command: object) -> bool:
+    """Whether it is words that Redis takes, one at least."""
+    if not isinstance(command, Sequence) or isinstance(command, str | bytes) or not command:
+        return False
+    return all(isinstance(word, str | bytes | int | float) for word in command)
 
 
 def _verdict(

@@ -25,9 +25,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orderly.config.arguments import check_given, check_kind, check_text
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
-from orderly.once.place import MAX_KEY, Naming, Owner, Place, arrival
+from orderly.once.place import MAX_KEY, Naming, Owner, Place, arrival, check_call
 from orderly.once.refusal import tell
 from orderly.once.rule import Row, Verdict, decide
 
@@ -57,7 +58,7 @@ class Once:
         metadata: what the table belongs to.
 
     Raises:
-        ConfigError: a generation that is none.
+        ConfigError: a generation that is none, or an argument of another kind.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class Once:
         generation: int = 0,
         redact: bool = False,
     ) -> None:
+        check_text("table_name", table_name, empty=False)
+        check_given("metadata", metadata, MetaData)
         self._naming = Naming(cluster, generation, redact)
         self.metadata = MetaData() if metadata is None else metadata
         self.table = _table(table_name, self.metadata)
@@ -111,6 +114,8 @@ class Once:
         self, connection: AsyncConnection, message: ReceivedMessage, context: Owner
     ) -> Verdict:
         """The same as `apply`, on an AsyncConnection."""
+        check_kind("connection", connection, AsyncConnection, "an AsyncConnection")
+        check_call(message, context)
         return await connection.run_sync(self.apply, message, context)
 
     def _locked(self, connection: Connection, place: Place) -> Row | None:
@@ -178,6 +183,7 @@ def _table(name: str, metadata: MetaData) -> Table:
 
 
 def _check_dialect(connection: Connection) -> None:
+    check_kind("connection", connection, Connection, "a Connection (session.connection())")
     if connection.dialect.name not in _INSERT:
         raise ConfigError(
             f"Once is for PostgreSQL and SQLite, not for {connection.dialect.name}: compare offset"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 
+from orderly.config.arguments import check_queues
+from orderly.config.numbers import is_int
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 
@@ -64,11 +66,11 @@ def by_config(queues: Iterable[MessageQueue]) -> Allocation:
     Raises:
         ConfigError: no queue, or something else than queues.
     """
-    fixed = tuple(queues)
-    if not fixed or not all(isinstance(queue, MessageQueue) for queue in fixed):
+    fixed = check_queues("by_config's queues", queues)
+    if not fixed:
         raise ConfigError(
             "by_config needs the queues of this member, as in"
-            f" [MessageQueue('orders', 'broker-a', 0)], not {fixed!r}"
+            " [MessageQueue('orders', 'broker-a', 0)]"
         )
     return ByConfig(fixed)
 
@@ -99,10 +101,10 @@ def consistent_hash(virtual_nodes: int = 10) -> Allocation:
     Raises:
         ConfigError: less than one virtual node, which would give every queue to nobody.
     """
-    if virtual_nodes < 1:
+    if not is_int(virtual_nodes) or virtual_nodes < 1:
         raise ConfigError(
-            f"consistent_hash needs 1 virtual node or more, not {virtual_nodes}; Java's default"
-            " is 10"
+            "consistent_hash needs 1 virtual node or more (virtual_nodes), not"
+            f" {virtual_nodes!r}; Java's default is 10"
         )
     return ConsistentHash(virtual_nodes)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from orderly.config.functions import check_arguments, is_async
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import Allocation
@@ -28,13 +29,14 @@ def machine_room(rooms: Iterable[str]) -> Allocation:
     Raises:
         ConfigError: no room, one text instead of several, or a name no broker can have.
     """
-    names = () if isinstance(rooms, str) else tuple(sorted(set(rooms)))
-    if not names or any(not name or "@" in name for name in names):
+    given = tuple(rooms) if isinstance(rooms, Iterable) and not isinstance(rooms, str) else ()
+    named = all(isinstance(name, str) and name and "@" not in name for name in given)
+    if not given or not named:
         raise ConfigError(
             "machine_room needs the rooms of brokers named 'room@name', as in ['room-a'],"
             f" not {rooms!r}"
         )
-    return MachineRoom(names)
+    return MachineRoom(tuple(sorted(set(given))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,18 @@ def machine_room_nearby(
     then keeps the queues it has.
 
     Raises:
-        ConfigError: something that cannot be called.
+        ConfigError: something that cannot be called so, or an async function.
     """
-    if not all(map(callable, (inner, room_of_broker, room_of_member))):
+    given = (inner, room_of_broker, room_of_member)
+    if any(not callable(function) or is_async(function) for function in given):
         raise ConfigError(
-            "machine_room_nearby needs three functions: a strategy such as averagely, the room"
-            " of a broker name, and the room of a client id, not"
+            "machine_room_nearby needs three functions: inner, a strategy such as averagely;"
+            " room_of_broker, of a broker name; and room_of_member, of a client id; not"
             f" ({inner!r}, {room_of_broker!r}, {room_of_member!r})"
         )
+    check_arguments("inner", inner, "client_id", "queues", "members")
+    check_arguments("room_of_broker", room_of_broker, "broker")
+    check_arguments("room_of_member", room_of_member, "client_id")
     return MachineRoomNearby(inner, room_of_broker, room_of_member)
 
 

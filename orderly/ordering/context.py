@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orderly.config.arguments import check_given, check_text
 from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
+from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.outcomes import Answer
@@ -217,7 +219,10 @@ class ConsumeContext:
 
         It does not come again if the batch is suspended. Of use with a `batch_size` over 1.
         """
-        self.finished.add(message.queue_offset)
+        try:
+            self.finished.add(message.queue_offset)
+        except AttributeError as error:
+            raise _no_message(message) from error
 
     def not_tried(self, message: ReceivedMessage) -> None:
         """Say that one message of the batch was not looked at, because one before it failed.
@@ -225,7 +230,10 @@ class ConsumeContext:
         It comes again without having an attempt counted against it, also if the batch is
         acknowledged: the rest is done then; under manual commit that rest comes again, too.
         """
-        self.untried.add(message.queue_offset)
+        try:
+            self.untried.add(message.queue_offset)
+        except AttributeError as error:
+            raise _no_message(message) from error
 
     def dead_letter(self, message: ReceivedMessage, reason: str) -> ConsumeResult:
         """Send one message of the batch to the group's dead letters instead of trying it again.
@@ -238,8 +246,15 @@ class ConsumeContext:
         Args:
             message: of this batch.
             reason: for the log; not stored with the message.
+
+        Raises:
+            ConfigError: an argument of another kind.
         """
-        self.rejected[message.queue_offset] = reason
+        check_text("reason", reason)
+        try:
+            self.rejected[message.queue_offset] = reason
+        except AttributeError as error:
+            raise _no_message(message) from error
         return ConsumeResult.SUSPEND
 
     def park(
@@ -254,10 +269,23 @@ class ConsumeContext:
             message: of this batch.
             reason: for the log, and kept with the message.
             failure: what else is known of it.
+
+        Raises:
+            ConfigError: an argument of another kind.
         """
-        failure = failure or Failure(reason, attempts=message.reconsume_times + 1)
-        self.parked[message.queue_offset] = failure
+        check_text("reason", reason)
+        check_given("failure", failure, Failure)
+        try:
+            failure = failure or Failure(reason, attempts=message.reconsume_times + 1)
+            self.parked[message.queue_offset] = failure
+        except AttributeError as error:
+            raise _no_message(message) from error
         return ConsumeResult.SUSPEND
+
+
+def _no_message(message: object) -> ConfigError:
+    """Made only when it failed: a check beforehand would cost each call."""
+    return ConfigError(f"message must be one of the batch, not {type(message).__name__}")
 
 
 Handler = Callable[[Sequence[ReceivedMessage], ConsumeContext], Answer]

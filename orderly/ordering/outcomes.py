@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from orderly.config.arguments import check_text
 from orderly.config.numbers import MAX_LANE_SUSPEND, MIN_SUSPEND, check_number
 from orderly.ordering.results import ConsumeResult
 
@@ -47,9 +48,15 @@ class Fail:
 
     Args:
         reason: for the log.
+
+    Raises:
+        ConfigError: a reason that is not a str.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        check_text("Fail's reason", self.reason)
 
 
 @final
@@ -63,9 +70,15 @@ class Park:
 
     Args:
         reason: for the log, and kept with the message.
+
+    Raises:
+        ConfigError: a reason that is not a str.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        check_text("Park's reason", self.reason)
 
 
 @final
@@ -75,9 +88,15 @@ class DeadLetter:
 
     Args:
         reason: for the log; not stored with the message.
+
+    Raises:
+        ConfigError: a reason that is not a str.
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        check_text("DeadLetter's reason", self.reason)
 
 
 Answer = ConsumeResult | Ack | Suspend | Fail | Park | DeadLetter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage
-from orderly.model import Message, SendResult
+from orderly.model import NO_PROPERTIES, Message, SendResult
 from orderly.ordering.sending.batch import Entry
 from orderly.producer.awaited import Awaited
 from orderly.producer.future import SendFuture
@@ -18,6 +18,8 @@ from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, 
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
+# The usual class first: asking an abstract one takes as long as the rest of the check.
+_MAPPINGS, _COLLECTIONS = (dict, Mapping), (tuple, Collection)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,11 +68,15 @@ def check_message(message: Message, max_body: int) -> None:
     if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
         raise InvalidMessage(f"the sharding key must be a str or an int, not {key!r}")
     _check_tags_and_keys(message)
-    if message.properties:
+    if message.properties is not NO_PROPERTIES:
         _check_names(message.properties)
 
 
 def _check_names(properties: Mapping[str, str]) -> None:
+    if not isinstance(properties, _MAPPINGS):
+        raise InvalidMessage(
+            f"properties must be a dict of str to str, not {type(properties).__name__}"
+        )
     later = sorted(APPEARS_LATER.intersection(properties))
     if later:
         raise InvalidMessage(
@@ -95,7 +101,8 @@ def _check_tags_and_keys(message: Message) -> None:
         )
     if keys == ():
         return
-    if isinstance(keys, str) or not all(isinstance(key, str) for key in keys):
+    several = isinstance(keys, _COLLECTIONS) and not isinstance(keys, str)
+    if not several or not all(isinstance(key, str) for key in keys):
         raise InvalidMessage(f"keys must be a tuple of str, not {keys!r}")
     if any(not key or key.split() != [key] for key in keys):
         raise InvalidMessage(f"a key in {keys!r} is empty or holds a space, which separates keys")

@@ -10,8 +10,10 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 from orderly.client import Client
-from orderly.config import ProducerConfig, check_group
+from orderly.config import ProducerConfig, check_group, check_topic
+from orderly.config.arguments import check_given
 from orderly.config.fields import given
+from orderly.config.numbers import check_timeout, is_int
 from orderly.errors import ConfigError, LifecycleError
 from orderly.log import get_logger
 from orderly.model import Message, MessageQueue, SendResult
@@ -20,7 +22,7 @@ from orderly.producer.awaited import Awaited
 from orderly.producer.completion import refuse_in_callback
 from orderly.producer.dispatch import Dispatch
 from orderly.producer.future import SendFuture
-from orderly.selectors.choice import KEYLESS_LANE, Selector
+from orderly.selectors.choice import KEYLESS_LANE, Selector, check_selector
 from orderly.selectors.keyed import hash_mod
 
 
@@ -60,10 +62,12 @@ class OrderlyProducer:
         client: Client | None = None,
         selector: Selector = hash_mod,
     ) -> None:
+        check_given("client", client, Client)
         if client is not None and namesrv:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = check_group(group)
         self.config = given(ProducerConfig, config)
+        check_selector(selector)
         self._owns_client = client is None
         self._client = client or Client(namesrv=namesrv)
         redacts = self._client.config.redacts
@@ -90,16 +94,18 @@ class OrderlyProducer:
             self._started = True
         return self
 
-    def close(self, timeout: float = 10.0) -> None:
+    def close(self, timeout: float | None = 10.0) -> None:
         """Send what is pending, then end. Idempotent.
 
         Args:
             timeout: seconds to wait for pending messages; those left fail with SendFailed, and
-                one of them may be stored all the same.
+                one of them may be stored all the same. None: as long as it takes.
 
         Raises:
+            ConfigError: `timeout` is neither None nor a number of seconds; nothing is closed.
             LifecycleError: called in a future's callback.
         """
+        check_timeout("timeout", timeout)
         if self._client.connections.foreign:  # a forked child: nothing here is its own
             return
         refuse_in_callback("close")
@@ -231,8 +237,14 @@ class OrderlyProducer:
             key: the sharding key, or the `arg` it was sent with. None: the messages that keep
                 their order without a key (`single_queue`, or a selector of your own).
             topic: only there; None: in all topics.
+
+        Raises:
+            ConfigError: what is no key, or no topic's name.
+            LifecycleError: the producer does not run.
         """
-        real = None if topic is None else wrap(self._client.config.namespace, topic)
+        if key is not None and not (isinstance(key, str) or is_int(key)):
+            raise ConfigError(f"key must be a str, an int or None, not {type(key).__name__}")
+        real = None if topic is None else self._topic(topic)
         self._running().resume(KEYLESS_LANE if key is None else str(key), real)
 
     def flush(self, timeout: float | None = None) -> bool:
@@ -245,8 +257,10 @@ class OrderlyProducer:
             False if the time was over before.
 
         Raises:
+            ConfigError: `timeout` is neither None nor a number of seconds.
             LifecycleError: called in a future's callback, or the producer does not run.
         """
+        check_timeout("timeout", timeout)
         refuse_in_callback("flush")
         return self._running().room.wait_empty(timeout)
 
@@ -256,8 +270,11 @@ class OrderlyProducer:
         Raises:
             OrderlyError: as `submit`.
         """
-        real = wrap(self._client.config.namespace, topic)
-        return self._running().topics.queues(real, ordered=True)
+        return self._running().topics.queues(self._topic(topic), ordered=True)
+
+    def _topic(self, name: str) -> str:
+        """The broker's name of a topic: with the client's namespace."""
+        return check_topic(name, self._client.config.namespace)
 
     def _named(self, message: Message) -> Message:
         """The message with its topic named as at the broker; what is no message is left alone."""

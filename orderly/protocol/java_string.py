@@ -9,14 +9,22 @@ from functools import lru_cache
 from operator import mul
 from struct import unpack
 
+from orderly.errors import ConfigError
+
 
 def java_string_hash(key: str) -> int:
     """Return what `key.hashCode()` is in Java: a signed 32-bit integer.
 
     Java counts UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates.
     Any `str` is accepted, lone surrogates included.
+
+    Raises:
+        ConfigError: it is no `str`.
     """
-    units = key.encode() if key.isascii() else _units(key)
+    try:
+        units = key.encode() if key.isascii() else _units(key)
+    except AttributeError as error:  # a check beforehand would cost each send
+        raise ConfigError(f"the key must be a str, not {type(key).__name__}") from error
     value: int = sum(map(mul, units, _powers(len(units)))) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 

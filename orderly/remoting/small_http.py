@@ -19,6 +19,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from orderly.config.arguments import check_text
+from orderly.config.numbers import check_port
 from orderly.errors import ConfigError
 from orderly.log import get_logger
 
@@ -74,8 +76,8 @@ class Server:
     def __init__(
         self, host: str, port: int, answer: Callable[[Question], Answer], role: str
     ) -> None:
-        if not 0 <= port < 65536:
-            raise ConfigError(f"the port to listen at must be 0 to 65535, not {port}")
+        check_port("port", port)
+        check_text("host", host)
         self._address = (host, port)
         self._answer = answer
         self._role = role

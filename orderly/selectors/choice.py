@@ -38,6 +38,12 @@ def check_selector(selector: Selector) -> Selector:
     return selector
 
 
+def _unusable(selector: Selector, message: object) -> ConfigError:
+    """Which of both it is; a producer asks for each message, and so has it told in one step."""
+    check_selector(selector)
+    return ConfigError(f"message must be a Message, not {type(message).__name__}")
+
+
 def choose(
     selector: Selector, queues: Sequence[MessageQueue], message: Message, arg: object
 ) -> MessageQueue:
@@ -52,6 +58,8 @@ def choose(
     Raises:
         ConfigError: the selector refused `arg`, or returned something that is not in `queues`.
     """
+    if not callable(selector) or not isinstance(message, Message):
+        raise _unusable(selector, message)
     chosen = selector(queues, message, message.sharding_key if arg is None else arg)
     if chosen in queues:
         return chosen
@@ -70,6 +78,8 @@ def lane_of(selector: Selector, message: Message, arg: object) -> str | None:
     Raises:
         ConfigError: a key with a selector that keeps no order.
     """
+    if not callable(selector) or not isinstance(message, Message):
+        raise _unusable(selector, message)
     if isinstance(selector, SingleQueue):
         return KEYLESS_LANE
     key = message.sharding_key if message.sharding_key is not None else arg

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orderly.model import Message, MessageQueue
+from orderly.selectors.counting import queue_at
 from orderly.selectors.key_text import key_bytes
 
 _64_BITS = (1 << 64) - 1
@@ -28,9 +29,10 @@ def cpp_hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object)
         arg: a `str`, or an `int`, hashed as its decimal text.
 
     Raises:
-        ConfigError: `arg` is neither (a bool is not a key), or is not to be written in UTF-8.
+        ConfigError: no queue, or `arg` is neither (a bool is not a key), or is not to be written in
+            UTF-8.
     """
-    return queues[murmur(key_bytes(arg, "cpp_hash_mod")) % len(queues)]
+    return queue_at(queues, murmur(key_bytes(arg, "cpp_hash_mod")), "cpp_hash_mod")
 
 
 def murmur(data: bytes) -> int:

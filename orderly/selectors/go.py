@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orderly.model import Message, MessageQueue
+from orderly.selectors.counting import queue_at
 from orderly.selectors.key_text import key_bytes
 
 BASIS = 0x811C9DC5
@@ -25,9 +26,10 @@ def go_hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
         arg: a `str`, or an `int`, hashed as its decimal text.
 
     Raises:
-        ConfigError: `arg` is neither (a bool is not a key), or is not to be written in UTF-8.
+        ConfigError: no queue, or `arg` is neither (a bool is not a key), or is not to be written in
+            UTF-8.
     """
-    return queues[fnv1a(key_bytes(arg, "go_hash_mod")) % len(queues)]
+    return queue_at(queues, fnv1a(key_bytes(arg, "go_hash_mod")), "go_hash_mod")
 
 
 def fnv1a(data: bytes) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
 from orderly.protocol.java_string import java_string_hash
+from orderly.selectors.counting import queue_at
 from orderly.selectors.key_text import key_text
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
@@ -28,9 +29,9 @@ def hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> 
             (a Java producer that passes an Integer or Long places it elsewhere: agree on strings).
 
     Raises:
-        ConfigError: `arg` is neither (a bool is not a key).
+        ConfigError: no queue, or `arg` is neither (a bool is not a key).
     """
-    return queues[abs(java_string_hash(key_text(arg, "hash_mod"))) % len(queues)]
+    return queue_at(queues, abs(java_string_hash(key_text(arg, "hash_mod"))), "hash_mod")
 
 
 def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
@@ -44,7 +45,7 @@ def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
         arg: an `int` of 64 bits at most.
 
     Raises:
-        ConfigError: not an int (neither bool nor digits in a str), or beyond 64 bits.
+        ConfigError: no queue, or not an int (neither bool nor digits in a str), or beyond 64 bits.
     """
     if isinstance(arg, bool) or not isinstance(arg, int):
         raise ConfigError(
@@ -52,4 +53,4 @@ def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
         )
     if not _LONG_MIN <= arg <= _LONG_MAX:
         raise ConfigError(f"numeric_mod: {arg} does not fit into 64 bits; use hash_mod")
-    return queues[arg % len(queues)]
+    return queue_at(queues, arg, "numeric_mod")

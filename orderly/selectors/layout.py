@@ -10,18 +10,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from orderly.config.arguments import check_kind, check_text
+from orderly.config.names import check_topic
+from orderly.config.numbers import is_int
 from orderly.errors import ConfigError, LayoutChanged, RouteError
 from orderly.model import MessageQueue, TopicRoute
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Brokers and how many queues each has, in counting order. `str()` gives the pin's text."""
+    """Brokers and how many queues each has, in counting order. `str()` gives the pin's text.
+
+    Raises:
+        ConfigError: something else than names and numbers.
+    """
 
     brokers: tuple[tuple[str, int], ...]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.brokers, tuple) or not all(map(_is_row, self.brokers)):
+            raise ConfigError("brokers must be (name, number of queues) of each broker, in a tuple")
+
     def __str__(self) -> str:
         return ";".join(f"{name}:{count}" for name, count in self.brokers)
+
+
+def _is_row(row: object) -> bool:
+    if not isinstance(row, tuple) or len(row) != 2:
+        return False
+    return isinstance(row[0], str) and is_int(row[1])
 
 
 def parse_layout(text: str) -> Layout:
@@ -30,6 +47,7 @@ def parse_layout(text: str) -> Layout:
     Raises:
         ConfigError: empty, a broker twice, or a count that is not a number from 1 up.
     """
+    check_text("text", text)
     parts = [part.strip() for part in text.split(";") if part.strip()]
     brokers = tuple(_broker(part, text) for part in parts)
     if not brokers or len({name for name, _ in brokers}) != len(brokers):
@@ -53,6 +71,7 @@ def layout_of(route: TopicRoute) -> Layout:
     Raises:
         RouteError: no queue to write to, or an order configuration that cannot be read.
     """
+    check_kind("route", route, TopicRoute)
     if route.order_conf:
         try:
             return parse_layout(route.order_conf)
@@ -72,7 +91,13 @@ def layout_of(route: TopicRoute) -> Layout:
 
 
 def queues_of(layout: Layout, topic: str) -> tuple[MessageQueue, ...]:
-    """The queues of `topic` in counting order."""
+    """The queues of `topic` in counting order.
+
+    Raises:
+        ConfigError: an argument of another kind.
+    """
+    check_kind("layout", layout, Layout)
+    check_topic(topic)
     return tuple(
         MessageQueue(topic, name, queue_id)
         for name, count in layout.brokers
@@ -87,6 +112,7 @@ def check_layout(pin: Layout, route: TopicRoute) -> None:
         LayoutChanged: the text holds both layouts.
         RouteError: as `layout_of`.
     """
+    check_kind("pin", pin, Layout)
     found = layout_of(route)
     if found != pin:
         raise LayoutChanged(

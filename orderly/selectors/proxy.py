@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from orderly.model import Message, MessageQueue
 from orderly.protocol.java_string import java_string_hash
+from orderly.selectors.counting import no_queues
 from orderly.selectors.key_text import key_text
 
 _64_BITS = (1 << 64) - 1
@@ -33,10 +34,13 @@ def proxy_hash(queues: Sequence[MessageQueue], _message: Message, arg: object) -
         arg: a `str`, or an `int`, hashed as its decimal text.
 
     Raises:
-        ConfigError: `arg` is neither (a bool is not a key).
+        ConfigError: no queue, or `arg` is neither (a bool is not a key).
     """
-    place = consistent_hash(java_string_hash(key_text(arg, "proxy_hash")), len(queues))
-    return in_proxy_order(queues)[place]
+    number = java_string_hash(key_text(arg, "proxy_hash"))
+    try:
+        return in_proxy_order(queues)[consistent_hash(number, len(queues))]
+    except (AttributeError, IndexError, TypeError) as error:
+        raise no_queues(queues, "proxy_hash") from error
 
 
 def in_proxy_order(queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:

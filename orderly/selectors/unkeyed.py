@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from orderly.config.functions import check_arguments, check_function
+from orderly.config.numbers import check_count
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
 
@@ -18,13 +20,15 @@ class SingleQueue:
 
     Args:
         index: of the queue in the topic's list.
+
+    Raises:
+        ConfigError: an index below 0.
     """
 
     index: int = 0
 
     def __post_init__(self) -> None:
-        if self.index < 0:
-            raise ConfigError(f"the index of a queue is 0 or more, not {self.index}")
+        check_count("index", self.index, 0)
 
     def __call__(
         self, queues: Sequence[MessageQueue], message: Message, _arg: object
@@ -62,9 +66,14 @@ class RandomQueue:
 
     Args:
         pick: `pick(n)` returns a number from 0 to n-1, e.g. `random.randrange`.
+
+    Raises:
+        ConfigError: it cannot be called so.
     """
 
     def __init__(self, pick: Callable[[int], int]) -> None:
+        check_function("pick", pick)
+        check_arguments("pick", pick, "queues")
         self._pick = pick
 
     def __call__(

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from orderly.client import Client
 from orderly.client.pipeline import Question
+from orderly.config.arguments import check_given, check_kind, check_named_texts
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import MessageQueue
 from orderly.monitoring.collecting.questions import one_committed
@@ -55,6 +56,9 @@ def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[Queue
         DataLost: an offset that its queue does not have (unless failOnDataLoss=false).
         OrderlyError: no such topic, or a broker that does not answer.
     """
+    check_kind("options", options, Mapping, "a mapping of str to str")
+    check_named_texts("options", options)
+    check_given("client", client, Client)
     wanted = parse(options)
     if client is not None:
         return pinned(client, wanted)

@@ -20,6 +20,7 @@ import orderly.spark.extra  # noqa: F401  first: it says what is missing
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from orderly.config.arguments import check_given, check_named_texts, check_text
 from orderly.errors import ConfigError
 
 JAVA_NEEDED = 17
@@ -40,8 +41,12 @@ def get_session(
         settings: of Spark, by name; they win over what is set here.
 
     Raises:
-        ConfigError: no Java 17 or newer, where this process would have to start one.
+        ConfigError: an argument of another kind; no Java 17 or newer, where this process would have
+            to start one.
     """
+    check_text("name", name, empty=False)
+    check_given("master", master, str, "a text")
+    check_named_texts("settings", settings)
     with contextlib.suppress(PySparkRuntimeError):  # there is none, neither of another thread
         return SparkSession.active()
     if not _submitted():  # else the JVM runs, and executors have a Python of their own

@@ -18,6 +18,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from orderly.config.arguments import check_flag, check_given
 from orderly.consumer.hooks import Consumed, ConsumerHooks
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.model import ReceivedMessage
@@ -57,7 +58,14 @@ def traced_hooks(
         sharding_keys: whether spans show them; they may be personal data.
         tracer_provider: of the spans; None: the global one.
         meter_provider: of the metrics; None: the global one.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
+    check_given("hooks", hooks, ConsumerHooks, "a ConsumerHooks")
+    check_flag("sharding_keys", sharding_keys)
+    check_given("tracer_provider", tracer_provider, TracerProvider)
+    check_given("meter_provider", meter_provider, MeterProvider)
     inner = hooks or ConsumerHooks()
     calls = _Calls(inner, sharding_keys, tracer_provider, meter_provider)
     return replace(inner, before=calls.before, after=calls.after)

@@ -20,8 +20,10 @@ from opentelemetry.trace import (
 
 from orderly.client import Client
 from orderly.config import ProducerConfig
+from orderly.config.arguments import check_flag, check_given
 from orderly.model import Message, SendResult
 from orderly.producer import OrderlyProducer
+from orderly.producer.pending import check_message
 from orderly.selectors.choice import Selector
 from orderly.selectors.keyed import hash_mod
 from orderly.telemetry.carrying import with_context
@@ -65,6 +67,8 @@ class TracedProducer(OrderlyProducer):
         sharding_keys: bool = False,
         tracer_provider: TracerProvider | None = None,
     ) -> None:
+        check_flag("sharding_keys", sharding_keys)
+        check_given("tracer_provider", tracer_provider, TracerProvider)
         super().__init__(group, namesrv=namesrv, config=config, client=client, selector=selector)
         self._sharding_keys = sharding_keys
         self._tracer = get_tracer(LIBRARY, VERSION, tracer_provider)
@@ -122,18 +126,21 @@ class TracedProducer(OrderlyProducer):
         """A span, and the message that carries it; an error ends the span."""
         span = self._start(message)
         try:
+            check_message(message, self.config.max_message_size)  # before its fields are read
             yield span, with_context(message, set_span_in_context(span))
         except BaseException as error:
             _failed(span, error)
             raise
 
     def _start(self, message: Message) -> Span:
-        if not isinstance(message, Message):  # which the producer will say
+        if not isinstance(message, Message):
             return INVALID_SPAN
+        try:
+            attributes = of_sending(message, sharding_key=self._sharding_keys)
+        except TypeError:  # a body without a length; the span tells how that ends
+            attributes = {}
         return self._tracer.start_span(
-            f"send {message.topic}",
-            kind=SpanKind.PRODUCER,
-            attributes=of_sending(message, sharding_key=self._sharding_keys),
+            f"send {message.topic}", kind=SpanKind.PRODUCER, attributes=attributes
         )
 
 

@@ -10,6 +10,8 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, Self
 
+from orderly.config.arguments import check_named_texts, check_text
+from orderly.config.functions import check_arguments, check_function
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import engine, settings
 from orderly.testing.ports import free_port, on_free_ports
@@ -51,6 +53,9 @@ class RocketMQContainer:
         broker_name: the broker's name.
         broker_properties: settings of the broker that win over ours.
         progress: told what is going on, for example "pulling apache/rocketmq:5.5.0 …".
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
 
     def __init__(
@@ -61,6 +66,12 @@ class RocketMQContainer:
         broker_properties: Mapping[str, str] | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
+        check_text("image", image)
+        check_text("broker_name", broker_name, empty=False)
+        check_named_texts("broker_properties", broker_properties)
+        if progress is not None:
+            check_function("progress", progress)
+            check_arguments("progress", progress, "text")
         self.image = image or os.environ.get("ORDERLY_ROCKETMQ_IMAGE") or IMAGE
         self.broker_name = broker_name
         self._extra = dict(broker_properties or {})

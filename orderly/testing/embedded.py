@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from orderly.config.arguments import check_named_texts, check_text
+from orderly.config.numbers import check_port
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
 from orderly.testing.jars import Progress
@@ -35,6 +37,9 @@ class EmbeddedBroker:
             `-Dtls.server.mode=permissive` and what else Java's servers ask for.
         client_settings: fields of ClientConfig that a client needs here: keys, TLS.
         progress: told of the download, see `jars.Progress`.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
 
     def __init__(
@@ -49,6 +54,11 @@ class EmbeddedBroker:
         client_settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
+        check_text("broker_name", broker_name, empty=False)
+        check_port("namesrv_port", namesrv_port)
+        check_port("broker_port", broker_port)
+        check_named_texts("broker_properties", broker_properties)
+        check_named_texts("client_settings", client_settings, texts=False)
         self.broker_name = broker_name
         self._wanted = (namesrv_port, broker_port)
         self._ports = self._wanted

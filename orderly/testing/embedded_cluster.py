@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from orderly.client import Client
+from orderly.config.arguments import check_named_texts, check_text, check_texts
+from orderly.config.numbers import check_count, check_seconds
 from orderly.errors import ConfigError, EmbeddedBrokerError, LifecycleError, OrderlyError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.command import request
@@ -108,7 +110,11 @@ class EmbeddedCluster:
         namesrv_properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
     ) -> None:
+        check_texts("masters", masters)
+        check_texts("slaves, names of masters,", slaves)
         _check(masters, slaves)
+        check_named_texts("broker_properties", broker_properties)
+        check_named_texts("namesrv_properties", namesrv_properties)
         self._masters, self._slaves = tuple(masters), tuple(slaves)
         self._extra = dict(broker_properties or {})
         self._own = dict(namesrv_properties or {})
@@ -143,6 +149,8 @@ class EmbeddedCluster:
             ConfigError: there is none.
             LifecycleError: the cluster does not run.
         """
+        check_text("name", name)
+        check_count("broker_id", broker_id, 0)
         if not self._site.running:
             raise LifecycleError("the embedded cluster is not started")
         found = self._brokers.get((name, broker_id))
@@ -178,6 +186,7 @@ class EmbeddedCluster:
         Raises:
             EmbeddedBrokerError: not within `timeout` seconds.
         """
+        check_seconds("timeout", timeout)
         deadline = time.monotonic() + timeout
         with Client(namesrv=self.namesrv) as client:
             while behind := self._behind(client):
@@ -232,7 +241,7 @@ class EmbeddedCluster:
 
 
 def _check(masters: Sequence[str], slaves: Sequence[str]) -> None:
-    if isinstance(masters, str) or isinstance(slaves, str) or not masters:
+    if not masters:
         raise ConfigError("masters and slaves are lists of broker names, with a master at least")
     unknown = sorted(set(slaves) - set(masters))
     if len(set(masters)) != len(masters) or unknown:

@@ -14,6 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from orderly.config.arguments import check_kind
+
+R = TypeVar("R")
 
 _EXAMPLES = 10
 
@@ -106,8 +111,11 @@ def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verd
     Args:
         sent: every acknowledged send; the queues were consumed from their first message on.
         events: every delivery and, where known, every acknowledged commit, in order.
+
+    Raises:
+        ConfigError: something else among them.
     """
-    sent, events = list(sent), list(events)
+    sent, events = _records("sent", sent, Sent), _records("events", events, Delivered, Committed)
     delivered = [event for event in events if isinstance(event, Delivered)]
     verdict = Verdict(
         sent=len(sent),
@@ -120,6 +128,13 @@ def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verd
     _judge_keys(verdict, sent, delivered)
     _judge_queues(verdict, sent, events)
     return verdict
+
+
+def _records(name: str, records: Iterable[R], *kinds: type[R]) -> list[R]:
+    found = list(records) if isinstance(records, Iterable) else [records]
+    for record in found:
+        check_kind(f"each of {name}", record, kinds)
+    return found
 
 
 def _judge_messages(verdict: Verdict, sent: list[Sent], delivered: list[Delivered]) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from orderly.config.arguments import check_given, check_texts
+from orderly.config.functions import check_arguments, check_function
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.file_lock import hold
 from orderly.testing import settings
@@ -68,6 +70,9 @@ class Site:
             the end.
         java_options: further options of all JVMs.
         progress: told of the download, see `jars.Progress`.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
 
     def __init__(
@@ -76,6 +81,11 @@ class Site:
         java_options: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> None:
+        check_given("directory", directory, Path)
+        check_texts("java_options", java_options)
+        if progress is not None:
+            check_function("progress", progress)
+            check_arguments("progress", progress, "present", "total")
         self._keep = directory is not None
         self._directory = directory
         self._java_options = tuple(java_options)

@@ -91,8 +91,10 @@ def group_members(redact, topic, group, closing, caplog):
     handlers = {group: Listener(ship, on_poison="block"), f"{group}-plain": by_hand}
     group_members = {
         name: closing(
-            OrderlyConsumer(name, act, client=client, config=ConsumerConfig(**settings))
-        ).subscribe(topic)
+            OrderlyConsumer(name, act, client=client, config=ConsumerConfig(**settings)).subscribe(
+                topic
+            )
+        )
         for name, act in handlers.items()
     }
     for event in TOLD_OF:

@@ -69,8 +69,8 @@ def test_members_of_both_drivers_share_the_queues_and_keep_the_order(world, ours
             sent.append(Sent(key, body, stored.queue.queue_id, stored.queue_offset))
 
     config = ConsumerConfig(consume_from="first", rebalance_interval=2)
-    with OrderlyConsumer(group, diary.by_ours, namesrv=world.namesrv, config=config) as consumer:
-        consumer.subscribe(topic)
+    consumer = OrderlyConsumer(group, diary.by_ours, namesrv=world.namesrv, config=config)
+    with consumer.subscribe(topic):
         soon(lambda: len(consumer.assignment) == 4)
         send()
         soon(lambda: len(diary.kept) >= len(sent))

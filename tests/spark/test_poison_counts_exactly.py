@@ -50,8 +50,8 @@ def failed(orderly_namesrv, orderly_topic, client):
             for future in sent:
                 future.result()
     config = ConsumerConfig(order="key", consume_from="first")
-    with OrderlyConsumer(group, handle, namesrv=orderly_namesrv, config=config) as consumer:
-        consumer.subscribe(topic)
+    consumer = OrderlyConsumer(group, handle, namesrv=orderly_namesrv, config=config)
+    with consumer.subscribe(topic):
         parked = ParkedMessages(client, group)
         eventually(lambda: counts(parked) == dict.fromkeys(REASONS, EACH), within=60)
         parked.drop("k1")

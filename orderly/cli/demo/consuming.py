@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer import OrderlyConsumer
 from orderly.listening import Attempt, Outcome, PoisonRules, Retry, listener
 from orderly.model import MessageQueue
+from orderly.ordering.allocation import averagely
 from orderly.ordering.outcomes import Ack
 
 SURVIVOR, LEAVER, MENDED = "A", "B", "C"
@@ -96,15 +97,13 @@ class Members:
         self.handled: dict[MessageQueue, set[int]] = {queue: set() for queue in queues}
         self.news: deque[str] = deque()
         self._namesrv = namesrv
+        self._shared = False
         self._consumers = {name: self._member(name, read_time) for name in (SURVIVOR, LEAVER)}
 
     def __enter__(self) -> Self:
         try:
             for consumer in self._consumers.values():
-                consumer.start()
-            # Both are members before there is anything to share: each takes its half at once.
-            for consumer in self._consumers.values():
-                consumer.subscribe(self.topic)
+                consumer.subscribe(self.topic).start()
         except BaseException:
             self.close()
             raise
@@ -157,7 +156,7 @@ class Members:
     def deploy_the_fix(self) -> None:
         """Start consumer C, which can read the bad record, and close the others. Blocks."""
         mended = self._consumers[MENDED] = self._member(MENDED, read_time_mended)
-        mended.start().subscribe(self.topic)
+        mended.subscribe(self.topic).start()
         for name in (SURVIVOR, LEAVER):
             self._consumers[name].close()
 
@@ -176,7 +175,16 @@ class Members:
             return self._handle(name, read, event, attempt)
 
         config = ConsumerConfig(consume_from="first", order="key")
-        return OrderlyConsumer(self.topic, handle, namesrv=self._namesrv, config=config)
+        return OrderlyConsumer(
+            self.topic, handle, namesrv=self._namesrv, config=config, allocate=self._share
+        )
+
+    def _share(
+        self, client_id: str, queues: Sequence[MessageQueue], members: Sequence[str]
+    ) -> Sequence[MessageQueue]:
+        """Averagely, from when both are there: each takes its half at once, and nothing moves."""
+        self._shared = self._shared or len(members) > 1
+        return averagely(client_id, queues, members) if self._shared else ()
 
     def _handle(
         self, name: str, read: ReadTime, event: dict[str, Any], attempt: Attempt

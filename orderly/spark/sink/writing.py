@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from orderly.config import check_topic
+from orderly.config.arguments import check_kind, check_text
+from orderly.config.numbers import check_count
 from orderly.errors import ConfigError
 from orderly.protocol.properties import RESERVED
 from orderly.spark.sink.options import DEFAULT, SINGLE_QUEUE
@@ -41,8 +44,14 @@ def write_ordered(
         options: further ones of the sink, as `id_column="id"` for `idColumn`.
 
     Raises:
-        ConfigError: the DataFrame is a stream.
+        ConfigError: the DataFrame is a stream, or an argument of another kind.
     """
+    if not hasattr(df, "isStreaming"):  # Spark has several classes of them
+        raise ConfigError(f"df must be a DataFrame, not {type(df).__name__}")
+    _check_texts(topic, order_by, options)
+    check_text("key_column", key_column, empty=False)
+    if partitions is not None:
+        check_count("partitions", partitions, 1)
     if df.isStreaming:
         raise ConfigError(
             "a stream has no end to wait for: df.writeStream.foreachBatch(ordered_batches(…))"
@@ -55,6 +64,13 @@ def write_ordered(
     given |= {"topic": topic, "orderBy": order_by}
     ordered = _together(df, selector, key_column, partitions).sortWithinPartitions(order_by)
     ordered.write.format("rocketmq").mode("append").options(**given).save()
+
+
+def _check_texts(topic: str, order_by: str, options: Mapping[str, object]) -> None:
+    check_topic(topic)
+    check_text("order_by", order_by, empty=False)
+    for name, value in options.items():
+        check_kind(f"the option {name}", value, (str, int, type(None)), "a str or an int")
 
 
 def _together(df: DataFrame, selector: str, key: str, partitions: int | None) -> DataFrame:
@@ -81,7 +97,11 @@ def ordered_batches(
         topic: as for `write_ordered`, like the others.
         order_by: the column that rises within each key.
         options: further arguments.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
+    _check_texts(topic, order_by, options)
 
     def write(batch: DataFrame, _batch_id: int) -> None:
         write_ordered(batch, topic=topic, order_by=order_by, **options)  # type: ignore[arg-type]

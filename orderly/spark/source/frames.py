@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from orderly.config.arguments import check_named_texts, check_texts
+from orderly.errors import ConfigError
 from orderly.spark.offsets.ranges import QueueRange
 from orderly.spark.offsets.text import dumps, dumps_queues
 from orderly.spark.options.table import OPTIONS
@@ -20,7 +22,12 @@ _REPLACED = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("rocketmq")` known to a session. Without effect where it is."""
+    """Make `format("rocketmq")` known to a session. Without effect where it is.
+
+    Raises:
+        ConfigError: no session.
+    """
+    _check_session(spark)
     spark.dataSource.register(RocketMQDataSource)
 
 
@@ -38,7 +45,15 @@ def read(
         pinned: as `orderly.spark.discovering.pin` tells them; not empty.
         columns: those wanted; None: as the options say.
         options: of the source. What to read, and from where to where, is replaced by `pinned`.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
+    _check_session(spark)
+    pinned = _checked(pinned)
+    if columns is not None:
+        check_texts("columns", columns)
+    check_named_texts("options", options)
     register(spark)
     given = {name: text for name, text in options.items() if name.lower() not in _REPLACED}
     if columns is not None:
@@ -55,6 +70,19 @@ def spread(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
     if not any(name.lower() == "minpartitions" for name in given):
         given["minPartitions"] = str(spark.sparkContext.defaultParallelism)
     return given
+
+
+def _check_session(spark: SparkSession) -> None:
+    """By what is needed of it: Spark has several classes of sessions."""
+    if not hasattr(spark, "dataSource") or not hasattr(spark, "read"):
+        raise ConfigError(f"spark must be a SparkSession, not {type(spark).__name__}")
+
+
+def _checked(pinned: Sequence[QueueRange]) -> tuple[QueueRange, ...]:
+    found = tuple(pinned) if isinstance(pinned, Iterable) else ()
+    if not found or not all(isinstance(each, QueueRange) for each in found):
+        raise ConfigError("pinned must be ranges as `pin` tells them, one at least")
+    return found
 
 
 def _exactly(pinned: Sequence[QueueRange]) -> Mapping[str, str]:

@@ -6,10 +6,14 @@ import socket
 from typing import Self
 
 from orderly.config import check_topic
+from orderly.config.arguments import check_kind, check_text, check_texts
+from orderly.config.numbers import check_count, check_number, check_port
 from orderly.errors import ConfigError, EmbeddedBrokerError, LifecycleError
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from orderly.testing.fake.faults import Fault, Script
 from orderly.testing.fake.server import FakeServer, listening_socket
+
+_LONGEST_JUMP = 100 * 366 * 86_400.0  # seconds
 
 
 class FakeBroker:
@@ -32,9 +36,11 @@ class FakeBroker:
     """
 
     def __init__(self, *, brokers: tuple[str, ...] = ("broker-a",), namesrv_port: int = 0) -> None:
+        check_texts("brokers", brokers)
+        check_port("namesrv_port", namesrv_port)
         if not brokers or len(set(brokers)) != len(brokers) or not all(brokers):
-            raise ConfigError(f"a fake broker needs names that differ, not {brokers}")
-        self.brokers = brokers
+            raise ConfigError(f"brokers of a fake need names that differ, not {brokers}")
+        self.brokers = tuple(brokers)
         self._wanted_port = namesrv_port
         self._ports: dict[str, int] = {}
         self._script = Script()
@@ -99,8 +105,7 @@ class FakeBroker:
             Its name.
         """
         check_topic(name)
-        if queues < 1:
-            raise ConfigError(f"a topic needs 1 queue or more, not {queues}")
+        check_count("queues", queues, 1)
         with self._running().changing() as cluster:
             cluster.create_topic(name, queues)
         return name
@@ -111,6 +116,7 @@ class FakeBroker:
         Made again it begins at offset 0; members that are not told of it may put an old offset
         back.
         """
+        check_topic(name)
         with self._running().changing() as cluster:
             cluster.delete_topic(name)
 
@@ -118,6 +124,8 @@ class FakeBroker:
 
     def script(self, *faults: Fault) -> None:
         """Let requests go wrong from now on, see `Fault`. Without one: no more of them."""
+        for fault in faults:
+            check_kind("each of faults", fault, Fault)
         with self._running().changing():
             for fault in faults:
                 self._script.add(fault)
@@ -164,9 +172,11 @@ class FakeBroker:
         Only delayed messages differ: after a jump back a real broker delivers them at once if
         more than their delay would be left.
         """
+        check_number("seconds", seconds, -_LONGEST_JUMP, _LONGEST_JUMP)
         self._running().jump_clock(seconds)
 
     def _name(self, name: str) -> str:
+        check_text("name", name)
         if name and name not in self.brokers:
             raise ConfigError(f"there is no broker {name!r}; there are: {self.brokers}")
         return name or self.broker_name

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from orderly.config.arguments import check_kind, check_text
+from orderly.config.functions import check_arguments, check_function
+from orderly.config.numbers import check_count, check_number
 from orderly.protocol.frame import RemotingCommand
 
 
@@ -17,6 +20,9 @@ class Delay:
     """The request is carried out so many seconds later; others overtake it."""
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        check_number("seconds", self.seconds, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,10 @@ class Fail:
     code: int
     remark: str = "scripted by the test"
 
+    def __post_init__(self) -> None:
+        check_count("code", self.code, 0)
+        check_text("remark", self.remark)
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -43,6 +53,7 @@ class Cut:
 
 
 Action = Delay | DropRequest | DropResponse | Fail | Cut
+_ACTIONS = (Delay, DropRequest, DropResponse, Fail, Cut)
 
 
 def always(command: RemotingCommand) -> bool:  # noqa: ARG001
@@ -59,12 +70,23 @@ class Fault:
         action: what goes wrong.
         times: for how many requests; None: all.
         when: looks at the request; False: this one is spared and not counted.
+
+    Raises:
+        ConfigError: an argument of another kind.
     """
 
     code: int
     action: Action
     times: int | None = 1
     when: Callable[[RemotingCommand], bool] = always
+
+    def __post_init__(self) -> None:
+        check_count("code", self.code, 0)
+        check_kind("action", self.action, _ACTIONS, "one of Delay, DropRequest, … (an object)")
+        if self.times is not None:
+            check_count("times", self.times, 0)
+        check_function("when", self.when)
+        check_arguments("when", self.when, "command")
 
 
 class Script:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from orderly.client import Client
 from orderly.client.routes import Routes
 from orderly.client.sending import Stored
 from orderly.errors import OrderlyError, TopicNotFound
@@ -145,7 +146,7 @@ class Broker:
         return [body for queue in sorted(self.logs) for body in self.logs[queue]]
 
 
-class FakeClient:
+class FakeClient(Client):
     """The parts of orderly.client.Client that a producer uses."""
 
     def __init__(self) -> None:
