@@ -59,7 +59,7 @@ class Lanes:
         self._bounded = bounded
         self._awake_bodies = max(LANE_BODIES, batch_size)
         self._last = -1
-        self._now = -inf  # seconds, as told last
+        self._now = -inf  # seconds, when something was last taken
         self._lanes: dict[Hashable, Lane] = {}
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
@@ -446,7 +446,6 @@ class Lanes:
 
     def wake(self, now: float) -> None:
         """Let go on whose suspension is over."""
-        self._now = now
         del self._resting[: bisect_right(self._resting, (now, inf))]
         while self._asleep and self._asleep[0][0] <= now:
             lane = heappop(self._asleep)[2]
