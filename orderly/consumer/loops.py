@@ -16,6 +16,7 @@ from orderly.consumer.handling.direct import DirectConsumption
 from orderly.consumer.handling.hanging import HangWatch, interval
 from orderly.consumer.handling.running_calls import RunningCalls
 from orderly.consumer.handling.worker import Worker
+from orderly.consumer.owning.lock_keeper import LOOK_INTERVAL as LOOK_AT_LEASES
 from orderly.consumer.owning.lock_keeper import LockKeeper
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.owning.rebalancer import Rebalancer
@@ -85,14 +86,18 @@ class Loops:
         self.direct = DirectConsumption(session, self.engine.ready)
         self._span_ends = SpanEnds(session)
         self.releaser = Releaser(session, self._saver)
-        taker = Taker(session, self._puller.start, self.releaser.drop_outdated, state_topics)
+        self._taker = taker = Taker(
+            session, self._puller.start, self.releaser.drop_outdated, state_topics
+        )
         rebalancer = Rebalancer(
             session, allocate, taker, self.releaser, self._again, company=company
         )
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
-        keeper = LockKeeper(session, self._renew_again)
+        keeper = LockKeeper(session)
+        session.renew_again = self._renew_again
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
+        self._leases = self._periodic("leases", LOOK_AT_LEASES, keeper.look)
         self._offsets = self._periodic("offsets", config.commit_interval, self._save_round)
         self._parking = () if state_topics is None else self._parking_loops(dry_run)
 
@@ -121,6 +126,10 @@ class Loops:
         watch = HangWatch(self._session, calls, kill_call)
         return (self._periodic("hanging", interval(timeout), watch.round),)
 
+    def _all(self) -> tuple[Periodic, ...]:
+        own = (self.rounds, self._locks, self._leases, self._offsets)
+        return (*own, *self._watches, *self._parking)
+
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run async handlers on this event loop; before `start`."""
         if isinstance(self.engine, Coroutines):
@@ -132,7 +141,7 @@ class Loops:
 
     def start(self) -> None:
         """Begin all rounds, the first rebalance at once."""
-        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
+        for loop in self._all():
             loop.start()
         self.rounds.wake()
 
@@ -140,7 +149,7 @@ class Loops:
         """Release every queue; returns whether that was done within `seconds`.
 
         Where it was not, the offset is saved at least: the process may end with the handler. That
-        takes a second more, or a request's time-out where a broker hangs.
+        takes a second more, and a request's time-out where a broker hangs.
         """
         deadline = now() + seconds
         self._session.closing = True
@@ -168,7 +177,7 @@ class Loops:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
         self.engine.close()
-        for loop in (self.rounds, self._locks, self._offsets, *self._watches, *self._parking):
+        for loop in self._all():
             loop.stop()
 
     def _released(self, deadline: float = math.inf) -> bool:
@@ -176,7 +185,9 @@ class Loops:
         self.releaser.drop_all(Drop.CLOSING)
         self.engine.abandon()
         self.releaser.release_idle(deadline)
-        return not self._session.held()
+        ended = self._taker.idle and self.releaser.idle
+        self.releaser.tell_released()  # what ended after it was waited for
+        return ended and not self._session.held()
 
     def _on_attention(self) -> None:
         self._attention.set()

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from orderly.consumer.owning.renewing import announce_loss, renew
+from orderly.consumer.owning.renewing import announce_loss, renew, renew_now
+from orderly.consumer.owning.side_by_side import SideBySide
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
@@ -38,16 +40,18 @@ class OffsetSaver:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._steps = SideBySide(f"saving-{session.group}")
 
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
 
         Of a queue with nothing new the broker's offset is compared once a minute: it vanishes when
         the topic is deleted, or a killed broker forgets it, and an idle queue would never notice.
-        A broker that does not answer is asked once a round, so that it does not hold up the others.
+        Brokers are asked side by side; one that does not answer is asked once a round.
 
         Args:
-            deadline: after it no further queue is begun (seconds, `session.now`).
+            deadline: after it no further queue is begun (seconds, `session.now`). Where there is
+                one, rounds that are under way are waited for, too.
         """
         if self._session.store_together is not None:
             self._save_together(self._session.store_together)
@@ -56,8 +60,14 @@ class OffsetSaver:
         for held in self._session.held():
             if self._has_news(held) or self._overdue(held):
                 unsaved.setdefault(held.queue.broker_name, []).append(held)
-        for holds in unsaved.values():
-            self._save_of_broker(holds, deadline)
+        steps = {
+            name: partial(self._save_of_broker, holds, deadline) for name, holds in unsaved.items()
+        }
+        if math.isfinite(deadline):  # the last time: what a round has begun is waited for
+            self._steps.wait(deadline - now())
+            self._steps.run(steps, self._session.client.config.request_timeout)
+        else:
+            self._steps.run(steps)
 
     def save(self, held: Held) -> None:
         """Save one queue's offset; a failure is logged, and tried again in the next round."""
@@ -73,8 +83,7 @@ class OffsetSaver:
             LockLost: the queue is no longer ours.
             OrderlyError: it may not be on record. Calling it again is right.
         """
-        with self._session.locking:
-            renew(self._session, (held,))
+        renew_now(self._session, held)
         try:
             with held.saving:
                 self._in_time(held)()
@@ -89,8 +98,7 @@ class OffsetSaver:
         if now() >= deadline:
             return
         try:
-            with self._session.locking:
-                renew(self._session, holds)
+            renew_now(self._session, *holds)
         except OrderlyError as error:
             log, broker = self._session.log, holds[0].queue.broker_name
             log.warning("offset.not_saved", broker=broker, error=str(error))
@@ -140,8 +148,7 @@ class OffsetSaver:
         fence = held.owned.fence
         if converse(new_minimum(held.queue, fence.landmark), self._session.perform) is None:
             return
-        with self._session.locking:
-            renew(self._session, (held,))
+        renew_now(self._session, held)
         try:
             with held.saving:
                 with held.lock:
@@ -194,7 +201,7 @@ class OffsetSaver:
     def hand_on(self, held: Held) -> None:
         """Save the offset of an idle, dropped queue, then give its lock back.
 
-        The caller holds `session.locking`.
+        The caller holds `session.locking` of its broker.
 
         Raises:
             OrderlyError: a failure that may pass; the queue may still be locked.
@@ -202,7 +209,7 @@ class OffsetSaver:
         with held.saving:
             progress = self._progress(held, closing=True)
             if progress is not None:
-                renew(self._session, (held,))
+                renew(self._session, held.queue.broker_name)
                 progress = self._progress(held, closing=True)
             with held.lock:
                 ours = held.owned.keeps_lock(now())

@@ -10,9 +10,11 @@ import contextlib
 import math
 from collections.abc import Callable, Collection
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from orderly.consumer.owning.renewing import renew
+from orderly.consumer.owning.renewing import renew_now
+from orderly.consumer.owning.side_by_side import SideBySide
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.tenure import QueueTenure
 from orderly.consumer.session import Held, Session, now
@@ -37,7 +39,7 @@ _FAILED = 2.0  # seconds until a take-over that failed is tried again: each leav
 
 
 class Taker:
-    """Takes queues on the rebalancer's thread.
+    """Takes queues for the rebalancer, at all brokers side by side.
 
     Args:
         session: the consumer's shared state.
@@ -59,6 +61,7 @@ class Taker:
         self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
+        self._steps = SideBySide(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -82,17 +85,23 @@ class Taker:
     def take(
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
     ) -> list[MessageQueue]:
-        """Lock and start `queues`, with one lock request a broker; returns those taken."""
-        taken: list[Held] = []
-        for broker_name, of_broker in by_broker(queues).items():
-            try:
-                taken += self._take(LockQueues(broker_name, of_broker), subscription)
-            except OrderlyError as error:
-                self._session.log.warning("lock.not_taken", broker=broker_name, error=str(error))
-        if taken:
-            self.split_limits(subscription.topic)
-            self._announce(taken)
-        return [held.queue for held in taken]
+        """Lock and start `queues`, with one lock request a broker; returns those taken.
+
+        Brokers that take long go on by themselves: the rebalancer is called when one has answered,
+        and what it gave is announced in the next round. Until then nothing else is taken there.
+        """
+        steps = {
+            name: partial(self._take, LockQueues(name, of_broker), subscription)
+            for name, of_broker in by_broker(queues).items()
+        }
+        self._steps.run(steps)
+        self.announce()
+        return [queue for queue in queues if self._session.find(queue) is not None]
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing is being taken."""
+        return self._steps.wait(0)
 
     def split_limits(self, topic: str) -> None:
         """Give the queues held of a topic their share of its limits; a larger one may reopen."""
@@ -109,15 +118,37 @@ class Taker:
             if reopened:
                 self._start_pulling(held)
 
-    def _announce(self, taken: list[Held]) -> None:
-        """Tell the program first: what its hook prepares must be there before a message is."""
+    def announce(self) -> None:
+        """Begin what was taken. The program is told first: what its hook prepares must be there.
+
+        On the rebalancer's thread: no two hooks are called at once.
+        """
+        begun = [held for held in self._session.held() if held.tenure is not None]
+        taken = [held for held in begun if not held.announced]
+        if not taken:
+            return
+        for topic in {held.queue.topic for held in taken}:
+            self.split_limits(topic)
+        for held in taken:
+            held.introduced = True
         self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
         self._drop_outdated()  # what was subscribed otherwise meanwhile
         for held in taken:
             held.announced = True
             self._start_pulling(held)
 
-    def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
+    def _take(self, call: LockQueues, subscription: Subscription) -> None:
+        """Take queues of one broker, one after another; those that are held meanwhile are not."""
+        held = {held.queue for held in self._session.held()}
+        queues = tuple(queue for queue in call.queues if queue not in held)
+        if not queues:
+            return
+        try:
+            self._lock(LockQueues(call.broker_name, queues), subscription)
+        except OrderlyError as error:
+            self._session.log.warning("lock.not_taken", broker=call.broker_name, error=str(error))
+
+    def _lock(self, call: LockQueues, subscription: Subscription) -> None:
         asked_at = now()
         granted = self._session.perform(call)
         refused = [queue.queue_id for queue in call.queues if queue not in granted]
@@ -129,15 +160,12 @@ class Taker:
             )
         if self._session.closing:
             self._give_back(*granted)
-            return []
-        begun = [
-            self._begin(queue, asked_at, subscription) for queue in call.queues if queue in granted
-        ]
-        return [held for held in begun if held is not None]
+            return
+        for queue in call.queues:
+            if queue in granted:
+                self._begin(queue, asked_at, subscription)
 
-    def _begin(
-        self, queue: MessageQueue, asked_at: float, subscription: Subscription
-    ) -> Held | None:
+    def _begin(self, queue: MessageQueue, asked_at: float, subscription: Subscription) -> None:
         try:
             inherited, asked_at = self._inherit(queue, asked_at)
         except OrderlyError as error:
@@ -149,7 +177,7 @@ class Taker:
             inherited = None
         if inherited is None:
             self._give_back(queue)
-            return None
+            return
         config, by_key = self._session.config, self._session.by_key(queue.topic)
         owned = OwnedQueue(
             queue,
@@ -168,12 +196,11 @@ class Taker:
             suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
         )
         held = self._session.add(owned, subscription, inherited.memory)
-        held.tenure = QueueTenure(self._session, held)
         self._report(held, inherited)
         if now() - asked_at >= config.lock_interval / 2:  # or it runs out before the next round
-            with contextlib.suppress(OrderlyError), self._session.locking:
-                renew(self._session, (held,))
-        return held
+            with contextlib.suppress(OrderlyError):
+                renew_now(self._session, held)
+        held.tenure = QueueTenure(self._session, held)  # now it can be announced
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
         """What the queue goes on with, and when its lock was last asked for.

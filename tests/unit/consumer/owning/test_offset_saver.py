@@ -428,7 +428,7 @@ def test_find_out_holds_no_lock_while_it_asks_and_the_queues_while_it_writes(
     held.owned.fence.landmark = LONG_AGO
 
     def look(step):
-        seen.append((step, session.locking.locked(), held.saving.locked()))
+        seen.append((step, session.locking("broker-a").locked(), held.saving.locked()))
 
     for step in ("min", "lock", "query", "save"):
         cluster.during[step] = partial(look, step)
