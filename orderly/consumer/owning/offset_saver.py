@@ -241,7 +241,7 @@ class OffsetSaver:
                 return None
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
-            kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
+            kept, crashes = owned.parking.kept, owned.crashes(closing=closing)
         finished = () if ahead is None else ahead.finished
         progress = Progress(offset, finished, moved, kept, crashes)
         if unsaved or anyway:
