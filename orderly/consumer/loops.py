@@ -94,7 +94,7 @@ class Loops:
         )
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
-        keeper = LockKeeper(session)
+        self._keeper = keeper = LockKeeper(session)
         session.renew_again = self._renew_again
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
         self._leases = self._periodic("leases", LOOK_AT_LEASES, keeper.look)
@@ -179,13 +179,15 @@ class Loops:
         self.engine.close()
         for loop in self._all():
             loop.stop()
+        for part in (self._keeper, self._saver, self._taker, self.releaser):
+            part.steps.wait(self._session.client.config.request_timeout)
 
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
         self.releaser.drop_all(Drop.CLOSING)
         self.engine.abandon()
         self.releaser.release_idle(deadline)
-        ended = self._taker.idle and self.releaser.idle
+        ended = self._taker.steps.wait(0) and self.releaser.steps.wait(0)
         self.releaser.tell_released()  # what ended after it was waited for
         return ended and not self._session.held()
 

@@ -27,15 +27,17 @@ class Handler:
     """At the broker that hangs it extends the lease, at the other one it notes what it gets."""
 
     def __init__(self):
-        self.waiting, self.noted = set(), {}
-        self.hangs = threading.Event()
+        self.waiting, self.noted = [], {}
+        self.gather, self.hangs = threading.Event(), threading.Event()
 
     def __call__(self, messages, context):
         queue, number = context.message_queue, int(messages[0].body)
         if queue.broker_name == GOES_ON:
             self.noted.setdefault(messages[0].sharding_key, []).append(number)
             return ConsumeResult.SUCCESS
-        self.waiting.add(queue)
+        if not self.gather.is_set():
+            return ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        self.waiting.append(queue)
         assert self.hangs.wait(120)
         try:
             context.extend()
@@ -56,7 +58,7 @@ def connect(brokers, closing):
 
 @pytest.fixture
 def setting(brokers, connect, closing):
-    """A topic with messages in all its queues: (topic, producer, keys at the broker that goes on)."""
+    """A topic with messages in all queues: (topic, producer, keys at the broker that goes on)."""
     topic, producer = unique("topic"), closing(OrderlyProducer(client=connect()))
     brokers.create_topic(topic, QUEUES)
     results = send_numbers(producer, topic, KEYS, 1)
@@ -99,8 +101,9 @@ def test_its_queues_stay_and_are_handled_and_committed_and_handed_on(
     with structlog.testing.capture_logs() as events:
         member = join(handler, order=order)
         eventually(lambda: len(member.assignment) == 2 * QUEUES, within=60)
-        eventually(lambda: len(handler.waiting) >= QUEUES, within=60)
         eventually(lambda: handler.noted.keys() >= set(keys), within=60)
+        handler.gather.set()
+        eventually(lambda: len(handler.waiting) >= QUEUES, within=60)
         brokers.pause_broker(HANGS)
         since, number = time.monotonic(), 1
         handler.hangs.set()

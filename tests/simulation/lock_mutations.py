@@ -1,12 +1,10 @@
 """Defects of taking, trusting and giving back locks, as `mutations` lists them."""
 
-import contextlib
 from unittest import mock
 
 from orderly.consumer.owning import offset_saver, renewing, taking
 from orderly.consumer.owning.releasing import Releaser
 from orderly.consumer.session import now
-from orderly.errors import OrderlyError
 from orderly.ordering.calls import LockQueues, UnlockQueues
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
@@ -110,20 +108,9 @@ def never_release(set_):
     set_(Releaser, "release_idle", lambda self, deadline=0: True)
 
 
-def take_again_what_came_late(set_):
-    """A queue that a slow broker gave after the round is taken once more, beside itself."""
-
-    def again(self, call, subscription):
-        with contextlib.suppress(OrderlyError):
-            self._lock(call, subscription)
-
-    set_(taking.Taker, "_take", again)
-
-
 LOCK_MUTATIONS = (
     trust_a_lock_for_ever,
     take_refused_queues,
-    take_again_what_came_late,
     keep_the_cache_over_a_lost_lock,
     renew_from_the_answer,
     stop_renewing_what_is_leaving,

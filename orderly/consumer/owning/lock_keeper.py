@@ -21,17 +21,20 @@ class LockKeeper:
 
     Args:
         session: the consumer's shared state; its `renew_again` is asked where a broker is silent.
+
+    Attributes:
+        steps: what is under way at brokers.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._steps = SideBySide(f"renewal-{session.group}")
+        self.steps = SideBySide(f"renewal-{session.group}")
 
     def renew_all(self) -> None:
         """Renew what is ours; a queue the broker leaves out of its answer is lost."""
         self.look()
         brokers = sorted({held.queue.broker_name for held in self._session.held()})
-        self._steps.run({name: partial(self._renew, name) for name in brokers})
+        self.steps.run({name: partial(self._renew, name) for name in brokers})
 
     def look(self) -> None:
         """Find the leases that have ended: handlers must know then, whoever hangs.

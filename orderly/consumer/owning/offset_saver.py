@@ -36,11 +36,18 @@ _TIMELY = 10.0  # seconds from the question for the stored offset to the write t
 
 
 class OffsetSaver:
-    """Saves offsets. Thread-safe."""
+    """Saves offsets. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+
+    Attributes:
+        steps: what is under way at brokers.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._steps = SideBySide(f"saving-{session.group}")
+        self.steps = SideBySide(f"saving-{session.group}")
 
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
@@ -64,10 +71,10 @@ class OffsetSaver:
             name: partial(self._save_of_broker, holds, deadline) for name, holds in unsaved.items()
         }
         if math.isfinite(deadline):  # the last time: what a round has begun is waited for
-            self._steps.wait(deadline - now())
-            self._steps.run(steps, self._session.client.config.request_timeout)
+            self.steps.wait(deadline - now())
+            self.steps.run(steps, self._session.client.config.request_timeout)
         else:
-            self._steps.run(steps)
+            self.steps.run(steps)
 
     def save(self, held: Held) -> None:
         """Save one queue's offset; a failure is logged, and tried again in the next round."""

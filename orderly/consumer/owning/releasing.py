@@ -30,12 +30,15 @@ class Releaser:
     Args:
         session: the consumer's shared state.
         saver: saves offsets before a lock is given back.
+
+    Attributes:
+        steps: what is under way at brokers.
     """
 
     def __init__(self, session: Session, saver: OffsetSaver) -> None:
         self._session = session
         self._saver = saver
-        self._steps = SideBySide(f"release-{session.group}", session.attention)
+        self.steps = SideBySide(f"release-{session.group}", session.attention)
         self._lock = threading.Lock()
         self._released: list[tuple[Held, str]] = []  # and which hook is to be told
 
@@ -90,15 +93,10 @@ class Releaser:
         steps = {
             name: partial(self._release_all, holds, deadline) for name, holds in at_brokers.items()
         }
-        self._steps.run(steps)
+        self.steps.run(steps)
         self.tell_released()
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return all(held.released and reason in _FOR_GOOD for held, reason in leaving.items())
-
-    @property
-    def idle(self) -> bool:
-        """True if nothing is being released."""
-        return self._steps.wait(0)
 
     def tell_released(self) -> None:
         """Tell the program what was given up, on the caller's thread."""

@@ -46,6 +46,9 @@ class Taker:
         start_pulling: called for each queue taken.
         drop_outdated: gives up what is held otherwise than it is subscribed.
         state_topics: where what is finished ahead is remembered; None: order by queue.
+
+    Attributes:
+        steps: what is under way at brokers.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Taker:
         self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
-        self._steps = SideBySide(f"taking-{session.group}", session.attention)
+        self.steps = SideBySide(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -94,14 +97,9 @@ class Taker:
             name: partial(self._take, LockQueues(name, of_broker), subscription)
             for name, of_broker in by_broker(queues).items()
         }
-        self._steps.run(steps)
+        self.steps.run(steps)
         self.announce()
         return [queue for queue in queues if self._session.find(queue) is not None]
-
-    @property
-    def idle(self) -> bool:
-        """True if nothing is being taken."""
-        return self._steps.wait(0)
 
     def split_limits(self, topic: str) -> None:
         """Give the queues held of a topic their share of its limits; a larger one may reopen."""
