@@ -57,8 +57,7 @@ class OffsetSaver:
         Brokers are asked side by side; one that does not answer is asked once a round.
 
         Args:
-            deadline: after it no further queue is begun (seconds, `session.now`). Where there is
-                one, rounds that are under way are waited for, too.
+            deadline: after it no further queue is begun (seconds, `session.now`).
         """
         if self._session.store_together is not None:
             self._save_together(self._session.store_together)
@@ -70,9 +69,9 @@ class OffsetSaver:
         steps = {
             name: partial(self._save_of_broker, holds, deadline) for name, holds in unsaved.items()
         }
-        if math.isfinite(deadline):  # the last time: what a round has begun is waited for
-            self.steps.wait(deadline - now())
-            self.steps.run(steps, self._session.client.config.request_timeout)
+        if math.isfinite(deadline):  # the last time: also where a round has not ended yet
+            last = SideBySide(f"last-saving-{self._session.group}")
+            last.run(steps, self._session.client.config.request_timeout)
         else:
             self.steps.run(steps)
 

@@ -238,7 +238,8 @@ def test_what_a_slow_broker_gives_late_is_announced_by_the_next_round_and_taken_
     eventually(lambda: ("pull", elsewhere) in order)
     assert set(starts(session)) == {0}
     slow.set()
-    eventually(lambda: attention == [1])
+    assert late.steps.wait(60)
+    eventually(lambda: attention)  # the rebalancer is called
     first = {held.queue: held for held in session.held()}
     late.take(QUEUES, ORDERS)  # planned before the answer came
     assert late.steps.wait(60)
