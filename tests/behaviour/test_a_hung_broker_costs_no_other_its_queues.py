@@ -14,7 +14,7 @@ from orderly import Client, ConsumerConfig, ConsumeResult, OrderlyConsumer, Orde
 from orderly.errors import OrderlyError
 from orderly.ordering.allocation import by_circle
 from orderly.testing import FakeBroker
-from tests.support.consuming import send_numbers, unique
+from tests.support.consuming import first_deliveries, send_numbers, unique
 from tests.support.waiting import eventually
 
 HANGS, GOES_ON = "broker-a", "broker-b"
@@ -109,11 +109,12 @@ def test_its_queues_stay_and_are_handled_and_committed_and_handed_on(
         handler.hangs.set()
         while time.monotonic() - since < TRUST + 4 or number <= 8:
             send_numbers(producer, topic, keys, 1, first=number)
-            eventually(lambda n=number: all(handler.noted[key][-1] == n for key in keys), within=60)
+            eventually(lambda n=number: all(n in handler.noted[key] for key in keys), within=60)
             number += 1
         assert {e["broker"] for e in events if e["event"] == "lock.lost"} == {HANGS}
         assert len(at(GOES_ON, member)) == QUEUES
-        assert all(handler.noted[key] == list(range(number)) for key in keys)
+        for key in keys:  # a message that was sent again may be stored twice
+            assert first_deliveries(handler.noted[key]) == list(range(number))
         for queue in at(GOES_ON, member):
             eventually(lambda q=queue: all_committed(client_of_test, group, q), within=60)
         newcomer = join(handler, order=order)

@@ -8,7 +8,7 @@ import structlog
 from orderly import ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.errors import OrderlyError
 from tests.support.cluster import EAST, WEST
-from tests.support.consuming import send_numbers, unique
+from tests.support.consuming import first_deliveries, send_numbers, unique
 from tests.support.leases import SHORT, consumer_config
 from tests.support.waiting import eventually
 
@@ -58,11 +58,12 @@ def test_the_other_masters_queues_stay_and_are_handled_and_committed(
         since, number = time.monotonic(), 1
         while time.monotonic() - since < 2 * TRUST:
             send_numbers(producer, topic, keys, 1, first=number)
-            eventually(lambda n=number: all(handler.noted[k][-1] == n for k in keys), within=60)
+            eventually(lambda n=number: all(n in handler.noted[k] for k in keys), within=60)
             number += 1
         assert {e["broker"] for e in events if e["event"] == "lock.lost"} == {EAST}
         assert {queue for queue in member.assignment if queue.broker_name == WEST} == owned
-        assert all(handler.noted[key] == list(range(number)) for key in keys)
+        for key in keys:  # a message that was sent again may be stored twice
+            assert first_deliveries(handler.noted[key]) == list(range(number))
         for queue in owned:
             end = client.brokers.max_offset(queue)
             eventually(lambda q=queue, e=end: client.brokers.query_offset(group, q) == e, within=60)
