@@ -20,7 +20,7 @@ from orderly.client.pulling import (
 from orderly.client.queue_requests import QueueRequests
 from orderly.client.routes import Routes
 from orderly.client.sending import SEND_STATUS, Stored, read_send_reply
-from orderly.errors import OrderlyError, ReplyTooLarge, RouteError
+from orderly.errors import OrderlyError, RemotingError, ReplyTooLarge, RouteError
 from orderly.model import MessageQueue
 from orderly.protocol.bodies import decode_consumer_ids, decode_locked, lock_request
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -58,6 +58,7 @@ class BrokerCalls:
         self._requests = QueueRequests(calls, routes)
         self._routes = routes
         self._client_id = client_id
+        self._silent: set[str] = set()  # brokers that did not answer who the members are
 
     # --- locks ---------------------------------------------------------------------------------
 
@@ -172,20 +173,25 @@ class BrokerCalls:
     def consumer_ids(self, group: str, topic: str) -> tuple[str, ...]:
         """The client ids of the group's members, sorted, as a broker of the topic sees them.
 
-        The topic's brokers are asked one after another until one knows members. Empty: none of
-        those that answered does; no reason to believe to be alone.
+        The topic's brokers are asked one after another until one knows members; last of all one
+        that did not answer before. Empty: none of those that answered does; no reason to believe
+        to be alone.
 
         Raises:
             OrderlyError: no broker answered.
         """
         failure: OrderlyError | None = None
         answered = False
-        for broker in self._routes.get(topic).brokers:
+        brokers = self._routes.get(topic).brokers
+        for broker in sorted(brokers, key=lambda broker: broker.broker_name in self._silent):
             try:
                 ids = self._ids_at(topic, broker.broker_name, group)
             except OrderlyError as error:
                 failure = error
+                if isinstance(error, RemotingError):
+                    self._silent.add(broker.broker_name)
                 continue
+            self._silent.discard(broker.broker_name)
             if ids:
                 return tuple(sorted(ids))
             answered = True

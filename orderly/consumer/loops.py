@@ -16,6 +16,7 @@ from orderly.consumer.handling.direct import DirectConsumption
 from orderly.consumer.handling.hanging import HangWatch, interval
 from orderly.consumer.handling.running_calls import RunningCalls
 from orderly.consumer.handling.worker import Worker
+from orderly.consumer.owning.lock_keeper import LOOK_INTERVAL as LOOK_AT_LEASES
 from orderly.consumer.owning.lock_keeper import LockKeeper
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.owning.rebalancer import Rebalancer
@@ -87,19 +88,23 @@ class Loops:
         self.direct = DirectConsumption(session, self.engine.ready)
         self._span_ends = SpanEnds(session)
         self.releaser = Releaser(session, self._saver)
-        taker = Taker(session, self._puller.start, self.releaser.drop_outdated, state_topics)
+        self._taker = taker = Taker(
+            session, self._puller.start, self.releaser.drop_outdated, state_topics
+        )
         rebalancer = Rebalancer(
             session, allocate, taker, self.releaser, self._again, company=company
         )
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
-        keeper = LockKeeper(session, self._renew_again)
+        self._keeper = keeper = LockKeeper(session)
+        session.renew_again = self._renew_again
         self._locks = self._periodic("locks", config.lock_interval, keeper.renew_all, first=1.0)
         self._offsets = self._periodic("offsets", config.commit_interval, self._save_round)
         ages = Expiring(session)
         self._periodics = (
             self.rounds,
             self._locks,
+            self._periodic("leases", LOOK_AT_LEASES, keeper.look),
             self._offsets,
             self._periodic("ages", AGES_INTERVAL, ages.round, first=FIRST_KEEP),
             *self._watches,
@@ -151,7 +156,7 @@ class Loops:
         """Release every queue; returns whether that was done within `seconds`.
 
         Where it was not, the offset is saved at least: the process may end with the handler. That
-        takes a second more, or a request's time-out where a broker hangs.
+        takes a second more, and a request's time-out where a broker hangs.
         """
         deadline = now() + seconds
         self._session.closing = True
@@ -181,13 +186,17 @@ class Loops:
         self.engine.close()
         for loop in self._periodics:
             loop.stop()
+        for part in (self._keeper, self._saver, self._taker, self.releaser):
+            part.steps.wait(self._session.client.config.request_timeout)
 
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
         self.releaser.drop_all(Drop.CLOSING)
         self.engine.abandon()
         self.releaser.release_idle(deadline)
-        return not self._session.held()
+        ended = self._taker.steps.wait(0) and self.releaser.steps.wait(0)
+        self.releaser.tell_released()  # what ended after it was waited for
+        return ended and not self._session.held()
 
     def _on_attention(self) -> None:
         self._attention.set()

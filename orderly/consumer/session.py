@@ -16,6 +16,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.queue_lock import QueueLock, new_lock
 from orderly.consumer.telling.failures import Failures
 from orderly.consumer.telling.statistics import Statistics
+from orderly.errors import RemotingError
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
@@ -78,7 +79,7 @@ class Wanted:
 class Held:
     """One queue this consumer holds, with its locks.
 
-    Lock order: `Session.locking`, `saving`, `lock`. `lock` guards `owned` and is never held
+    Lock order: `Session.locking(broker)`, `saving`, `lock`. `lock` guards `owned` and is never held
     during a call to the broker or the handler; `saving` is held during offset commits, so that
     two commits of one queue are never in flight together (the broker could apply them in either
     order).
@@ -97,7 +98,8 @@ class Held:
         replica: id of the broker that the next pull goes to; 0 is the master.
         master_until: no slave is asked before (seconds).
         pull_batch: messages that the next pull asks for at most.
-        announced: the program was told that it is ours; no handler is called before.
+        introduced: the program is told that it is ours, or was.
+        announced: the program was told; no handler is called before.
         doubtful: the topic may have been made anew: to be found out before the next pull.
         refusal: what a broker said of an offset that it does not have, until that is found out.
         stretches: batches in work whose messages are handed out in several calls.
@@ -125,6 +127,7 @@ class Held:
     replica: int = 0
     master_until: float = -math.inf
     pull_batch: int = 1024
+    introduced: bool = False
     announced: bool = False
     doubtful: bool = False
     refusal: PullResult | None = None
@@ -153,6 +156,7 @@ class Session:
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
+        renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
@@ -162,8 +166,7 @@ class Session:
         outlook: by topic, what the last round saw. Replaced, never changed.
         known: where queues stood that this process held, for a broker that forgets it.
         version: of the subscriptions, renewed when what we hold changes.
-        locking: held from choosing the locks to renew until the answer, and from an unlock until
-            the queue is forgotten: a renewal must not take back what was just given up.
+        silent: by broker, when the last renewal was sent there that had no answer, and why.
     """
 
     def __init__(
@@ -187,6 +190,7 @@ class Session:
         )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[Held], None] = lambda _: None
+        self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}
         self.perform = perform
@@ -198,13 +202,23 @@ class Session:
         self.outlook: dict[str, Outlook] = {}
         self.known: dict[MessageQueue, Known] = {}
         self.version = 0
-        self.locking = threading.Lock()
+        self.silent: dict[str, tuple[float, RemotingError]] = {}
         self._lock = threading.Lock()
+        self._locking: dict[str, threading.Lock] = {}
         self._held: dict[MessageQueue, Held] = {}
 
     def by_key(self, topic: str) -> bool:
         """Whether a topic's queues have a lane for each key; the group's retry topic never has."""
         return self.config.by_key and not is_retry_topic(topic)
+
+    def locking(self, broker_name: str) -> threading.Lock:
+        """The lock of one broker's queue locks; nobody holds those of two brokers.
+
+        It is held from choosing the locks to renew until the answer, and from an unlock until the
+        queue is forgotten: a renewal must not take back what was just given up.
+        """
+        with self._lock:
+            return self._locking.setdefault(broker_name, threading.Lock())
 
     def converse(self, dialogue: Dialogue[Answer], before_write: Callable[[], None]) -> Answer:
         """Run a dialogue with the brokers; blocks.
@@ -256,7 +270,8 @@ class Session:
 
     def renew_version(self) -> None:
         """Give the subscriptions a newer version (milliseconds since the epoch, as Java)."""
-        self.version = max(self.version + 1, int(time.time() * 1000))
+        with self._lock:
+            self.version = max(self.version + 1, int(time.time() * 1000))
 
     def announced(self) -> tuple[Subscription, ...]:
         """The subscriptions as the next heartbeat tells them."""

@@ -187,10 +187,13 @@ class ConsumeContext:
     def extend(self) -> float:
         """Renew the queue's lock now, by a call to the broker; returns the new `deadline`.
 
-        Of use right before a step that must not be done twice. Blocks.
+        Of use right before a step that must not be done twice. Blocks for up to a second; calls
+        at one broker share a request. Thread-safe.
 
         Raises:
             LockLost: the queue is no longer ours.
+            OrderlyError: the broker did not answer, or is known to be silent (`RequestTimeout`);
+                `deadline` is what it was.
         """
         return math.inf if self.tenure is None else self.tenure.extend()
 

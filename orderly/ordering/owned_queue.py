@@ -15,6 +15,7 @@ import math
 from collections.abc import Collection, Hashable, Sequence
 
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.crashes.crashes import Crashes
 from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.drop import NOT_OURS, Drop
 from orderly.ordering.generation import landmark_of
@@ -446,7 +447,8 @@ class OwnedQueue:
             disposition: what happens to the messages its lane has in hand.
             now: seconds.
             finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
-            untried: with PUT_BACK, queue offsets that no attempt is counted for.
+            untried: queue offsets that the handler did not come back from; with PUT_BACK no attempt
+                is counted for them.
             wait: seconds the lane is suspended; None: it goes on.
         """
         if not self.keeps_lock(now) or not self.counts:
@@ -457,6 +459,9 @@ class OwnedQueue:
             batch, disposition, finished=finished, untried=untried, wake_at=wake_at
         )
         self._advance()
+        if disposition is not Disposition.COMMIT and self.suspects.counting:
+            tried = {message.queue_offset for message in batch.messages}
+            self.suspects.came_back(tried.difference(untried))
         if self.suspects.careful:
             self._settle_suspects(batch)
 
@@ -492,9 +497,18 @@ class OwnedQueue:
 
     def _look_for_suspects(self) -> None:
         if self.suspects.on:
-            lanes = self.messages.lanes  # under manual commit the lowest one came back before
-            heads = (at for lane in lanes for at in (lane.low, lane.following) if at is not None)
-            self.suspects.look(self.offset, self.next_pull, heads)
+            self._look_at_heads()
+
+    def _look_at_heads(self) -> None:
+        lanes = self.messages.lanes  # under manual commit the lowest one came back before
+        heads = (at for lane in lanes for at in (lane.low, lane.following) if at is not None)
+        self.suspects.look(self.offset, self.next_pull, heads)
+
+    def crashes(self, *, closing: bool = False) -> Crashes:
+        """What is to be on record of messages that end processes; see `Suspects.recorded`."""
+        if self.suspects.counting:  # looked for no more often than somebody asks
+            self._look_at_heads()
+        return self.suspects.recorded(self.offset, closing=closing)
 
     # --- messages that the broker is about to delete -------------------------------------------
 

@@ -2,10 +2,14 @@
 
 import asyncio
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from orderly import Ack
+from orderly.consumer import session
+from orderly.consumer.owning.lock_keeper import LockKeeper
 from orderly.consumer.session import now
 from orderly.errors import LockLost
 from tests.support.consuming import send_numbers
@@ -128,3 +132,30 @@ def test_extend_finds_out_what_no_round_has_found_yet(
     eventually(lambda: first.told == [True])
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
     eventually(lambda: seen.numbers("a") == [0, 0, 1], within=20)
+
+
+@pytest.mark.parametrize("kind", ["thread_act", "coroutine_act"])
+def test_after_a_suspend_of_the_machine_it_is_told_at_once(
+    kind, first, request, producer, topic, start_member, monkeypatch
+):
+    """The leases' clock counts the time in which timers stood still; no round is due for long."""
+    suspended, renewed, renew_all = [0.0], threading.Event(), LockKeeper.renew_all
+
+    def note(keeper):
+        renew_all(keeper)
+        renewed.set()
+
+    monkeypatch.setattr(LockKeeper, "renew_all", note)
+    clock = SimpleNamespace(
+        clock_gettime=lambda clock: time.clock_gettime(clock) + suspended[0], time=time.time
+    )
+    monkeypatch.setattr(session, "time", clock)
+    act = request.getfixturevalue(kind)
+    consumer, seen = start_member(act, lock_trust=50.0, lock_interval=45.0, rebalance_interval=60)
+    eventually(lambda: len(consumer.assignment) == 4)
+    assert renewed.wait(20), "once, a second after the start"
+    send_numbers(producer, topic, ["a"], 2)
+    assert first.begun.wait(20)
+    suspended[0] = 60.0
+    eventually(lambda: first.told == [True], within=20)
+    eventually(lambda: seen.numbers("a")[:1] == [0] and seen.numbers("a")[-1] == 1, within=30)

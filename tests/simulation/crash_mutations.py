@@ -5,6 +5,7 @@ from dataclasses import replace
 from orderly.consumer.handling.suspect_runs import SuspectRuns
 from orderly.consumer.parking.commands import _Desk
 from orderly.ordering.crashes import conclusion, crashes
+from orderly.ordering.crashes.suspects import Suspects
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.state import inheritance
 
@@ -76,6 +77,17 @@ def clear_what_waits_behind_a_kept_message(set_):
     set_(OwnedQueue, "_look_for_suspects", look)
 
 
+def let_other_keys_count_as_progress(set_):
+    """Whatever was finished since the last death: the next one counts as the first again."""
+    recorded = Suspects.recorded
+
+    def forgiving(self, low, *, closing=False):
+        found = recorded(self, low, closing=closing)
+        return found if self.on else replace(found, deaths=0)
+
+    set_(Suspects, "recorded", forgiving)
+
+
 CRASH_MUTATIONS = (
     never_suspect_a_crash_loop,
     condemn_at_the_first_death,
@@ -85,4 +97,5 @@ CRASH_MUTATIONS = (
     try_several_at_once,
     release_killers_again_and_again,
     clear_what_waits_behind_a_kept_message,
+    let_other_keys_count_as_progress,
 )

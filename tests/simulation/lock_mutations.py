@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from orderly.consumer.owning import lock_keeper, offset_saver, renewing, taking
+from orderly.consumer.owning import offset_saver, renewing, taking
 from orderly.consumer.owning.releasing import Releaser
 from orderly.consumer.session import now
 from orderly.ordering.calls import LockQueues, UnlockQueues
@@ -24,7 +24,7 @@ def _drop_but_never_lost(drop):
 
 def take_refused_queues(set_):
     """Whatever was asked for counts as locked."""
-    take = taking.Taker._take
+    lock = taking.Taker._lock
 
     def careless(self, call, subscription):
         perform = self._session.perform
@@ -34,9 +34,9 @@ def take_refused_queues(set_):
             return frozenset(one.queues) if isinstance(one, LockQueues) else answer
 
         with mock.patch.object(self._session, "perform", granted):
-            return take(self, call, subscription)
+            return lock(self, call, subscription)
 
-    set_(taking.Taker, "_take", careless)
+    set_(taking.Taker, "_lock", careless)
 
 
 def keep_the_cache_over_a_lost_lock(set_):
@@ -57,12 +57,12 @@ def renew_from_the_answer(set_):
 
 def stop_renewing_what_is_leaving(set_):
     """A dropped queue's lock is not renewed while its handler still runs (Java)."""
-    keeps = lock_keeper.LockKeeper._keeps
+    ours = renewing._ours
 
-    def careless(self, held):
-        return held.owned.dropped is None and keeps(self, held)
+    def careless(held, moment):
+        return held.owned.dropped is None and ours(held, moment)
 
-    set_(lock_keeper.LockKeeper, "_keeps", careless)
+    set_(renewing, "_ours", careless)
     set_(OwnedQueue, "keeps_lock", lambda self, now: self.dropped is not Drop.LOST)
 
 
@@ -74,7 +74,8 @@ def count_a_result_after_the_loss(set_):
 def save_without_the_lease(set_):
     """Offsets are saved although the lock is lost."""
     set_(OwnedQueue, "may_save", lambda self, now: True)
-    set_(offset_saver, "renew", lambda session, holds: None)
+    set_(offset_saver, "renew", lambda session, broker_name: None)
+    set_(offset_saver, "renew_now", lambda session, *holds: None)
 
 
 def unlock_beside_a_handler(set_):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 
-from orderly.consumer.owning.renewing import renew
+from orderly.consumer.owning.renewing import renew_now
 from orderly.consumer.session import Held, Session, now
 from orderly.consumer.telling.places import place
 from orderly.errors import OrderlyError
@@ -85,8 +85,7 @@ class DeadLetters:
     def _renew(self, held: Held) -> bool:
         """Renew the queue's lock; returns whether it is ours still, and its results count."""
         if self._counts(held):
-            with self._session.locking:
-                renew(self._session, (held,))
+            renew_now(self._session, held)
         return self._counts(held)
 
     def _counts(self, held: Held) -> bool:

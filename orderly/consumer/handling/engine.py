@@ -122,7 +122,8 @@ class Engine(ABC):
         with held.lock:
             held.owned.begin_run()  # a cancelled task may not even have begun
             if batch is not None and held.owned.messages.in_work(batch):
-                held.owned.finish(batch, Disposition.ROLLBACK, now(), wait=seconds)
+                untried = {message.queue_offset for message in batch.messages}
+                held.owned.finish(batch, Disposition.ROLLBACK, now(), untried=untried, wait=seconds)
             held.owned.end_run()
         self._suspect_runs.break_off(held)
         self._finisher.wake_later(held, seconds)

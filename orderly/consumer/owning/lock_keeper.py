@@ -6,59 +6,54 @@ handler. (Java stops renewing at the drop and unlocks 20 s later by force.)
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from functools import partial
 
 from orderly.consumer.owning.renewing import announce_loss, renew
+from orderly.consumer.owning.side_by_side import SideBySide
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import OrderlyError
-from orderly.ordering.rebalance import by_broker
 
-RETRY = 2.0  # seconds after a failed request; the trust outlasts several
+LOOK_INTERVAL = 1.0  # seconds between two looks at the leases
 
 
 class LockKeeper:
-    """Renews leases; one round at a time.
+    """Renews leases, at all brokers side by side.
 
     Args:
-        session: the consumer's shared state.
-        again: asks for another round after some seconds.
+        session: the consumer's shared state; its `renew_again` is asked where a broker is silent.
+
+    Attributes:
+        steps: what is under way at brokers.
     """
 
-    def __init__(self, session: Session, again: Callable[[float], None]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._again = again
+        self.steps = SideBySide(f"renewal-{session.group}")
 
     def renew_all(self) -> None:
         """Renew what is ours; a queue the broker leaves out of its answer is lost."""
-        # Before the lock: who waits for it here may wait for a broker that hangs.
-        self._watch([held for held in self._session.held() if self._keeps(held)])
-        with self._session.locking:
-            ours = {held.queue: held for held in self._session.held() if self._keeps(held)}
-            for queues in by_broker(tuple(ours)).values():
-                self._renew([ours[queue] for queue in queues])
+        self.look()
+        brokers = sorted({held.queue.broker_name for held in self._session.held()})
+        self.steps.run({name: partial(self._renew, name) for name in brokers})
 
-    def _watch(self, holds: Sequence[Held]) -> None:
-        """Look again when the first lease ends: handlers must know then, whoever hangs."""
-        ends_at = min((held.owned.lease.ends_at for held in holds), default=math.inf)
-        if math.isfinite(ends_at):  # when broadcasting it never ends
-            self._session.client.schedule.after(max(0.0, ends_at - now()), self._look)
+    def look(self) -> None:
+        """Find the leases that have ended: handlers must know then, whoever hangs.
 
-    def _look(self) -> None:
+        Looked for again and again, by the leases' own clock: the one that timers go by stands still
+        while the machine is suspended.
+        """
         for held in self._session.held():
-            self._keeps(held)
+            self._look_at(held)
 
-    def _keeps(self, held: Held) -> bool:
+    def _look_at(self, held: Held) -> None:
         with held.lock:
             kept = held.owned.keeps_lock(now())
         if not kept:
             announce_loss(self._session, held, "not renewed in time")
-        return kept
 
-    def _renew(self, holds: Sequence[Held]) -> None:
+    def _renew(self, broker_name: str) -> None:
         try:
-            renew(self._session, holds)
+            with self._session.locking(broker_name):
+                renew(self._session, broker_name)
         except OrderlyError as error:
-            broker = holds[0].queue.broker_name
-            self._session.log.warning("lock.not_renewed", broker=broker, error=str(error))
-            self._again(RETRY)
+            self._session.log.warning("lock.not_renewed", broker=broker_name, error=str(error))

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from orderly.consumer.owning.renewing import announce_loss, renew
+from orderly.consumer.owning.renewing import announce_loss, renew, renew_now
+from orderly.consumer.owning.side_by_side import SideBySide
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.model import MessageQueue
@@ -34,17 +36,25 @@ _TIMELY = 10.0  # seconds from the question for the stored offset to the write t
 
 
 class OffsetSaver:
-    """Saves offsets. Thread-safe."""
+    """Saves offsets. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+
+    Attributes:
+        steps: what is under way at brokers.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.steps = SideBySide(f"saving-{session.group}")
 
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
 
         Of a queue with nothing new the broker's offset is compared once a minute: it vanishes when
         the topic is deleted, or a killed broker forgets it, and an idle queue would never notice.
-        A broker that does not answer is asked once a round, so that it does not hold up the others.
+        Brokers are asked side by side; one that does not answer is asked once a round.
 
         Args:
             deadline: after it no further queue is begun (seconds, `session.now`).
@@ -56,8 +66,14 @@ class OffsetSaver:
         for held in self._session.held():
             if self._has_news(held) or self._overdue(held):
                 unsaved.setdefault(held.queue.broker_name, []).append(held)
-        for holds in unsaved.values():
-            self._save_of_broker(holds, deadline)
+        steps = {
+            name: partial(self._save_of_broker, holds, deadline) for name, holds in unsaved.items()
+        }
+        if math.isfinite(deadline):  # the last time: also where a round has not ended yet
+            last = SideBySide(f"last-saving-{self._session.group}")
+            last.run(steps, self._session.client.config.request_timeout)
+        else:
+            self.steps.run(steps)
 
     def save(self, held: Held) -> None:
         """Save one queue's offset; a failure is logged, and tried again in the next round."""
@@ -73,8 +89,7 @@ class OffsetSaver:
             LockLost: the queue is no longer ours.
             OrderlyError: it may not be on record. Calling it again is right.
         """
-        with self._session.locking:
-            renew(self._session, (held,))
+        renew_now(self._session, held)
         try:
             with held.saving:
                 self._in_time(held)()
@@ -89,8 +104,7 @@ class OffsetSaver:
         if now() >= deadline:
             return
         try:
-            with self._session.locking:
-                renew(self._session, holds)
+            renew_now(self._session, *holds)
         except OrderlyError as error:
             log, broker = self._session.log, holds[0].queue.broker_name
             log.warning("offset.not_saved", broker=broker, error=str(error))
@@ -140,8 +154,7 @@ class OffsetSaver:
         fence = held.owned.fence
         if converse(new_minimum(held.queue, fence.landmark), self._session.perform) is None:
             return
-        with self._session.locking:
-            renew(self._session, (held,))
+        renew_now(self._session, held)
         try:
             with held.saving:
                 with held.lock:
@@ -194,7 +207,7 @@ class OffsetSaver:
     def hand_on(self, held: Held) -> None:
         """Save the offset of an idle, dropped queue, then give its lock back.
 
-        The caller holds `session.locking`.
+        The caller holds `session.locking` of its broker.
 
         Raises:
             OrderlyError: a failure that may pass; the queue may still be locked.
@@ -202,7 +215,7 @@ class OffsetSaver:
         with held.saving:
             progress = self._progress(held, closing=True)
             if progress is not None:
-                renew(self._session, (held,))
+                renew(self._session, held.queue.broker_name)
                 progress = self._progress(held, closing=True)
             with held.lock:
                 ours = held.owned.keeps_lock(now())
@@ -234,7 +247,7 @@ class OffsetSaver:
                 return None
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
-            kept, crashes = owned.parking.kept, owned.suspects.recorded(offset, closing=closing)
+            kept, crashes = owned.parking.kept, owned.crashes(closing=closing)
         finished = () if ahead is None else ahead.finished
         progress = Progress(offset, finished, moved, kept, crashes)
         if unsaved or anyway:

@@ -60,6 +60,7 @@ class Rebalancer:
     def round(self) -> None:
         """Do one round; asks for another one soon if something is left to do."""
         session = self._session
+        self._taker.announce()  # what a broker gave that took long
         self._releaser.drop_outdated()
         self._releaser.drop_stalled()
         self._forget_topics()

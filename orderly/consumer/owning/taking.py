@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from orderly.config.consumer import BROKER_LEASE
-from orderly.consumer.owning.renewing import renew
+from orderly.consumer.owning.renewing import renew_now
+from orderly.consumer.owning.side_by_side import SideBySide
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.consumer.owning.tenure import QueueTenure
 from orderly.consumer.session import Held, Session, now
@@ -50,13 +52,16 @@ class _Refusal:
 
 
 class Taker:
-    """Takes queues on the rebalancer's thread.
+    """Takes queues for the rebalancer, at all brokers side by side.
 
     Args:
         session: the consumer's shared state.
         start_pulling: called for each queue taken.
         drop_outdated: gives up what is held otherwise than it is subscribed.
         state_topics: where what is finished ahead is remembered; None: order by queue.
+
+    Attributes:
+        steps: what is under way at brokers.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Taker:
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
         self._refused: dict[MessageQueue, _Refusal] = {}
+        self.steps = SideBySide(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -96,20 +102,21 @@ class Taker:
     def take(
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
     ) -> list[MessageQueue]:
-        """Lock and start `queues`, with one lock request a broker; returns those taken."""
+        """Lock and start `queues`, with one lock request a broker; returns those taken.
+
+        Brokers that take long go on by themselves: the rebalancer is called when one has answered,
+        and what it gave is announced in the next round. Until then nothing else is taken there.
+        """
         wanted, topic = frozenset(queues), subscription.topic
-        for queue in [q for q in self._refused if q.topic == topic and q not in wanted]:
-            del self._refused[queue]
-        taken: list[Held] = []
-        for broker_name, of_broker in by_broker(queues).items():
-            try:
-                taken += self._take(LockQueues(broker_name, of_broker), subscription)
-            except OrderlyError as error:
-                self._session.log.warning("lock.not_taken", broker=broker_name, error=str(error))
-        if taken:
-            self.split_limits(subscription.topic)
-            self._announce(taken)
-        return [held.queue for held in taken]
+        for queue in [q for q in tuple(self._refused) if q.topic == topic and q not in wanted]:
+            self._refused.pop(queue, None)
+        steps = {
+            name: partial(self._take, LockQueues(name, of_broker), subscription)
+            for name, of_broker in by_broker(queues).items()
+        }
+        self.steps.run(steps)
+        self.announce()
+        return [queue for queue in queues if self._session.find(queue) is not None]
 
     def split_limits(self, topic: str) -> None:
         """Give the queues held of a topic their share of its limits; a larger one may reopen."""
@@ -126,15 +133,37 @@ class Taker:
             if reopened:
                 self._start_pulling(held)
 
-    def _announce(self, taken: list[Held]) -> None:
-        """Tell the program first: what its hook prepares must be there before a message is."""
+    def announce(self) -> None:
+        """Begin what was taken. The program is told first: what its hook prepares must be there.
+
+        On the rebalancer's thread: no two hooks are called at once.
+        """
+        begun = [held for held in self._session.held() if held.tenure is not None]
+        taken = [held for held in begun if not held.announced]
+        if not taken:
+            return
+        for topic in {held.queue.topic for held in taken}:
+            self.split_limits(topic)
+        for held in taken:
+            held.introduced = True
         self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
         self._drop_outdated()  # what was subscribed otherwise meanwhile
         for held in taken:
             held.announced = True
             self._start_pulling(held)
 
-    def _take(self, call: LockQueues, subscription: Subscription) -> list[Held]:
+    def _take(self, call: LockQueues, subscription: Subscription) -> None:
+        """Take queues of one broker, one after another; those that are held meanwhile are not."""
+        held = {held.queue for held in self._session.held()}
+        queues = tuple(queue for queue in call.queues if queue not in held)
+        if not queues:
+            return
+        try:
+            self._lock(LockQueues(call.broker_name, queues), subscription)
+        except OrderlyError as error:
+            self._session.log.warning("lock.not_taken", broker=call.broker_name, error=str(error))
+
+    def _lock(self, call: LockQueues, subscription: Subscription) -> None:
         asked_at = now()
         granted = self._session.perform(call)
         for queue in granted:
@@ -142,11 +171,10 @@ class Taker:
         self._tell_refused([queue for queue in call.queues if queue not in granted], asked_at)
         if self._session.closing:
             self._give_back(*granted)
-            return []
-        begun = [
-            self._begin(queue, asked_at, subscription) for queue in call.queues if queue in granted
-        ]
-        return [held for held in begun if held is not None]
+            return
+        for queue in call.queues:
+            if queue in granted:
+                self._begin(queue, asked_at, subscription)
 
     def _tell_refused(self, refused: list[MessageQueue], at: float) -> None:
         """Say once what others hold; warn when it lasts longer than a hand-over, and remind.
@@ -155,10 +183,10 @@ class Taker:
         before the first refusal.
         """
         fresh = [queue for queue in refused if queue not in self._refused]
-        for queue in fresh:
+        waiting = []
+        for queue in refused:
             warn_at = math.inf if is_retry_topic(queue.topic) else at + _HAND_OVER
-            self._refused[queue] = _Refusal(at, warn_at)
-        waiting = [self._refused[queue] for queue in refused]
+            waiting.append(self._refused.setdefault(queue, _Refusal(at, warn_at)))
         due = [it for it in waiting if it.warn_at <= at]
         if not fresh and not due:
             return
@@ -174,9 +202,7 @@ class Taker:
             free_within=round(max(0.0, max(it.since for it in waiting) + BROKER_LEASE - at), 1),
         )
 
-    def _begin(
-        self, queue: MessageQueue, asked_at: float, subscription: Subscription
-    ) -> Held | None:
+    def _begin(self, queue: MessageQueue, asked_at: float, subscription: Subscription) -> None:
         try:
             inherited, asked_at = self._inherit(queue, asked_at)
         except OrderlyError as error:
@@ -188,7 +214,7 @@ class Taker:
             inherited = None
         if inherited is None:
             self._give_back(queue)
-            return None
+            return
         config, by_key = self._session.config, self._session.by_key(queue.topic)
         owned = OwnedQueue(
             queue,
@@ -207,12 +233,11 @@ class Taker:
             suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
         )
         held = self._session.add(owned, subscription, inherited.memory)
-        held.tenure = QueueTenure(self._session, held)
         self._report(held, inherited)
         if now() - asked_at >= config.lock_interval / 2:  # or it runs out before the next round
-            with contextlib.suppress(OrderlyError), self._session.locking:
-                renew(self._session, (held,))
-        return held
+            with contextlib.suppress(OrderlyError):
+                renew_now(self._session, held)
+        held.tenure = QueueTenure(self._session, held)  # now it can be announced
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
         """What the queue goes on with, and when its lock was last asked for.

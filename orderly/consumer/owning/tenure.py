@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 
-from orderly.consumer.owning.renewing import renew
+from orderly.consumer.owning.renewing import renew_now
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost
 
@@ -52,11 +52,11 @@ class QueueTenure:
 
         Raises:
             LockLost: the queue is no longer ours.
-            OrderlyError: the broker did not answer; `deadline` is what it was.
+            OrderlyError: the broker did not answer, or had not when it was last asked; `deadline`
+                is what it was.
         """
         if not self._held.lost.is_set():
-            with self._session.locking:
-                renew(self._session, (self._held,))
+            renew_now(self._session, self._held)
         with self._held.lock:
             ours = self._held.owned.keeps_lock(now())
         if not ours or self._held.lost.is_set():

@@ -3,6 +3,10 @@
 Suspect is what was stored when the queue was taken in a crash loop and is not finished. Each
 message is cleared when a call of the handler with it has come back, whatever it answered; once no
 lane can go on with anything else, whatever ended the processes is not there any more.
+
+By the same rule an owner that follows one death tells whether it has got further: its own end is
+then the first again. So it has if the committed offset moved, or if its handler came back once from
+all there was; not if other keys were finished, for so they are beside a message that kills.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ class Suspects:
     Args:
         crashes: what the take-over concluded.
         start: the lowest unfinished offset, then.
-        end: the offset after the newest message, then; it counts in a crash loop only.
+        end: the offset after the newest message, then; it counts after a death only.
 
     Attributes:
         on: suspects are left: one message of the queue is run at a time, each after a record.
@@ -32,6 +36,7 @@ class Suspects:
         "_cleared",
         "_crashes",
         "_start",
+        "_survived",
         "condemned",
         "end",
         "on",
@@ -43,6 +48,7 @@ class Suspects:
         self._crashes = crashes
         self._start = start
         self._cleared: set[int] = set()
+        self._survived = crashes.looped  # what the loop was about is told by `on`
         self.on = crashes.looped and start < end
         self.over = False
         self.end = end
@@ -72,8 +78,18 @@ class Suspects:
         """A message is settled, by its handler or by being parked."""
         self.condemned.pop(offset, None)
 
+    def came_back(self, offsets: Iterable[int]) -> None:
+        """The handler has answered for these messages, and some are not finished."""
+        if self.counting:
+            self._cleared.update(offset for offset in offsets if offset < self.end)
+
+    @property
+    def counting(self) -> bool:
+        """True if a former owner's death is to be counted until this one has got further."""
+        return self._crashes.deaths > 0 and not self._survived
+
     def look(self, low: int, pulled: int, heads: Iterable[int]) -> None:
-        """See whether suspects are left.
+        """See whether suspects are left, or whether this owner has got further than former ones.
 
         Args:
             low: the lowest unfinished offset.
@@ -81,11 +97,12 @@ class Suspects:
             heads: of each lane the lowest unfinished offset, and the next one to be handed out;
                 looked through only if need be.
         """
-        if not self.on:
+        if not self.on and not self.counting:
             return
-        enough = len(self._cleared) >= MOST_SUSPECTS
+        enough = self.on and len(self._cleared) >= MOST_SUSPECTS
         if enough or low >= self.end or (pulled >= self.end and self._all_clear(low, heads)):
-            self.on, self.over = False, True
+            self.over = self.over or self.on
+            self.on, self._survived = False, True
 
     def _all_clear(self, low: int, heads: Iterable[int]) -> bool:
         return self._clear(low) and all(map(self._clear, heads))
@@ -106,5 +123,6 @@ class Suspects:
         if self.on:
             left = tuple(suspect for suspect in self._crashes.suspects if suspect[0] >= low)
             return replace(self._crashes, suspects=left, trying=self.trying)
-        deaths = 0 if closing or self._crashes.looped or low > self._start else self._crashes.deaths
+        progress = self._survived or low > self._start
+        deaths = 0 if closing or progress else self._crashes.deaths
         return Crashes(deaths, tuple(sorted(self.condemned.items())), self.trying)

@@ -46,7 +46,7 @@ class Inheritance:
         kept: the parked keys; also after a reset.
         rebuilt: they were worked out from the park queue, for want of a record.
         crashes: owners that ended without closing, and what they were handling.
-        end: in a crash loop, the offset after the newest message; else `start`.
+        end: after an unclean end, the offset after the newest message; else `start`.
     """
 
     start: int
@@ -106,7 +106,7 @@ def take_over(
     resumed = resume(found, begin, takeovers)
     later = history.between(found.offset if found else -1, confirmed)
     crashes = _crashes(found, later, client_id, begin, resumed)
-    end: int = (yield MaxOffset(queue)) if crashes.looped else resumed.start
+    end: int = (yield MaxOffset(queue)) if crashes.deaths else resumed.start
     recreated = begin.former is not None
     # Of a former generation, too: a broker that is killed right after it deleted the topic, or
     # right after our start was committed, comes back with them.

@@ -221,6 +221,19 @@ def test_a_dead_broker_is_passed_over(client, two):
     assert client.brokers.consumer_ids("g", "orders") == ("a",)
 
 
+def test_a_broker_that_did_not_answer_is_asked_last_until_it_does(client, two):
+    """One that hangs costs a request's time-out once, and not each round."""
+    for broker in two:
+        broker.on(MEMBERS, **members("a"))
+    client.brokers._silent.add("broker-a")
+    assert client.brokers.consumer_ids("g", "orders") == ("a",)
+    assert (len(two[0].received), len(two[1].received)) == (0, 1)
+    two[1].close()
+    assert client.brokers.consumer_ids("g", "orders") == ("a",)
+    assert client.brokers.consumer_ids("g", "orders") == ("a",)
+    assert len(two[0].received) == 2
+
+
 def test_nobody_known_anywhere_is_empty(client, two):
     two[0].close()
     two[1].on(MEMBERS, code=1)

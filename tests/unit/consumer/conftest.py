@@ -7,6 +7,7 @@ import pytest
 from orderly.client.pulling import PullResult, PullStatus
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.owning import side_by_side
 from orderly.consumer.owning.offset_saver import OffsetSaver
 from orderly.consumer.owning.perform import performer
 from orderly.consumer.owning.rebalancer import Rebalancer
@@ -98,6 +99,12 @@ def cluster():
     return Cluster()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Rounds wait for all brokers: none of them hangs here, and the machine may be slow."""
+    monkeypatch.setattr(side_by_side, "PATIENCE", 60.0)
+
+
 @pytest.fixture
 def session(cluster):
     client = SimpleNamespace(
@@ -124,7 +131,7 @@ def hold(session):
         owned = OwnedQueue(queue, start, lease, **(limits | settings))
         held = session.add(owned, session.subscriptions["orders"], memory)
         held.tenure = QueueTenure(session, held)
-        held.announced = True
+        held.introduced = held.announced = True
         return held
 
     return hold

@@ -38,6 +38,7 @@ def test_a_loss_is_told_at_once_and_once_however_long_the_handler_still_runs(
 ):
     owned = OwnedQueue(QUEUE, 0, Lease(now(), 30.0), max_messages=100, max_bytes=10**6)
     held = session.add(owned, Subscription("orders"))
+    held.introduced = True
     owned.pulled([message(0)], 1)
     batch = owned.take(1, now())
     releaser.drop(held, Drop.LOST)

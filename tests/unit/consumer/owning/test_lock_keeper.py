@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.consumer.owning import lock_keeper, renewing
+from orderly.consumer.owning import lock_keeper, renewing, side_by_side
 from orderly.consumer.owning.lock_keeper import LockKeeper
 from orderly.ordering.drop import Drop
 from orderly.ordering.lease import Lease
@@ -23,7 +23,8 @@ def keeper(session, rebalancer, again):
     """Of a member that holds all four queues."""
     rebalancer.round()
     again.clear()
-    return LockKeeper(session, again.append)
+    session.renew_again = again.append
+    return LockKeeper(session)
 
 
 @pytest.fixture
@@ -129,21 +130,48 @@ def test_without_an_answer_nothing_changes_until_the_trust_runs_out(
     assert attention
 
 
-def test_one_brokers_failure_does_not_stop_the_others(keeper, session, cluster, clock, failure):
+@pytest.fixture
+def elsewhere(session, clock):
+    """A queue of another broker, held as well."""
     first = session.held()[0]
-    elsewhere = OwnedQueue(
-        replace(first.queue, broker_name="broker-b"),
-        0,
-        Lease(clock[0], 30),
-        max_messages=1,
-        max_bytes=1,
-    )
-    session.add(elsewhere, first.subscription)
+    queue = replace(first.queue, broker_name="broker-b")
+    owned = OwnedQueue(queue, 0, Lease(clock[0], 30), max_messages=1, max_bytes=1)
+    session.add(owned, first.subscription)
+    return owned
+
+
+def test_one_brokers_failure_does_not_stop_the_others(
+    keeper, session, cluster, clock, failure, elsewhere
+):
+    first = session.held()[0]
     cluster.fail["lock", "broker-a"] = failure
     clock[0] += 10
     keeper.renew_all()
     assert elsewhere.lease.renewed_at == clock[0]
     assert first.owned.lease.renewed_at < clock[0]
+
+
+def test_a_broker_that_hangs_holds_up_no_other_and_is_asked_once(
+    keeper, session, cluster, clock, elsewhere, monkeypatch
+):
+    monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
+    answers, lock_queues = threading.Event(), cluster.lock_queues
+
+    def lock(group, broker_name, queues):
+        granted = lock_queues(group, broker_name, queues)
+        assert broker_name == "broker-b" or answers.wait(60)
+        return granted
+
+    cluster.lock_queues = lock
+    cluster.calls.clear()
+    for _ in range(3):
+        clock[0] += 9
+        keeper.renew_all()
+        eventually(lambda: elsewhere.lease.renewed_at == clock[0])
+    assert cluster.calls.count(("lock", "broker-a")) == 1
+    assert session.held()[0].owned.lease.renewed_at == clock[0] - 27
+    answers.set()
+    eventually(lambda: session.held()[0].owned.lease.renewed_at == clock[0] - 18)
 
 
 def test_a_dropped_queue_is_renewed_while_its_handler_runs(keeper, session, cluster, clock):
@@ -169,24 +197,26 @@ def test_when_the_first_lease_ends_handlers_know_it_whoever_hangs(
     first.owned.lease.renew(clock[0] - 5)
     ends_at = min(held.owned.lease.ends_at for held in session.held())
 
+    told = []
+
     def hangs():
-        assert session.client.schedule.seconds == [pytest.approx(ends_at - clock[0])]
         clock[0] = ends_at
-        session.client.schedule.ring()
-        assert session.held()[0].lost.is_set()
-        assert not first.lost.is_set()
+        keeper.look()
+        told.extend(held.lost.is_set() for held in session.held()[:2])
 
     cluster.during["lock"] = hangs
     keeper.renew_all()
+    assert told == [True, False]
     assert session.held()[0].owned.dropped is Drop.LOST
     assert first.owned.lease.renewed_at > ends_at - 30, "the others are renewed"
 
 
-def test_a_lease_that_never_ends_is_not_waited_for(keeper, session):
+def test_a_lease_that_never_ends_is_never_found_to_have_ended(keeper, session, clock):
     for held in session.held():
         held.owned.lease = Lease(0.0, math.inf)
-    keeper.renew_all()
-    assert session.client.schedule.waiting == []
+    clock[0] += 1e9
+    keeper.look()
+    assert drops(session) == [None] * 4
 
 
 def test_a_fenced_queue_whose_lease_ran_out_is_asked_for_no_more(keeper, session, cluster, clock):
@@ -200,7 +230,7 @@ def test_a_fenced_queue_whose_lease_ran_out_is_asked_for_no_more(keeper, session
 
 def test_rounds_wait_for_an_unlock_under_way(keeper, session, cluster):
     cluster.calls.clear()
-    with session.locking:
+    with session.locking("broker-a"):
         thread = threading.Thread(target=keeper.renew_all)
         thread.start()
         session.remove(session.held()[0])

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from functools import partial
+from threading import Event
 
 import pytest
 
+from orderly.consumer.owning import side_by_side
 from orderly.consumer.owning.offset_saver import LOOK_AGAIN, OffsetSaver
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
@@ -20,6 +22,7 @@ from orderly.ordering.state.content import Remembered
 from orderly.ordering.state.memory import Memory as RealMemory
 from orderly.protocol.state_record import decode_record
 from tests.support.messages import QUEUE, message
+from tests.support.waiting import eventually
 
 LOCK = ("lock", "broker-a")
 
@@ -428,7 +431,7 @@ def test_find_out_holds_no_lock_while_it_asks_and_the_queues_while_it_writes(
     held.owned.fence.landmark = LONG_AGO
 
     def look(step):
-        seen.append((step, session.locking.locked(), held.saving.locked()))
+        seen.append((step, session.locking("broker-a").locked(), held.saving.locked()))
 
     for step in ("min", "lock", "query", "save"):
         cluster.during[step] = partial(look, step)
@@ -586,3 +589,26 @@ def test_without_a_state_topic_a_queue_is_handed_on_with_its_offset(saver, by_ke
     saver.hand_on(held)
     assert (cluster.offsets[QUEUE], kinds(cluster)[-1]) == (3, "unlock")
     assert "does not exist" in caplog.text
+
+
+def test_a_broker_that_hangs_holds_up_no_others_offsets_not_even_the_last_time(
+    saver, hold, cluster, monkeypatch
+):
+    monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
+    elsewhere, go_on = replace(QUEUE, broker_name="broker-b"), Event()
+    hangs, goes_on = hold(), hold(elsewhere)
+    update_offset = cluster.update_offset
+
+    def update(group, queue, offset):
+        assert queue != QUEUE or go_on.wait(60)
+        update_offset(group, queue, offset)
+
+    cluster.update_offset = update
+    hangs.owned.offset = goes_on.owned.offset = 5
+    saver.save_all()
+    eventually(lambda: cluster.offsets.get(elsewhere) == 5)
+    goes_on.owned.offset = 6
+    saver.save_all(now() + 30)
+    assert cluster.offsets == {elsewhere: 6}
+    go_on.set()
+    assert saver.steps.wait(60)

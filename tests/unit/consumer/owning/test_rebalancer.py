@@ -137,7 +137,7 @@ def test_a_queue_whose_handler_runs_stays_locked_and_is_renewed(
     assert held in session.held()
     assert held.owned.dropped is Drop.REVOKED
     assert cluster.locks[held.queue] == ME_FIRST
-    LockKeeper(session, again.append).renew_all()
+    LockKeeper(session).renew_all()
     assert held.owned.dropped is Drop.REVOKED
     finish(held, batch)
     rebalancer.round()
@@ -180,7 +180,7 @@ def test_a_lost_lock_is_neither_saved_nor_unlocked_and_is_asked_for_again(
     held, batch = busy(session, 0)
     finish(held, batch)
     cluster.locks[held.queue] = OTHER
-    LockKeeper(session, again.append).renew_all()
+    LockKeeper(session).renew_all()
     assert held.owned.dropped is Drop.LOST
     cluster.calls.clear()
     rebalancer.round()
@@ -199,7 +199,8 @@ def test_a_lock_request_that_fails_changes_nothing_and_is_repeated_soon(
 ):
     rebalancer.round()
     cluster.fail["lock"] = failure
-    LockKeeper(session, again.append).renew_all()
+    session.renew_again = again.append
+    LockKeeper(session).renew_all()
     assert held_ids(session) == [0, 1, 2, 3]
     assert again == [2.0]
 
@@ -236,11 +237,11 @@ def test_nothing_is_saved_after_the_unlock(rebalancer, session, cluster):
 
 def test_a_renewal_never_takes_back_what_was_just_given_up(rebalancer, session, cluster, again):
     rebalancer.round()
-    keeper = LockKeeper(session, again.append)
+    keeper = LockKeeper(session)
     cluster.during["unlock"] = lambda: threading.Thread(target=keeper.renew_all).start()
     cluster.members = [ME_FIRST, OTHER]
     rebalancer.round()
-    with session.locking:
+    with session.locking("broker-a"):
         pass
     eventually(lambda: not renewing())
     assert sorted(queue.queue_id for queue in cluster.locks) == [0, 1]

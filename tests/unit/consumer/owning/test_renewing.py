@@ -1,8 +1,10 @@
 """Renewing locks: what is refused, or given up meanwhile, and that a loss is told once."""
 
+from dataclasses import replace
+
 import pytest
 
-from orderly.consumer.owning.renewing import announce_loss, renew
+from orderly.consumer.owning.renewing import announce_loss, renew, renew_now
 from orderly.consumer.session import now
 from orderly.ordering.drop import Drop
 
@@ -28,13 +30,13 @@ def interrupted(session):
 
 def test_one_request_renews_all(session, holds, cluster):
     before = now()
-    renew(session, holds)
+    renew(session, "broker-a")
     assert cluster.calls.count(("lock", "broker-a")) == 1
     assert all(held.owned.lease.renewed_at >= before for held in holds)
 
 
 def test_without_any_nothing_is_asked(session, cluster):
-    renew(session, [])
+    renew(session, "broker-a")
     assert cluster.calls == []
 
 
@@ -49,11 +51,11 @@ def test_the_lock_of_what_is_no_longer_ours_is_not_asked_for(
         gone.owned.drop(Drop.LOST)
     else:
         gone = hold(queues[0], asked_at=now() - 31)
-    renew(session, [gone, *holds[1:]])
+    renew(session, "broker-a")
     assert gone.queue not in cluster.locks
     assert holds[1].queue in cluster.locks
     cluster.calls.clear()
-    renew(session, [gone])
+    renew_now(session, gone)
     assert cluster.calls == []
 
 
@@ -61,7 +63,7 @@ def test_a_refusal_is_told_at_once_to_handlers_tasks_and_rebalancer(
     session, holds, cluster, attention, interrupted, caplog
 ):
     cluster.locks[holds[1].queue] = OTHER
-    renew(session, holds)
+    renew(session, "broker-a")
     assert [held.lost.is_set() for held in holds] == [False, True, False, False]
     assert (interrupted, attention) == ([holds[1]], [1])
     assert holds[1].owned.dropped is Drop.LOST
@@ -75,15 +77,24 @@ def test_an_answer_after_the_trust_ran_out_meanwhile_brings_nothing_back(
         holds[0].owned.keeps_lock(now() + 31)
 
     cluster.during["lock"] = noticed_by_somebody
-    renew(session, holds)
+    renew(session, "broker-a")
     assert interrupted == [holds[0]]
     assert not holds[0].owned.lease.valid(now())
+
+
+def test_what_another_broker_holds_is_none_of_it(session, holds, hold, cluster):
+    elsewhere = hold(replace(holds[0].queue, broker_name="broker-b"))
+    before = elsewhere.owned.lease.renewed_at
+    cluster.calls.clear()
+    renew(session, "broker-a")
+    assert cluster.calls == [("lock", "broker-a")]
+    assert elsewhere.owned.lease.renewed_at == before
 
 
 def test_no_answer_changes_nothing(session, holds, cluster, failure):
     cluster.fail["lock"] = failure
     with pytest.raises(type(failure)):
-        renew(session, holds)
+        renew(session, "broker-a")
     assert [held.owned.dropped for held in holds] == [None] * 4
 
 

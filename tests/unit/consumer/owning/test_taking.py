@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.owning import taking
+from orderly.consumer.owning import side_by_side, taking
 from orderly.consumer.owning.taking import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
@@ -18,6 +19,7 @@ from orderly.ordering.generation import Landmark
 from orderly.protocol.heartbeat import Subscription
 from tests.support.park_queue import parked_message
 from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+from tests.support.waiting import eventually
 
 ORDERS = Subscription("orders")
 QUEUES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3))
@@ -285,3 +287,40 @@ def test_a_lock_that_may_have_run_out_is_not_renewed(session, monkeypatch):
     assert taker.take((QUEUE,), ORDERS) == []
     assert broker.owner is None, "given back, for the next try"
     assert broker.asked(LockQueues) == 2, "before the record and after it"
+
+
+@pytest.fixture
+def slow(session, cluster, monkeypatch):
+    """A broker that answers a lock request once the event is set; rounds do not wait for it."""
+    monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
+    answers, lock_queues = threading.Event(), cluster.lock_queues
+
+    def lock(group, broker_name, queues):
+        assert broker_name != "broker-a" or answers.wait(60)
+        return lock_queues(group, broker_name, queues)
+
+    cluster.lock_queues = lock
+    yield answers
+    answers.set()
+
+
+def test_what_a_slow_broker_gives_late_is_announced_by_the_next_round_and_taken_once(
+    session, taker, order, slow, attention, cluster
+):
+    elsewhere = MessageQueue("orders", "broker-b", 0)
+    late = Taker(session, lambda held: order.append(("pull", held.queue)), ignore)
+    late.take((*QUEUES, elsewhere), ORDERS)
+    eventually(lambda: session.find(elsewhere) is not None)
+    late.take((*QUEUES, elsewhere), ORDERS)
+    eventually(lambda: ("pull", elsewhere) in order)
+    assert set(starts(session)) == {0}
+    slow.set()
+    assert late.steps.wait(60)
+    eventually(lambda: attention)  # the rebalancer is called
+    first = {held.queue: held for held in session.held()}
+    late.take(QUEUES, ORDERS)  # planned before the answer came
+    assert late.steps.wait(60)
+    assert {held.queue: held for held in session.held()} == first
+    assert cluster.calls.count(("lock", "broker-a")) == 1
+    assert all(held.announced for held in session.held())
+    assert order[-4:] == [("assigned", QUEUES), *(("pull", queue) for queue in QUEUES)]

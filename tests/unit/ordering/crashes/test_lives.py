@@ -151,7 +151,7 @@ class Life:
 
     def commit(self, *, closing=False):
         owned = self.owned
-        crashes = owned.suspects.recorded(owned.offset, closing=closing)
+        crashes = owned.crashes(closing=closing)
         progress = Progress(owned.offset, owned.finished_ahead, crashes=crashes)
         dialogue = commit(QUEUE, progress, owned.fence, self.found.memory, now=1.0, closing=closing)
         converse(dialogue, self.perform)
@@ -185,6 +185,15 @@ def test_members_killed_from_outside_while_a_key_is_stuck_condemn_nobody():
         assert world.live() is None
     assert world.condemned == set()
     assert all(not r.suspects for r in world.records() if isinstance(r, Entry))
+    assert not [r for r in world.records() if isinstance(r, Trying)], "nor tries one by one"
+
+
+def test_what_others_finish_beside_it_hides_no_killer():
+    """The committed offset stands still at a stuck key; each owner finishes something."""
+    world = World("ab" * 3 + "k" + "ab" * 30, killers={6}, stuck={"a"}, committed_after=1)
+    world.lanes = 2
+    assert [world.live() for _ in range(5)] == [6, 6, 6, 6, None]
+    assert world.condemned == {6}
 
 
 def test_idle_members_killed_from_outside_try_nothing_one_by_one():
@@ -280,9 +289,8 @@ def test_a_killer_behind_more_than_can_be_tried_is_found_in_the_end():
     assert len(tries) <= 2 * 6 * (MOST_SUSPECTS + 1)
 
 
-def test_the_end_of_the_queue_is_asked_for_only_in_a_loop():
+def test_the_end_of_the_queue_is_asked_for_only_after_a_death():
     world = World("abc", killers={1})
-    world.live()
     world.live()
     assert world.broker.asked(MaxOffset) == 0
     world.live()
