@@ -119,4 +119,9 @@ class Periodic:
         try:
             self._work()
         except BaseException as error:  # noqa: BLE001 - not even sys.exit ends a background loop
-            _log.error("periodic_work.failed", work=self.name, error=repr(error), exc_info=True)
+            report_defect(self.name, error)
+
+
+def report_defect(work: str, error: BaseException) -> None:
+    """Log what a background work raised; call it where that is caught. The work goes on."""
+    _log.error("periodic_work.failed", work=work, error=repr(error), exc_info=True)

@@ -85,7 +85,7 @@ def test_a_variable_is_named_where_it_is_read():
     assert "ORDERLY_PARKING" not in text  # a part of its own has no variable
 
 
-OF_MESSAGES = {"ORDERLY_PARKED", "ORDERLY_ID", "ORDERLY_SEQ"}  # properties
+OF_MESSAGES = {"ORDERLY_PARKED", "ORDERLY_ID", "ORDERLY_SEQ", "ORDERLY_UNREAD"}  # properties
 
 
 def test_every_other_variable_is_in_the_table_and_no_other():

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from orderly.log import get_logger
+from orderly.remoting.periodic import report_defect
 
 PATIENCE = 0.5  # seconds; most brokers have answered all of a step by then
-
-_log = get_logger("orderly.consumer")
 
 
 class SideBySide:
@@ -61,8 +59,7 @@ class SideBySide:
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - a defect must not keep the broker busy
-            name = f"{self._name}-{broker}"
-            _log.error("periodic_work.failed", work=name, error=repr(error), exc_info=True)
+            report_defect(f"{self._name}-{broker}", error)
         with self._changed:
             late = self._running.pop(broker)
             self._changed.notify_all()

@@ -131,7 +131,7 @@ def test_half_a_surrogate_pair_in_a_client_id_hashes_as_the_question_mark_java_m
     ("make", "advice"),
     [
         (lambda: by_config([]), "the queues of this member"),
-        (lambda: by_config(["broker-a:0"]), "the queues of this member"),
+        (lambda: by_config(["broker-a:0"]), "must be a MessageQueue"),
         (lambda: consistent_hash(0), "1 virtual node or more"),
         (lambda: consistent_hash(-10), "1 virtual node or more"),
         (lambda: machine_room([]), "the rooms of brokers"),

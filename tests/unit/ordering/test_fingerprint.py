@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -74,7 +75,7 @@ def endless(depth):
 @given(CONTENT, CONTENT)
 def test_values_in_the_text_change_nothing(one, other):
     known = {"no", "such", "customer", "in", "this", "shop"}
-    if known.isdisjoint(one.split()) and known.isdisjoint(other.split()):
+    if known.isdisjoint(re.findall(r"\w+", f"{one} {other}")):
         assert of(refuse, f"x9{one}9x") == of(refuse, f"x9{other}9x")
 
 

@@ -242,7 +242,11 @@ def test_parked_keys_are_remembered_with_the_offset(saver, by_key):
     saver.save_all()
     held.owned.parking.note("b", offset=1, position=0, size=9)
     saver.save_all()
-    assert held.memory.noted[-1] == (0, ((1, 3),), Kept((ParkedKey("b", 1, 0, 1, 9),)))
+    assert held.memory.noted[-1] == (
+        0,
+        ((1, 3),),
+        Kept((ParkedKey("b", 1, 0, 1, 9, counted_to=2),)),
+    )
 
 
 def test_they_are_handed_on(saver, by_key):
