@@ -20,7 +20,7 @@ EXCEPTIONS: dict[str, str] = {
     "orderly.Message(*": PLAIN,
     "orderly.MessageQueue(*": PLAIN,
     "orderly.ReceivedMessage(*": TOLD,
-    "orderly.ReceivedMessage.changed(*": "for tests and tools: fields of the class, not checked there",
+    "orderly.ReceivedMessage.changed(*": "as the class itself",
     "orderly.SendResult(*": TOLD,
     "orderly.Consumed(*": TOLD,
     "orderly.ConsumeContext(*": PER_CALL,
