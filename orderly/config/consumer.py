@@ -47,9 +47,10 @@ class ConsumerConfig(FromEnv):
         max_reconsume_times: failures of a message after which the next one sends it to the
             group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
             None: it is retried until it succeeds (Java: -1).
-        on_expiring: what follows with order="key" where a message that still fails is so old that
-            the broker is about to delete it (three quarters of its retention): "park": its key is
-            parked, and kept. "block": nothing, as with order="queue"; it is then lost unhandled.
+        on_expiring: what follows where a message that still fails is so old that the broker is
+            about to delete it (three quarters of its retention). "park": with order="key" its key
+            is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
+            dead letter, and the queue goes on. "block": nothing; it is then lost unhandled.
         parking: with order="key", how much the group may park; at a limit a key blocks instead.
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
             statistics (Java: 15 min). While one runs longer, `health().live` is False and the
@@ -161,7 +162,10 @@ class ConsumerConfig(FromEnv):
 
     def _check_choices(self) -> None:
         require(self.order in ("queue", "key"), "order must be 'queue' or 'key'")
-        require(self.on_expiring in ("park", "block"), "on_expiring must be 'park' or 'block'")
+        policies = ("park", "dead_letter", "block")
+        require(
+            self.on_expiring in policies, "on_expiring must be 'park', 'dead_letter' or 'block'"
+        )
         require(self.executor in ("thread", "process"), "executor must be 'thread' or 'process'")
         require(
             self.model in ("clustering", "broadcasting"),

@@ -57,8 +57,8 @@ class OwnedQueue:
         fence: what we wrote to the broker.
         parking: the keys that are parked.
         suspects: messages that may end the process of whoever handles them.
-        last_tries: by key, a message that is about to be deleted: if it fails once more, its key is
-            parked.
+        last_tries: by key, a message that is about to be deleted: if it fails once more, it is
+            taken out of the way.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
     """
@@ -512,7 +512,7 @@ class OwnedQueue:
 
     # --- messages that the broker is about to delete -------------------------------------------
 
-    def look_at_ages(self, now: float, today: float, retention: float, *, park: bool) -> bool:
+    def look_at_ages(self, now: float, today: float, retention: float, *, act: bool) -> bool:
         """Note what grows too old; returns whether the lowest unfinished message newly does.
 
         Of all that is unfinished the lowest is the oldest; also of what has no body here, which is
@@ -522,7 +522,7 @@ class OwnedQueue:
             now: seconds.
             today: the same moment in seconds since 1970.
             retention: seconds for which the broker keeps messages.
-            park: whether keys may be parked.
+            act: whether what fails once more may be taken out of the way.
         """
         before, self._expires, self.last_tries = self._expires, None, {}
         lanes = [lane for lane in self.messages.lanes if lane.oldest is not None]
@@ -530,7 +530,7 @@ class OwnedQueue:
         for lane, age in ages:
             if lane.low == self.offset and age >= retention * EXPIRING:
                 self._expires = (self.offset, now + retention - age)
-            if park and age >= retention * LAST_TRY and lane.low is not None:
+            if act and age >= retention * LAST_TRY and lane.low is not None:
                 self.last_tries[lane.key] = lane.low
         return self._expires is not None and (before is None or before[0] != self.offset)
 
@@ -540,13 +540,12 @@ class OwnedQueue:
             return None
         return max(0.0, self._expires[1] - now)
 
-    def has_last_try(self, batch: Batch) -> bool:
-        """True if a message of the batch in work must be parked if it fails; asked once."""
+    def last_try(self, batch: Batch) -> int | None:
+        """Which message of the batch in work must not be tried again if it failed; asked once."""
         offset = self.last_tries.get(batch.key) if self.last_tries else None
         if offset is None or batch.messages[0].queue_offset > offset:
-            return False
-        del self.last_tries[batch.key]
-        return True
+            return None
+        return self.last_tries.pop(batch.key)
 
     # --- saving --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from orderly.consumer.parking import expiring
 from orderly.ordering.explain import Why
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
+from tests.support.dead_letters import dead_numbers
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
@@ -97,3 +98,19 @@ def test_where_it_is_to_block_it_is_told_and_waits(clock, producer, topic, start
     before = len(group.seen.numbers("stuck"))
     eventually(lambda: len(group.seen.numbers("stuck")) > before + 1)
     assert state(group, stored.queue).keys_parked == 0
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+def test_as_a_dead_letter_it_is_kept_and_its_queue_goes_on(
+    order, clock, client, producer, topic, group, start_group
+):
+    def act(messages, context):
+        return Suspend(0.2) if messages[0].body == b"0" else Ack()
+
+    started = start_group(act, order=order, on_expiring="dead_letter", batch_size=2)
+    send_numbers(producer, topic, ["stuck"], COUNT)
+    eventually(lambda: started.seen.numbers("stuck"))
+    assert set(started.seen.numbers("stuck")) == {0}
+    clock.ahead = 8 * HOUR
+    eventually(lambda: started.seen.numbers("stuck")[-1] == COUNT - 1)
+    assert dead_numbers(client, group, 1) == [0]

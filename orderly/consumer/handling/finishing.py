@@ -61,6 +61,10 @@ class Finisher:
             self._apply(held, batch, effect.disposition)
             return
         finished: frozenset[int] = frozenset()
+        last_try = self._last_try(held, batch) if effect.suspend else None
+        exports = self._session.config.on_expiring == "dead_letter"
+        if last_try is not None and exports:
+            context.rejected.setdefault(last_try, EXPIRES)
         if effect.disposition is Disposition.PUT_BACK or context.parked:
             finished = self._dead_letters.bury(held, batch.messages, context)
         if context.parked:
@@ -69,7 +73,7 @@ class Finisher:
         left = {message.queue_offset for message in batch.messages} - finished
         if finished and left <= context.untried:
             effect = ALL_FINISHED
-        if effect.suspend and self._expires(held, batch):
+        if last_try in left - context.untried and not exports:
             failures = {
                 message.queue_offset: Failure(EXPIRES, attempts=message.reconsume_times + 1)
                 for message in batch.messages
@@ -82,10 +86,10 @@ class Finisher:
             held, batch, effect.disposition, wait, finished=finished, untried=context.untried
         )
 
-    def _expires(self, held: Held, batch: Batch) -> bool:
-        """Whether the broker is about to delete a message that failed: its key is parked then."""
+    def _last_try(self, held: Held, batch: Batch) -> int | None:
+        """Which message the broker is about to delete: where it failed it is not tried again."""
         with held.lock:
-            return held.owned.has_last_try(batch)
+            return held.owned.last_try(batch)
 
     def set_aside(
         self,

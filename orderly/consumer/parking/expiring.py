@@ -46,9 +46,10 @@ class Expiring:
         return oldest is not None and time.time() - oldest >= LEAST_AGE
 
     def _look(self, held: Held, retention: float) -> None:
-        park = held.memory is not None and self._session.config.on_expiring == "park"
+        policy = self._session.config.on_expiring
+        act = held.memory is not None if policy == "park" else policy == "dead_letter"
         with held.lock:
-            expires = held.owned.look_at_ages(now(), time.time(), retention, park=park)
+            expires = held.owned.look_at_ages(now(), time.time(), retention, act=act)
             explained = explain(held.owned, now())
         if expires and explained.expires_in is not None:
             held.log.error(

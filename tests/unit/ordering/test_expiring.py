@@ -26,8 +26,8 @@ def queue_of(*ages, keys="abcdefgh", room=100, by_key=True):
     return queue
 
 
-def look(queue, *, park=True):
-    return queue.look_at_ages(NOW, TODAY, RETENTION, park=park)
+def look(queue, *, act=True):
+    return queue.look_at_ages(NOW, TODAY, RETENTION, act=act)
 
 
 def fail(queue, wait=60.0):
@@ -87,18 +87,18 @@ def test_at_three_quarters_a_key_has_its_last_try():
     look(queue)
     assert queue.last_tries == {"a": 0, "b": 1}
     batch = queue.take(1, NOW)
-    assert queue.has_last_try(batch)
-    assert not queue.has_last_try(batch), "asked once"
+    assert queue.last_try(batch) == 0
+    assert queue.last_try(batch) is None, "asked once"
 
 
 def test_what_comes_behind_the_old_one_has_no_last_try():
     queue = queue_of(8, 1, keys="aa")
     look(queue)
     queue.finish(queue.take(1, NOW), Disposition.COMMIT, NOW)
-    assert not queue.has_last_try(queue.take(1, NOW))
+    assert queue.last_try(queue.take(1, NOW)) is None
 
 
-def test_where_keys_are_not_parked_there_is_no_last_try():
+def test_where_nothing_is_taken_out_of_the_way_there_is_no_last_try():
     queue = queue_of(9)
-    assert look(queue, park=False)
+    assert look(queue, act=False)
     assert queue.last_tries == {}

@@ -235,7 +235,7 @@ def test_a_message_that_expires_is_a_reason_beside_being_ready(insight, rebalanc
     held = start_handler(session)
     today = time.time()
     age = today - held.owned.messages.head.store_time
-    held.owned.look_at_ages(now(), today, age * 1.5, park=False)
+    held.owned.look_at_ages(now(), today, age * 1.5, act=False)
     health = insight.health("running")
     assert (health.live, health.ready) == (True, True)
     (reason,) = health.reasons
