@@ -73,9 +73,10 @@ def test_a_user_with_the_policies_of_the_docs_sends_and_consumes(broker, client_
     config = ConsumerConfig(order=order, consume_from="first")
     with (
         OrderlyProducer(client=client_of(broker.app)) as producer,
-        OrderlyConsumer("shipping", seen, client=client_of(broker.app), config=config) as consumer,
+        OrderlyConsumer("shipping", seen, client=client_of(broker.app), config=config).subscribe(
+            "orders"
+        ),
     ):
-        consumer.subscribe("orders")
         send_numbers(producer, "orders", [order], 20)
         eventually(lambda: seen.numbers(order) == list(range(20)))
     admin = client_of(ADMIN)
@@ -124,9 +125,8 @@ def test_in_a_namespace_the_policies_are_of_the_brokers_names(broker, client_of)
     config = ConsumerConfig(consume_from="first")
     with (
         OrderlyProducer(client=client) as producer,
-        OrderlyConsumer("shipping", seen, client=client, config=config) as consumer,
+        OrderlyConsumer("shipping", seen, client=client, config=config).subscribe("orders"),
     ):
-        consumer.subscribe("orders")
         send_numbers(producer, "orders", ["n"], 20)
         eventually(lambda: seen.numbers("n") == list(range(20)))
     outside = client_of(keys)  # the same name without the namespace is another topic

@@ -179,9 +179,11 @@ def test_autocommit_is_refused(engine):
         assert db.execute(sa.select(Once().table)).all() == []
 
 
-def test_another_database_is_refused():
-    with pytest.raises(ConfigError, match="mysql"):
-        Once().apply(SimpleNamespace(dialect=SimpleNamespace(name="mysql")), sent(0), owner())
+def test_another_database_is_refused(monkeypatch):
+    with sa.create_engine("sqlite://").connect() as db:
+        monkeypatch.setattr(db.dialect, "name", "mysql")
+        with pytest.raises(ConfigError, match="mysql"):
+            Once().apply(db, sent(0), owner())
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)

@@ -68,10 +68,9 @@ def test_messages_come_in_order_while_others_are_sent(client):
     config = ConsumerConfig(consume_from="first")
     with (
         OrderlyProducer(client=client) as producer,
-        OrderlyConsumer("shipping", seen, client=client, config=config) as consumer,
+        OrderlyConsumer("shipping", seen, client=client, config=config).subscribe("orders"),
     ):
         send_numbers(producer, "orders", ["a"], 10)
-        consumer.subscribe("orders")
         submit_numbers(producer, "orders", "b", 5000)
         eventually(lambda: seen.numbers("b") == list(range(5000)))
         assert seen.numbers("a") == list(range(10))
