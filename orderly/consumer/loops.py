@@ -120,7 +120,7 @@ class Loops:
     def _parking_loops(self, dry_run: bool) -> tuple[Periodic, ...]:
         """Those that see to parked keys."""
         engine = self.engine
-        commands = Commands(self._session, engine.ready, engine.aside, dry_run=dry_run)
+        commands = Commands(self._session, self._go_on, engine.aside, dry_run=dry_run)
         keepalive = Keepalive(self._session, engine.ready)
         return (
             self._periodic("parked", LOOK_INTERVAL, commands.round),
@@ -207,6 +207,11 @@ class Loops:
 
     def _renew_again(self, seconds: float) -> None:
         self._locks.wake_within(seconds)
+
+    def _go_on(self, held: Held) -> None:
+        """Of a queue that has something to hand out again, perhaps without its body."""
+        self.engine.ready(held)
+        self._reopen(held)
 
     def _reopen(self, held: Held) -> None:
         self._puller.reopen(held)

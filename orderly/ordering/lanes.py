@@ -448,19 +448,21 @@ class Lanes:
         """Let go on whose suspension is over."""
         del self._resting[: bisect_right(self._resting, (now, inf))]
         while self._asleep and self._asleep[0][0] <= now:
-            lane = heappop(self._asleep)[2]
-            self.asleep -= lane.messages.pending
-            self.asleep_size -= lane.messages.pending_size
-            lane.wake_at = None
-            self._settle(lane)
+            self._go_on(heappop(self._asleep)[2])
 
     def rouse(self, lane: Lane) -> None:
-        """Let one lane go on before its suspension is over."""
+        """Let one lane go on before its suspension is over; without patience for its bodies."""
         if lane.wake_at is None:
             return
         self._asleep = [nap for nap in self._asleep if nap[2] is not lane]
         heapify(self._asleep)
+        self._resting = [nap for nap in self._resting if nap[2] is not lane]
+        lane.due = -inf
+        self._go_on(lane)
+
+    def _go_on(self, lane: Lane) -> None:
         self.asleep -= lane.messages.pending
+        self.asleep_size -= lane.messages.pending_size
         lane.wake_at = None
         self._settle(lane)
 

@@ -89,6 +89,25 @@ def test_it_waits_no_longer_and_comes_back_in_order(
     assert handler.done[BAD] == [*ALL, 0], "in order, each once"
 
 
+def test_where_its_body_was_let_go_it_is_pulled_again_and_parked(
+    operator, producer, topic, start_group
+):
+    """Of many keys that wait those that wake last have no body here."""
+    keys = [f"waits-{number}" for number in range(60)]
+
+    def handle(messages, context):
+        return Suspend(300 if context.key == BAD else 120)
+
+    group = start_group(handle, order="key", pull_threshold=40)
+    send_numbers(producer, topic, keys, 1)
+    (bad,) = send_numbers(producer, topic, [BAD], 1)
+    eventually(lambda: group.seen.numbers(BAD) and all(map(group.seen.numbers, keys)), within=60)
+    told = [e for member in group.consumers for e in member.explain() if e.queue == bad.queue]
+    assert max(e.keys_suspended - e.cached for e in told) > 0, "bodies were let go"
+    (outcome,) = operator.add(BAD).outcomes
+    assert (outcome.queue, outcome.settled, outcome.reason) == (bad.queue, 1, None)
+
+
 def test_a_call_that_runs_is_waited_for(operator, producer, topic, start_group, parks):
     let_go, began = threading.Event(), threading.Event()
 

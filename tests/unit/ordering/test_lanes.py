@@ -621,6 +621,13 @@ class LanesMachine(RuleBasedStateMachine):
         self.lanes.wake(self.now)
         self.asleep = {key: at for key, at in self.asleep.items() if at > self.now}
 
+    @precondition(lambda self: self.asleep)
+    @rule(data=st.data())
+    def rouse(self, data):
+        key = data.draw(st.sampled_from(sorted(self.asleep, key=repr)))
+        del self.asleep[key]
+        self.lanes.rouse(next(lane for lane in self.lanes.lanes if lane.key == key))
+
     @precondition(lambda self: self.lanes.refill_from is not None)
     @rule(data=st.data(), count=st.integers(0, 8), fails=st.booleans())
     def refill(self, data, count, fails):
