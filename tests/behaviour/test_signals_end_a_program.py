@@ -103,12 +103,17 @@ def test_one_signal_closes_all_consumers(start, free, groups, way):
 def test_a_running_handler_ends_first(start, send, client, group, tmp_path):
     program, sent = start("wait", [group]), send(tmp_path / "go")
     program.says("begins")
-    program.process.send_signal(TERM)
+    its_call_ends_first(program, TERM, sent, tmp_path)
+    assert client.brokers.query_offset(group, sent.queue) == sent.queue_offset + 1
+
+
+def its_call_ends_first(program, number, sent, tmp_path):
+    """Signal it while its handler waits for the file "go", and let that go."""
+    program.process.send_signal(number)
     program.says("closing")
     (tmp_path / "go").touch()
     assert program.process.wait(SOON) == 0, program.errors
     assert f"ended {sent.queue_offset}" in program.lines
-    assert client.brokers.query_offset(group, sent.queue) == sent.queue_offset + 1
 
 
 @pytest.mark.parametrize(("way", "second"), [("wait", TERM), ("wait", INT), ("bare run", TERM)])
@@ -127,11 +132,7 @@ def test_worker_processes_finish_their_call(start, send, client, group, tmp_path
     program, sent = start("processes", [group]), send(tmp_path / "go")
     worker = int(program.says("begins").split()[2])
     os.kill(worker, number)  # a terminal, or systemd, tells the whole process group
-    program.process.send_signal(number)
-    program.says("closing")
-    (tmp_path / "go").touch()
-    assert program.process.wait(SOON) == 0, program.errors
-    assert f"ended {sent.queue_offset}" in program.lines
+    its_call_ends_first(program, number, sent, tmp_path)
     assert client.brokers.query_offset(group, sent.queue) == sent.queue_offset + 1
 
 

@@ -71,13 +71,14 @@ class Finisher:
             self.set_aside(held, batch, context.parked, finished)
             return
         left = {message.queue_offset for message in batch.messages} - finished
-        if finished and left <= context.untried:
+        failed = left - context.untried
+        if finished and not failed:
             effect = ALL_FINISHED
-        if last_try in left - context.untried and not exports:
+        if last_try in failed and not exports:
             failures = {
                 message.queue_offset: Failure(EXPIRES, attempts=message.reconsume_times + 1)
                 for message in batch.messages
-                if message.queue_offset in left - context.untried
+                if message.queue_offset in failed
             }
             self.set_aside(held, batch, failures, finished)
             return

@@ -1,8 +1,8 @@
 """Looks every ten minutes whether unfinished messages grow so old that the broker deletes them.
 
-At half of the broker's retention that is told. At three quarters, where keys may be parked, a
-message that fails once more is parked with its key: in the park topic it is kept. Brokers delete
-earlier where their disk is full, and nobody is warned of that.
+At half of the broker's retention that is told. At three quarters a message that fails once more is
+kept elsewhere: parked with its key, or stored as a dead letter (`ConsumerConfig.on_expiring`).
+Brokers delete earlier where their disk is full, and nobody is warned of that.
 """
 
 from __future__ import annotations
