@@ -11,6 +11,7 @@ from orderly import Ack, Client, OrderlyConsumer, OrderlyProducer, Park, ParkLim
 from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.leases import SHORT, client_config, consumer_config, leasing_broker
 from tests.support.operator import set_group
+from tests.support.states import finished_ahead
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
@@ -127,9 +128,15 @@ def test_what_was_finished_ahead_is_not_repeated_after_many_quick_commits(
         return Park("made up") if key in bad else Ack()
 
     consumer, seen = start(group, act, order="key", parking=ParkLimits(ratio=1.0))
-    send_numbers(producer, topic, [*bad, stuck, *KEYS], 3)
-    eventually(lambda: all(seen.numbers(key) == [0, 1, 2] for key in KEYS), within=30)
-    eventually(lambda: client.brokers.query_offset(group, queue) == len(bad), within=30)
+    sent = send_numbers(producer, topic, [*bad, stuck, *KEYS], 3)
+    low = sent[len(bad)].queue_offset
+    assert low == len(bad), "all before the stuck key is parked"
+    waiting = {result.queue_offset for result in sent[low :: len(bad) + 1 + len(KEYS)]}
+    done = {result.queue_offset for result in sent[low:]} - waiting
+    eventually(lambda: client.brokers.query_offset(group, queue) == low, within=30)
+    # Only what is on record before the broker dies may not come again.
+    eventually(lambda: finished_ahead(client, group, queue) == done, within=30, every=0.05)
+    assert all(seen.numbers(key) == [0, 1, 2] for key in KEYS)
     outage(forgetful, consumer)
     eventually(lambda: consumer.assignment, within=60)
     send_numbers(producer, topic, KEYS, 1, first=3)
