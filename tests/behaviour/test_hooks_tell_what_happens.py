@@ -9,7 +9,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
-TIMEOUT = 1.0  # seconds after which a call counts as TIME_OUT; not even a busy machine takes it
+TIMEOUT = 3.0  # seconds after which a call counts as TIME_OUT; not even a busy machine takes it
 
 
 def raising(context):

@@ -30,7 +30,7 @@ def make(orderly_namesrv, topic, closing):
     return make
 
 
-async def soon(condition, within=20.0):
+async def soon(condition, within=60.0):
     """`eventually`, without holding the loop up."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - it is of other threads
@@ -78,11 +78,11 @@ def test_handlers_run_on_the_callers_loop_and_all_is_saved_at_the_end(
 
 
 def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, group, client, make):
-    begun = asyncio.Event()
+    begun, consumers = asyncio.Event(), []
 
     async def handler(messages, context):
         begun.set()
-        await asyncio.sleep(0.3)
+        await soon(lambda: consumers[0].state == "closing")
         return Ack()
 
     seen = AsyncRecorder(handler)
@@ -90,6 +90,7 @@ def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, grou
 
     async def program():
         consumer = make(seen, group)
+        consumers.append(consumer)
         task = asyncio.create_task(consumer.run())
         await begun.wait()
         task.cancel()
