@@ -74,6 +74,7 @@ def test_it_is_told_and_its_message_comes_again(
     owner = next(c for c in members.consumers if queue in c.assignment)
     take_lock_from(client, owner.client_id, group, queue)
     eventually(lambda: first.told == [True], within=20)
+    eventually(lambda: members.seen.numbers("a"))
     assert members.seen.numbers("a") == [0], "nothing more without the lock"
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
     eventually(lambda: members.seen.numbers("a") == [0, 0, 1, 2], within=20)

@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from orderly import Client, OrderlyProducer
 from orderly.protocol.park_control import Verb
 from orderly.protocol.state_record import Entry, Trying
 from orderly.testing import Sent, judge
@@ -13,6 +12,7 @@ from tests.support.leases import SHORT, leasing_broker
 from tests.support.member_process import MemberProcess
 from tests.support.operator import unlock_for
 from tests.support.parking import ParkTopic
+from tests.support.patient import patient_client, patient_producer
 from tests.support.states import records
 from tests.support.tenures import by_lane
 from tests.support.waiting import eventually
@@ -40,10 +40,10 @@ class Group:
         self.options = [*OPTIONS, *options]
         self.lease = {} if lease is None else {"lease": lease}
         self.group = unique("group")
-        self.client = closing(Client(namesrv=namesrv))
+        self.client = closing(patient_client(namesrv))
         self.client.admin.create_topic(topic, QUEUES)
         self.queues = self.client.routes.get(topic).read_queues()
-        producer = closing(OrderlyProducer(namesrv=namesrv))
+        producer = closing(patient_producer(namesrv))
         results = send_numbers(producer, topic, KEYS, COUNT)
         self.sent = [
             Sent(KEYS[place % len(KEYS)], r.message_id, r.queue.queue_id, r.queue_offset)

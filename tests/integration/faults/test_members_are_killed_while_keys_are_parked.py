@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from orderly import Client
 from orderly.consumer.parking.replaying import SLICE
 from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import judge
 from tests.support.accounts import BAD, WRITTEN, Accounts
 from tests.support.leases import SHORT, leasing_broker
 from tests.support.member_process import CONCURRENCY, by_key
+from tests.support.patient import patient_client
 from tests.support.tenures import by_lane, judge_tenures
 from tests.support.traffic import KEYS
 from tests.support.waiting import eventually
@@ -36,7 +36,7 @@ class Run:
         self.trouble = dict(BAD_ONES)
         self.accounts.trouble = self.trouble.get
         self.traffic = start_traffic(broker, lease=LEASE, members=0, pause=0.01)
-        self.client = closing(Client(namesrv=broker.namesrv))
+        self.client = closing(patient_client(broker.namesrv))
         self.operator = ParkedMessages(self.client, self.traffic.group)
         self.dead = []
 
