@@ -64,3 +64,11 @@ def traffic(proxied_broker, proxy, start_traffic):
     traffic = start_traffic(proxied_broker)
     traffic.goes_on(500)
     return traffic
+
+
+@pytest.fixture
+def patient_traffic(proxied_broker, proxy, start_traffic):
+    """The same; a busy machine is no reason to send, and store, a message twice."""
+    traffic = start_traffic(proxied_broker, send_timeout=12.0)
+    traffic.goes_on(500)
+    return traffic
