@@ -9,6 +9,7 @@ import pytest
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.consumer.life import Life
 from orderly.errors import LifecycleError
+from orderly.ordering.explain import Why
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
 from tests.support.waiting import eventually
 
@@ -82,7 +83,7 @@ def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, grou
 
     async def handler(messages, context):
         begun.set()
-        await soon(lambda: consumers[0].state == "closing")
+        await soon(lambda: Why.LEAVING in [e.why for e in consumers[0].explain()])
         return Ack()
 
     seen = AsyncRecorder(handler)
