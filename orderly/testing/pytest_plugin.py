@@ -179,9 +179,12 @@ def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest)
 def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
     """A function that creates a fresh topic: `orderly_topic(queues=8) -> name`."""
     from orderly.client import Client  # noqa: PLC0415
+    from orderly.config import ClientConfig  # noqa: PLC0415
 
     numbers = itertools.count(1)
-    with Client(namesrv=orderly_namesrv) as client:
+    # Patient: a broker on a busy machine may be slow, and a test is not to fail for that.
+    config = ClientConfig(namesrv=orderly_namesrv, request_timeout=30.0, connect_timeout=30.0)
+    with Client(config) as client:
 
         def create(queues: int = 8) -> str:
             name = f"test-{time.time_ns():x}-{next(numbers)}"

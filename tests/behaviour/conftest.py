@@ -8,12 +8,13 @@ import contextlib
 
 import pytest
 
-from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
 from orderly.consumer import loops
 from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
 from tests.support.consuming import Group, recording, unique
 from tests.support.parking import ParkTopic
+from tests.support.patient import patient_client, patient_producer
 from tests.support.waiting import eventually
 
 
@@ -36,12 +37,12 @@ def group():
 
 @pytest.fixture
 def client(orderly_namesrv, closing):
-    return closing(Client(namesrv=orderly_namesrv))
+    return closing(patient_client(orderly_namesrv))
 
 
 @pytest.fixture
 def producer(orderly_namesrv, closing):
-    return closing(OrderlyProducer(namesrv=orderly_namesrv))
+    return closing(patient_producer(orderly_namesrv))
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ def test_it_is_told_and_its_message_comes_again(
     owner = next(c for c in members.consumers if queue in c.assignment)
     take_lock_from(client, owner.client_id, group, queue)
     eventually(lambda: first.told == [True], within=20)
+    eventually(lambda: members.seen.numbers("a"))
     assert members.seen.numbers("a") == [0], "nothing more without the lock"
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
     eventually(lambda: members.seen.numbers("a") == [0, 0, 1, 2], within=20)
@@ -92,7 +93,7 @@ def test_the_deadline_moves_on_and_extend_renews(producer, topic, start_member):
     send_numbers(producer, topic, ["a"], 2)
     eventually(lambda: len(noted) == 2, within=20)
     for before, asked_at, extended, after in noted:
-        assert before < extended == after
+        assert before < extended <= after, "a round may have renewed it since"
         assert asked_at + trust <= extended <= now() + trust
 
 
@@ -124,7 +125,7 @@ def test_extend_finds_out_what_no_round_has_found_yet(
             first.told.append(context.lost.is_set())
         return Ack()
 
-    owner, seen = start_member(act, lock_interval=5)  # the first round is after a second
+    owner, seen = start_member(act, lock_interval=14)  # the first round is after a second
     queue = send_numbers(producer, topic, ["a"], 2)[0].queue
     assert first.begun.wait(20)
     take_lock_from(client, owner.client_id, group, queue)

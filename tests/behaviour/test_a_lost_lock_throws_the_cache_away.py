@@ -3,6 +3,7 @@
 Java keeps the cache and goes on with it, also where another owner has got further meanwhile.
 """
 
+import threading
 import time
 
 import pytest
@@ -87,24 +88,29 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
     monkeypatch, producer, topic, group, client, told, hooks, start_group
 ):
     """The broker goes on answering pulls: it asks nobody for a lock."""
-    trust = 2.5  # seconds; a busy machine renews in time
+    trust = 5.0  # seconds; a busy machine renews in time
+    asked, asking, answers = BrokerCalls.lock_queues, threading.Lock(), True
+
+    def ask(*args, **kwargs):
+        with asking:  # so that none is on its way any more when there are no answers
+            if answers:
+                return asked(*args, **kwargs)
+        raise RequestTimeout("made by the test")
+
+    monkeypatch.setattr(BrokerCalls, "lock_queues", ask)
     members = start_group(hooks=hooks, lock_trust=trust, **OFTEN)
     seen = members.seen
     queues = [result.queue for result in send_numbers(producer, topic, "abcd", 1)]
     # Without a renewal nothing is saved either, and what was not saved would come again.
     eventually(lambda: all(client.brokers.query_offset(group, q) == 1 for q in queues), within=20)
     assert len(seen.deliveries) == 4
-    asked = BrokerCalls.lock_queues
-
-    def unanswered(*args, **kwargs):
-        raise RequestTimeout("made by the test")
-
-    monkeypatch.setattr(BrokerCalls, "lock_queues", unanswered)
-    expired = time.monotonic() + trust
+    with asking:
+        answers = False
+        expired = time.monotonic() + trust
     eventually(lambda: time.monotonic() > expired)
     send_numbers(producer, topic, "abcd", 3, first=1)
     eventually(lambda: sum(name == "lost" for name, _ in told) >= 4)
     assert len(seen.deliveries) == 4
-    monkeypatch.setattr(BrokerCalls, "lock_queues", asked)
+    answers = True
     eventually(lambda: all(3 in seen.numbers(key) for key in "abcd"), within=20)
     assert seen.by_key() == {key: [0, 1, 2, 3] for key in "abcd"}

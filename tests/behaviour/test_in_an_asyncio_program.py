@@ -9,6 +9,7 @@ import pytest
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.consumer.life import Life
 from orderly.errors import LifecycleError
+from orderly.ordering.explain import Why
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
 from tests.support.waiting import eventually
 
@@ -30,7 +31,7 @@ def make(orderly_namesrv, topic, closing):
     return make
 
 
-async def soon(condition, within=20.0):
+async def soon(condition, within=60.0):
     """`eventually`, without holding the loop up."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - it is of other threads
@@ -78,11 +79,11 @@ def test_handlers_run_on_the_callers_loop_and_all_is_saved_at_the_end(
 
 
 def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, group, client, make):
-    begun = asyncio.Event()
+    begun, consumers = asyncio.Event(), []
 
     async def handler(messages, context):
         begun.set()
-        await asyncio.sleep(0.3)
+        await soon(lambda: Why.LEAVING in [e.why for e in consumers[0].explain()])
         return Ack()
 
     seen = AsyncRecorder(handler)
@@ -90,6 +91,7 @@ def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, grou
 
     async def program():
         consumer = make(seen, group)
+        consumers.append(consumer)
         task = asyncio.create_task(consumer.run())
         await begun.wait()
         task.cancel()

@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from orderly import Client, MessageQueue
+from orderly import MessageQueue
 from tests.support.consuming import send_numbers, unique
+from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
 ROUNDS = 25
@@ -21,7 +22,7 @@ def queues(topic):
 
 @pytest.fixture
 def other(orderly_namesrv, closing):
-    return closing(Client(namesrv=orderly_namesrv))
+    return closing(patient_client(orderly_namesrv))
 
 
 @pytest.fixture

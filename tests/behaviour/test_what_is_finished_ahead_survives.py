@@ -9,6 +9,7 @@ from tests.support.consuming import Group, send_numbers
 from tests.support.member_process import MemberProcess
 from tests.support.operator import unlock_for
 from tests.support.states import finished_ahead
+from tests.support.visible import await_visible
 from tests.support.waiting import eventually
 
 STUCK = "stuck"
@@ -85,6 +86,7 @@ def test_after_a_kill_only_what_was_not_on_record_comes_again(
     send_numbers(producer, one_queue, KEYS, 5, first=10)
     eventually(lambda: len(victim.events) > len(finished))
     victim.kill()
+    await_visible(client)  # or what it had sent last is on record a moment later
     on_record = finished_ahead(client, group, queue)
     assert finished <= on_record <= {event.offset for event in victim.events}
     unlock_for(client, victim.client_id, group, queue)  # or wait for the end of its lease

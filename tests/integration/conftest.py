@@ -2,10 +2,10 @@
 
 import pytest
 
-from orderly import Client, OrderlyProducer
 from orderly.cli.root import run
 from orderly.model import MessageQueue
 from tests.support.consuming import unique
+from tests.support.patient import patient_client, patient_producer
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def orderly(orderly_namesrv, capsys):
 
 @pytest.fixture
 def client(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         yield client
 
 
 @pytest.fixture
 def producer(orderly_namesrv):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         yield producer
 
 

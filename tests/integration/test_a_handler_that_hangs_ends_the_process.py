@@ -25,7 +25,7 @@ def ends(orderly_namesrv, orderly_topic, producer, client, group):
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert ended.returncode == EXIT_CODE, ended.stderr

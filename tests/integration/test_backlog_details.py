@@ -293,7 +293,7 @@ def test_dead_letters_and_the_brokers_clock(client, producer, group, topic, queu
     assert abs(letters.oldest_at - time.time()) < 30
     watch.until(lambda r: r.heads)
     offset = watch.scan().brokers["broker-a"].clock_offset
-    assert abs(offset) < 5.0, "it runs on this machine; what an answer took is in it"
+    assert abs(offset) < 30.0, "it runs on this machine; what an answer took is in it"
 
 
 def test_questions_leave_no_trace(client, orderly_namesrv, group, topic, queue, send, watch):

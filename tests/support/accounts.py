@@ -37,12 +37,14 @@ class Accounts:
         frozen: keys that nobody may write now: a handler of one has to wait.
         trouble: asked with each number: BAD, no account takes it, DEADLY, whoever tries shall end
             its process, or None. Called by one thread at a time.
+        admits: asked with a key and a number until it says yes; the handler has to wait so long.
         writes: every `Write`, in their order.
     """
 
     def __init__(self, keys):
         self.frozen, self.writes = frozenset(), []
         self.trouble = lambda _: None
+        self.admits = lambda _key, _number: True
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute("CREATE TABLE account (id PRIMARY KEY, balance, token)")
@@ -100,7 +102,10 @@ class Accounts:
     def _serve(self, connection, *_):
         with connection, connection.makefile("rwb") as lines:
             for line in lines:
-                lines.write(self._answer(json.loads(line)).encode() + b"\n")
+                write = json.loads(line)
+                while not self.admits(write["key"], write["number"]):
+                    time.sleep(0.01)
+                lines.write(self._answer(write).encode() + b"\n")
                 lines.flush()
 
     def _answer(self, write):

@@ -10,13 +10,14 @@ from collections import Counter, defaultdict
 
 import sqlalchemy as sa
 
-from orderly import Ack, Client, Message, OrderlyProducer
+from orderly import Ack, Message
 from orderly.errors import LockLost
 from orderly.once import Once, Verdict
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.headers import SendMessage
 from orderly.protocol.properties import encode_properties
+from tests.support.patient import patient_client, patient_producer
 
 ACCOUNTS = [f"account-{n}" for n in range(24)]
 MODULUS = 1_000_003
@@ -143,8 +144,8 @@ class Bookkeeper:
     def _run(self):
         try:
             with (
-                Client(namesrv=self._namesrv) as client,
-                OrderlyProducer(namesrv=self._namesrv) as producer,
+                patient_client(self._namesrv) as client,
+                patient_producer(self._namesrv) as producer,
             ):
                 while not self._stop.wait(self._pause):
                     self._enter(client, producer)

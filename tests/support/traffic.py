@@ -37,13 +37,16 @@ class Writer:
         namesrv, topic: where to.
         pause: seconds between two messages.
         place: how its records name a queue.
+        send_timeout: seconds until an attempt is given up and made again, stored or not.
     """
 
-    def __init__(self, namesrv, topic, pause=0.001, place=by_id):
+    def __init__(self, namesrv, topic, pause=0.001, place=by_id, send_timeout=3.0):
         self.sent = []
         self._place = place
         self._topic, self._pause = topic, pause
-        config = ProducerConfig(retries=200, retry_backoff=0.1, delivery_timeout=120)
+        config = ProducerConfig(
+            retries=200, retry_backoff=0.1, delivery_timeout=120, send_timeout=send_timeout
+        )
         self._producer = OrderlyProducer(namesrv=namesrv, config=config)
         self._stop = threading.Event()
         self._failure = None
@@ -94,19 +97,30 @@ class Traffic:
         members: how many in this process.
         pause: seconds between two messages sent.
         place: how records name a queue: by its id, where there is one broker.
+        writing: more settings of the writer.
 
     Attributes:
         lost: places of queues whose lock was lost, as the members in this process were told.
     """
 
     def __init__(
-        self, broker, namesrv, lease, group, topic, *, members=2, pause=0.001, place=by_id
+        self,
+        broker,
+        namesrv,
+        lease,
+        group,
+        topic,
+        *,
+        members=2,
+        pause=0.001,
+        place=by_id,
+        **writing,
     ):
         self.topic, self.group, self._lease, self._namesrv = topic, group, lease, namesrv
         self.events, self.consumers, self.processes, self._clients = [], [], [], []
         self.lost = []
         self._members, self._place = members, place
-        self.writer = Writer(namesrv, topic, pause, place)
+        self.writer = Writer(namesrv, topic, pause, place, **writing)
         watched = [broker.broker_address] if broker is not None else []
         self.commits = [CommitWatch(address, group, topic, 8) for address in watched]
 

@@ -4,9 +4,9 @@ import contextlib
 
 import pytest
 
-from orderly import Client
 from tests.support.consuming import unique
 from tests.support.leases import SHORT
+from tests.support.patient import patient_client
 from tests.support.proxied import proxied_broker as broker_behind_proxy
 from tests.support.proxy import Proxy
 from tests.support.traffic import Traffic
@@ -51,7 +51,7 @@ def start_traffic(closing):
     def start(broker, namesrv="", lease=SHORT, **settings):
         topic, group = unique("topic"), unique("group")
         namesrv = namesrv or broker.namesrv
-        with Client(namesrv=namesrv) as client:
+        with patient_client(namesrv) as client:
             client.admin.create_topic(topic, 8)
         return closing(Traffic(broker, namesrv, lease, group, topic, **settings))
 
@@ -62,5 +62,13 @@ def start_traffic(closing):
 def traffic(proxied_broker, proxy, start_traffic):
     """Traffic through the proxy, under way."""
     traffic = start_traffic(proxied_broker)
+    traffic.goes_on(500)
+    return traffic
+
+
+@pytest.fixture
+def patient_traffic(proxied_broker, proxy, start_traffic):
+    """The same; a busy machine is no reason to send, and store, a message twice."""
+    traffic = start_traffic(proxied_broker, send_timeout=12.0)
     traffic.goes_on(500)
     return traffic

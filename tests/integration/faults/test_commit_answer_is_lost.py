@@ -17,6 +17,7 @@ def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy,
     """
     eventually(lambda: sum(len(member.assignment) for member in traffic.consumers) == 8)
     proxy.lose(COMMIT, way, times=1000)
+    traffic.goes_on(400)  # so that each queue has something to commit
     newcomer = traffic.join()
     eventually(lambda: sum(len(m.assignment) for m in traffic.consumers) < 8)  # being given up
     if way is Way.REQUEST:

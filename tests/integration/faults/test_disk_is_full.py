@@ -15,9 +15,10 @@ REMARK = "service not available now. ... the broker's disk is full [CL: 0.95 CQ:
 
 
 def test_a_send_names_the_reason_and_patient_ones_are_stored_once(
-    traffic, proxy, proxied_broker, closing
+    patient_traffic, proxy, proxied_broker, closing
 ):
-    impatient = ProducerConfig(retries=0)
+    traffic = patient_traffic
+    impatient = ProducerConfig(retries=0, send_timeout=12.0)
     producer = closing(OrderlyProducer(namesrv=proxied_broker.namesrv, config=impatient))
     proxy.answer(SENDS, ResponseCode.SERVICE_NOT_AVAILABLE, REMARK)
     with pytest.raises(SendFailed, match="disk is full") as caught:

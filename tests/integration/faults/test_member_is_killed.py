@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from orderly import Client, OrderlyProducer
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import judge
 from tests.support.accounts import Accounts
 from tests.support.consuming import send_numbers, unique
 from tests.support.leases import SHORT, leasing_broker
 from tests.support.member_process import CONCURRENCY, MemberProcess, by_key
+from tests.support.patient import patient_client, patient_producer
 from tests.support.states import finished_ahead
 from tests.support.tenures import by_lane, judge_tenures
 from tests.support.traffic import KEYS
@@ -42,8 +42,8 @@ def test_the_heir_goes_on_after_one_lease_and_nothing_is_lost(
 def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderly_broker, closing):
     keys, topic, group = ["stuck", "a", "b", "c"], unique("topic"), unique("group")
     broker = closing(leasing_broker(SHORT))
-    client = closing(Client(namesrv=broker.namesrv))
-    producer = closing(OrderlyProducer(namesrv=broker.namesrv))
+    client = closing(patient_client(broker.namesrv))
+    producer = closing(patient_producer(broker.namesrv))
     client.admin.create_topic(topic, 1)
 
     def join():

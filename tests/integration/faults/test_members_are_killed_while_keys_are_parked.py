@@ -5,21 +5,23 @@ owner had begun is carried on by the next one from where it was on record.
 """
 
 import threading
+import time
 
 import pytest
 
-from orderly import Client
+from orderly.consumer.parking.replaying import SLICE
 from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import judge
 from tests.support.accounts import BAD, WRITTEN, Accounts
 from tests.support.leases import SHORT, leasing_broker
 from tests.support.member_process import CONCURRENCY, by_key
+from tests.support.patient import patient_client
 from tests.support.tenures import by_lane, judge_tenures
 from tests.support.traffic import KEYS
 from tests.support.waiting import eventually
 
-LEASE = SHORT / 2
-SECONDS = 0.05  # of a handler: the release of a key takes some seconds
+LEASE = SHORT
+SECONDS = 0.05  # of a handler
 BAD_ONES = {5: BAD, 11: BAD, 23: BAD}  # by number: the first ones of three keys
 
 pytestmark = pytest.mark.broker
@@ -34,7 +36,7 @@ class Run:
         self.trouble = dict(BAD_ONES)
         self.accounts.trouble = self.trouble.get
         self.traffic = start_traffic(broker, lease=LEASE, members=0, pause=0.01)
-        self.client = closing(Client(namesrv=broker.namesrv))
+        self.client = closing(patient_client(broker.namesrv))
         self.operator = ParkedMessages(self.client, self.traffic.group)
         self.dead = []
 
@@ -74,12 +76,35 @@ class Run:
         """Have a key released; returns what will hold the outcome."""
         outcomes = []
         waiting = threading.Thread(
-            target=lambda: outcomes.extend(self.operator.release(key, patience=LEASE + 30)),
+            target=lambda: outcomes.extend(self.operator.release(key, patience=10 * LEASE)),
             name="operator",
             daemon=True,
         )
         waiting.start()
         return outcomes
+
+    def replay_a_slice(self, key):
+        """Let a turn of a release pass that has begun, and the next one wait in its first message.
+
+        Returns:
+            What lets it go on.
+        """
+        go_on, reached, turn_is_over = threading.Event(), [], threading.Event()
+
+        def admits(of, number):
+            if of != key or go_on.is_set():
+                return True
+            reached.append(number)
+            return number == reached[0] and turn_is_over.is_set()
+
+        self.accounts.admits = admits
+        outcomes = self.release(key)
+        eventually(lambda: reached)
+        begun = time.monotonic()
+        eventually(lambda: time.monotonic() > begun + SLICE)
+        turn_is_over.set()
+        eventually(lambda: self.replays_on_record(key) and reached[-1] != reached[0])
+        return go_on, outcomes
 
     def check(self):
         """Finish all traffic; nothing was lost, overtaken, or run twice but since a record."""
@@ -100,7 +125,7 @@ def run(orderly_broker, closing, start_traffic):
 def test_its_heir_parks_on_and_carries_on_the_release_it_had_begun(run):
     run.join(3)
     keys = {KEYS[number] for number in BAD_ONES}
-    eventually(lambda: run.parked() == keys, within=20, every=0.1)
+    eventually(lambda: run.parked() == keys, every=0.1)
     first, *more = run.accounts.answers(BAD)
     run.kill(first.owner)
     run.settle()
@@ -110,12 +135,12 @@ def test_its_heir_parks_on_and_carries_on_the_release_it_had_begun(run):
     assert all(recorded <= messages for recorded, messages in counted), "what comes again is once"
     assert run.accounts.answers(BAD) == [first, *more], "none came to the heir"
     run.trouble.clear()
-    outcomes = run.release(first.key)
-    eventually(lambda: run.replays_on_record(first.key), within=20, every=0.02)
+    go_on, outcomes = run.replay_a_slice(first.key)
     begun_by = run.replays(first.key)[0].owner
     run.kill(begun_by)
     assert not outcomes
-    eventually(lambda: outcomes, within=LEASE + 30, every=0.05)
+    go_on.set()
+    eventually(lambda: outcomes, within=LEASE + 60, every=0.05)
     assert (outcomes[0].failed_at, outcomes[0].reason) == (None, None)
     heirs = [w.number for w in run.replays(first.key) if w.owner != begun_by]
     assert heirs[0] > first.number, "from the record on, not from its beginning"

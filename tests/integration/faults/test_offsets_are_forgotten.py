@@ -7,10 +7,11 @@ import threading
 
 import pytest
 
-from orderly import Ack, Client, OrderlyConsumer, OrderlyProducer, Park, ParkLimits
+from orderly import Ack, Client, OrderlyConsumer, Park, ParkLimits
 from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.leases import SHORT, client_config, consumer_config, leasing_broker
 from tests.support.operator import set_group
+from tests.support.patient import patient_client, patient_producer
 from tests.support.states import finished_ahead
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually
@@ -28,12 +29,12 @@ def forgetful(orderly_broker):
 
 @pytest.fixture
 def client(forgetful, closing):
-    return closing(Client(namesrv=forgetful.namesrv))
+    return closing(patient_client(forgetful.namesrv))
 
 
 @pytest.fixture
 def producer(forgetful, closing):
-    return closing(OrderlyProducer(namesrv=forgetful.namesrv))
+    return closing(patient_producer(forgetful.namesrv))
 
 
 @pytest.fixture

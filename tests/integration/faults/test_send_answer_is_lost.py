@@ -10,7 +10,8 @@ SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND
 
 
 @pytest.mark.parametrize("way", Way)
-def test_the_retry_overtakes_nothing(traffic, proxy, way):
+def test_the_retry_overtakes_nothing(patient_traffic, proxy, way):
+    traffic = patient_traffic
     for code in SENDS:
         proxy.lose(code, way, times=2)
     eventually(lambda: sum(proxy.dropped[code] for code in SENDS) >= 3, within=30)

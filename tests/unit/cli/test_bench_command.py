@@ -7,12 +7,13 @@ import threading
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message, OrderlyProducer
 from orderly.bench import consuming
 from orderly.bench.scratch import PREFIX
 from orderly.cli.root import run
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
+from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
 
@@ -29,7 +30,7 @@ def bench(orderly_fake, capsys):
 
 @pytest.fixture
 def client(orderly_fake):
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         yield client
 
 

@@ -10,8 +10,8 @@ import pytest
 from orderly.cli.backlog.group import COMMANDS
 from orderly.cli.root import run
 from orderly.cli.selection import _within
-from orderly.client import Client
 from tests.support.operator import set_group
+from tests.support.patient import patient_client
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -72,7 +72,7 @@ def cluster(orderly_fake, monkeypatch):
     monkeypatch.setenv("ORDERLY_NAMESRV", orderly_fake.namesrv)
     for topic in ("orders", "payments", "shop%orders"):
         orderly_fake.create_topic(topic, 1)
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         for group in ("shipping", "billing"):
             set_group(client, group)
 

@@ -10,12 +10,13 @@ import sys
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from orderly import Ack, Client, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, Message, OrderlyConsumer, OrderlyProducer
 from orderly.cli.addresses import address
 from orderly.cli.root import run
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.parked_key import key_tag
+from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
 SOON = 60
@@ -31,7 +32,7 @@ def namesrv(orderly_fake):
     member = OrderlyConsumer("shipping", lambda *_: Ack(), namesrv=orderly_fake.namesrv)
     with member.subscribe("orders"):
         pass  # the group is known from now on
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         client.brokers.update_offset("shipping", MessageQueue("orders", "broker-a", 0), 2)
     return orderly_fake.namesrv
 

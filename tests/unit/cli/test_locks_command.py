@@ -176,7 +176,7 @@ def test_nothing_is_said_of_commits_that_could_not_be_read(locks, start, orderly
     known = (Code.GET_BROKER_CLUSTER_INFO, Code.GET_ROUTEINFO_BY_TOPIC)  # the name server's
     silent = [code for code in Code if code not in known]
     orderly_fake.script(*(Fault(code, DropResponse(), times=None) for code in silent))
-    code, out, err = locks("--timeout", "600ms")
+    code, out, err = locks("--timeout", "3s")
     assert code == 3
     assert "broker broker-a could not be read" in err
     assert "never committed" not in out

@@ -8,11 +8,12 @@ import urllib.request
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message, OrderlyProducer
 from orderly.cli.root import run
 from orderly.consumer.telling.health import Health, together
 from orderly.model import MessageQueue
 from tests.support.history import ROOT
+from tests.support.patient import patient_client
 from tests.support.program import SOON, Program
 from tests.support.waiting import eventually
 
@@ -35,7 +36,7 @@ def handle(messages, context):
 
 
 class app:
-    config = ConsumerConfig(consume_from="first", close_timeout=0.5)
+    config = ConsumerConfig(consume_from="first", close_timeout=5)
     shipping = OrderlyConsumer("shipping", handle, config=config).subscribe("orders")
 
 
@@ -109,7 +110,7 @@ def test_it_runs_several_consumers_tells_how_they_are_and_closes_all(start, send
     assert (health["live"], health["ready"], health["state"]) == (True, True, "running")
     sent = send(b"one")
     tells(program, "info shop handling one of shipping\n")
-    with Client(namesrv=namesrv) as client:
+    with patient_client(namesrv) as client:
         eventually(lambda: client.brokers.query_offset("billing", sent.queue) == 1, SOON)
         assert program.end(number) == 0, program.errors
         for group in ("shipping", "billing"):

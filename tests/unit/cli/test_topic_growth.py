@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly import Ack, Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer, Park
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer, Park
 from orderly.cli.root import run
 from orderly.client.routes import Routes
 from orderly.errors import NameServerUnavailable
@@ -24,6 +24,7 @@ from orderly.protocol.heartbeat import (
     encode_heartbeat,
 )
 from orderly.testing.fake.broker import FakeBroker
+from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
 QUICK = ("--watch", "0.1s", "--quiet", "0.2s", "--timeout", "30s", "--yes")
@@ -40,7 +41,7 @@ def fake():
 
 @pytest.fixture(scope="module")
 def client(fake):
-    with Client(namesrv=fake.namesrv) as client:
+    with patient_client(fake.namesrv) as client:
         yield client
 
 

@@ -197,7 +197,7 @@ def new_client(name_server):
 
     def new(namesrv="", **settings):
         settings = {
-            "request_timeout": 2.0,
+            "request_timeout": 5.0,
             "connect_timeout": 2.0,
             "route_interval": NEVER,
             "heartbeat_interval": NEVER,

@@ -18,7 +18,7 @@ from orderly.protocol.frame import reply_to, request
 from tests.support.waiting import eventually
 
 CODE = 43
-SHORT = 1.5  # seconds: where somebody keeps silent, and others must answer in time
+SHORT = 4.0  # seconds: where somebody keeps silent, and others must answer in time
 
 
 def questions(count, code=CODE, read=lambda reply: int(reply.ext["n"])):

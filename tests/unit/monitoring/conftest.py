@@ -2,14 +2,15 @@
 
 import pytest
 
-from orderly import Client, OrderlyProducer
+from orderly import OrderlyProducer
 from orderly.monitoring.parked import ParkedMessages
 from tests.support.hand_owner import HandOwner
+from tests.support.patient import patient_client
 
 
 @pytest.fixture
 def client(orderly_fake):
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         yield client
 
 

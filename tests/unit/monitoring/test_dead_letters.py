@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
 from orderly import DeadLetter as Reject
 from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
@@ -12,12 +12,13 @@ from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_s
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
+from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def client(orderly_fake):
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         yield client
 
 

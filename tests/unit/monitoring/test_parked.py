@@ -198,7 +198,7 @@ def test_what_could_not_be_read_is_unknown_and_the_rest_is_shown(parked, owner, 
 
 def test_a_broker_that_does_not_answer_is_unknown_and_asked_once(orderly_fake, owner, new_owner):
     new_owner("payments")
-    config = ClientConfig(namesrv=orderly_fake.namesrv, request_timeout=0.2)
+    config = ClientConfig(namesrv=orderly_fake.namesrv, request_timeout=2.0)
     with Client(config) as client:
         orderly_fake.pause_broker()
         listing = ParkedMessages(client, "shipping").list()

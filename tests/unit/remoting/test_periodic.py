@@ -159,11 +159,11 @@ def test_several_wakes_within_a_time_make_one_run_at_the_earliest():
     periodic.start()
     try:
         asked = time.monotonic()
-        for seconds in (50.0, 0.1, 50.0, 0.2):
+        for seconds in (50.0, 1.0, 50.0, 1.5):
             periodic.wake_within(seconds)
         eventually(lambda: ran)
-        assert 0.1 <= ran[0] - asked < 40
-        eventually(lambda: time.monotonic() - asked > 0.4)
+        assert 1.0 <= ran[0] - asked < 40
+        eventually(lambda: time.monotonic() - asked > 2)
         assert len(ran) == 1
     finally:
         periodic.stop()

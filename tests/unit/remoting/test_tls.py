@@ -49,7 +49,7 @@ def dial(timeouts):
     """Open a connection by settings; closed after the test."""
     opened = []
 
-    def dial(address, config, connect_timeout=5.0):
+    def dial(address, config, connect_timeout=SOON):
         opened.append(
             Connection(
                 address,
@@ -208,7 +208,7 @@ def test_a_handshake_without_answer_is_given_up_in_time(serve, dial, authority):
     began = time.monotonic()
     with pytest.raises(ConnectFailed, match=r"took more than 0\.3 s"):
         dial(server.address, trusting(authority), connect_timeout=0.3)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 15.0
 
 
 def test_without_tls_a_server_that_says_nothing_may_demand_it(serve, dial, authority, in_thread):

@@ -16,9 +16,9 @@ ME = "me@1"
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The releaser's clock runs ahead by this many seconds."""
-    ahead = [0.0]
-    monkeypatch.setattr(releasing, "now", lambda: now() + ahead[0])
+    """The releaser's clock: it stands still at this many seconds after the beginning."""
+    ahead, beginning = [0.0], now()
+    monkeypatch.setattr(releasing, "now", lambda: beginning + ahead[0])
     return ahead
 
 

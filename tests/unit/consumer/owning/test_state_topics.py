@@ -3,7 +3,6 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from orderly.client import Client
 from orderly.consumer.owning.state_topics import StateTopics
 from orderly.errors import ConfigError, TopicNotFound
 from orderly.model import MessageQueue
@@ -12,6 +11,7 @@ from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault
 from tests.support.operator import delete_topic, set_topic
+from tests.support.patient import patient_client
 
 STATE = state_topic("shipping", "orders")
 PARK = park_topic("shipping", "orders")
@@ -27,7 +27,7 @@ def fake():
 
 @pytest.fixture
 def client(fake):
-    with Client(namesrv=fake.namesrv) as client:
+    with patient_client(fake.namesrv) as client:
         yield client
 
 

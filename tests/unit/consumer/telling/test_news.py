@@ -43,16 +43,18 @@ def test_a_queue_that_goes_on_has_no_news(hold):
 
 def test_a_long_call_is_news_from_its_first_second_on(hold):
     held = pulled(hold(), None)
-    held.owned.take(1, now())
-    news = news_of(held, at=now() + 2)
+    begun = now()
+    held.owned.take(1, begun)
+    news = news_of(held, at=begun + 2)
     assert (news.why, news.offset, news.attempts, news.failing_for) == ("HANDLING", 0, 1, None)
     assert news.seconds == pytest.approx(2, abs=0.5)
 
 
 def test_a_failed_message_is_told_with_its_tries_and_how_it_fails(hold):
     held = pulled(hold(), None, None)
-    fail(held, now())
-    news = news_of(held, at=now() + 1)
+    failed = now()
+    fail(held, failed)
+    news = news_of(held, at=failed + 1)
     assert (news.why, news.offset, news.attempts) == ("SUSPENDED", 0, 1)
     assert (news.fingerprint, news.reason) == (HOW.digest, HOW.text)
     assert news.failing_for == pytest.approx(1, abs=0.5)

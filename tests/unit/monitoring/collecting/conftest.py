@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from orderly import Client
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.group_config import GroupConfig
 from orderly.protocol.topic_config import TopicConfig
 from orderly.testing.fake.broker import FakeBroker
 from orderly.testing.fake.faults import DropResponse, Fault
 from orderly.testing.fake.store import NewMessage
+from tests.support.patient import patient_client
 
 BROKERS = ("broker-a", "broker-b")
 
@@ -23,7 +23,7 @@ def fakes():
 
 @pytest.fixture
 def client(fakes):
-    client = Client(namesrv=fakes.namesrv)  # not started: monitoring needs no heartbeat
+    client = patient_client(fakes.namesrv)  # not started: monitoring needs no heartbeat
     yield client
     client.close()
 

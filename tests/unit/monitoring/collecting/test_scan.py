@@ -14,7 +14,7 @@ from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.codes import ResponseCode
 from orderly.testing.fake.faults import DropRequest, Fail, Fault
 
-SHORT = 1.5  # seconds: where a broker keeps silent, and the other must answer in time
+SHORT = 4.0  # seconds: where a broker keeps silent, and the other must answer in time
 PAIR = ("pay", "orders")
 
 

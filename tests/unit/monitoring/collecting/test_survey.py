@@ -41,7 +41,7 @@ def test_an_unknown_group_is_not_in_it(orders, client):
 
 def test_one_broker_of_two_down_is_unknown_and_the_rest_measured(orders, fakes, client):
     fakes.pause_broker("broker-b")
-    snapshot = survey(client, ONE, settings=ScanSettings(60.0, Limits(patience=1.5)))
+    snapshot = survey(client, ONE, settings=ScanSettings(60.0, Limits(patience=4.0)))
     states = {row.queue.broker_name: row.state for row in snapshot.rows()}
     assert states == {"broker-a": QueueState.OK, "broker-b": QueueState.UNKNOWN}
     assert snapshot.brokers["broker-b"].error

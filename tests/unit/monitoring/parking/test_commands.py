@@ -127,7 +127,7 @@ def test_an_owner_that_does_not_answer_is_not_known(parked, owner, words, why):
     results = [lambda c, n=n: Result(c.id, done=False, settled=n) for n in words]
     answering = threading.Thread(target=lambda: owner.answer(at, *results))
     answering.start()
-    added = parked.add("b", dry_run=True, patience=1)
+    added = parked.add("b", dry_run=True, patience=4)
     answering.join(10)
     assert (added.outcomes, added.read) == ((), ())
     ((queue, error),) = added.unknown
