@@ -70,6 +70,10 @@ class ClientConfig(FromEnv):
         namesrv = self.namesrv if self.namesrv != "" else os.environ.get("ORDERLY_NAMESRV", "")
         object.__setattr__(self, "namesrv", ";".join(parse_addresses(namesrv)))
         check_types(self)
+        for name in _SECRETS:
+            value = Secret(getattr(self, name))
+            require(value != NOT_SHOWN, f"{name} is {NOT_SHOWN}, which is shown in place of one")
+            object.__setattr__(self, name, value or "")
         require(
             not self.namespace or _NAMESPACE.fullmatch(self.namespace) is not None,
             f"namespace {self.namespace!r} may only contain letters, digits and _-",
@@ -81,10 +85,6 @@ class ClientConfig(FromEnv):
         self._check_security()
 
     def _check_security(self) -> None:
-        for name in filter(self.__getattribute__, _SECRETS):
-            value = Secret(getattr(self, name))
-            require(value != NOT_SHOWN, f"{name} is {NOT_SHOWN}, which is shown in place of one")
-            object.__setattr__(self, name, value)
         require(
             bool(self.access_key) == bool(self.secret_key),
             "access_key and secret_key go together: set both (ORDERLY_ACCESS_KEY and"

@@ -103,7 +103,8 @@ def test_a_release_reads_what_was_parked_of_its_own_queue_only(
     send(b"0")
     (record,) = eventually(lambda: [r for r in parks.records(queue) if hasattr(r, "original")])
     park_queue = parks.queue_of(queue)
-    forged = record.original.changed(queue=replace(queue, topic=foreign.topic), queue_offset=7)
+    named = replace(queue, topic=foreign.topic)
+    forged = record.original.changed(queue=named, body=b"forged")  # the later copy would count
     written = park_message(forged, record.details)
     client.brokers.send_now(park_queue, park_request(group, park_queue, written, 1.0))
     mended.append(True)
