@@ -14,7 +14,7 @@ JAR = Jar("org/example/a.jar", len(CONTENT), hashlib.sha256(CONTENT).hexdigest()
 
 
 class Repository(ThreadingHTTPServer):
-    """Answers every request with `content`, or with it again and again until nobody listens."""
+    """Answers every request with `content`, or with far more than that."""
 
     daemon_threads = True
 
@@ -30,7 +30,7 @@ class Answer(BaseHTTPRequestHandler):
         self.end_headers()
         try:
             self.wfile.write(self.server.content)
-            while self.server.endless:
+            for _ in range(4096 * self.server.endless):  # 64 MiB: a test has an end
                 self.wfile.write(self.server.content)
         except OSError:
             pass
@@ -46,7 +46,6 @@ def repository(monkeypatch):
         monkeypatch.setenv("ORDERLY_MAVEN_URL", f"http://127.0.0.1:{server.server_port}")
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server
-        server.endless = False
         server.shutdown()
 
 
