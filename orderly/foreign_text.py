@@ -35,10 +35,9 @@ def key_digest(key: str | int) -> str:
 def hidden(key: str | int) -> str:
     """What is shown instead of a key that may be personal data; the same for the same key.
 
-    What a member has hidden already stays as it is, so that it is still the same.
+    Once: a key that has the form of what is shown is a sender's choice, and is hashed as any
+    other, or it would be shown as the key that has this hash.
     """
-    if is_hidden(key):
-        return str(key)
     return f"#{key_digest(key)}"
 
 

@@ -8,7 +8,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Self, final
 
 from orderly.errors import UndecodableBody
-from orderly.namespace import unwrap
+from orderly.namespace import first_topic, unwrap
 
 NO_PROPERTIES: Mapping[str, str] = {}
 
@@ -148,7 +148,8 @@ class ReceivedMessage(_ReadLate):
 
         For a retried message the original one.
         """
-        return unwrap(self.namespace, self.properties.get("RETRY_TOPIC") or self.queue.topic)
+        topic = self.queue.topic
+        return unwrap(self.namespace, first_topic(topic, self.properties.get("RETRY_TOPIC")))
 
     @property
     def sharding_key(self) -> str | None:

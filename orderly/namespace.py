@@ -35,6 +35,15 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
 
 
+def first_topic(topic: str, told: str | None) -> str:
+    """The topic that a message was sent to.
+
+    Only of a message of a retry or dead-letter topic, which consumers and brokers write, it is
+    what the message says (`told`, its property RETRY_TOPIC): elsewhere a sender may say anything.
+    """
+    return told if told and topic.startswith(_KINDS) else topic
+
+
 def _split(name: str) -> tuple[str, str]:
     kind = next((kind for kind in _KINDS if name.startswith(kind)), "")
     return kind, name[len(kind) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
+import stat
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -18,7 +18,9 @@ from orderly.cli.formats import Answer, Column, Format, Kind, format_options, sh
 from orderly.cli.settings import Settings, common_options, complete_context, settings_of
 from orderly.cli.settings_file import parse_settings
 from orderly.config import ClientConfig
+from orderly.config.fields import NOT_SHOWN
 from orderly.config.settings_file import SETTINGS, SettingsFile, secret
+from orderly.durable_file import replacing
 from orderly.errors import ConfigError
 
 _FORMATS = ("table", "json", "yaml", "csv")
@@ -120,12 +122,9 @@ def _write(path: Path, text: str) -> None:
     if not real.is_file():  # a device, say, is not to be replaced by a file
         raise ConfigError(f"the settings in {path} cannot be written: it is no regular file")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=real.parent, encoding="utf-8", delete=False
-        ) as new:
-            new.write(text)
-        Path(new.name).chmod(real.stat().st_mode)
-        Path(new.name).replace(real)
+        with replacing(real) as new:
+            os.fchmod(new.fileno(), stat.S_IMODE(real.stat().st_mode))
+            new.write(text.encode())
     except OSError as error:
         raise ConfigError(f"the settings in {path} cannot be written: {error}") from error
 
@@ -144,7 +143,7 @@ def show_settings(ctx: click.Context, *, form: Format) -> None:
 
 def _effective(settings: Settings, name: str) -> tuple[str, str]:
     value, origin = settings.found().get(name, (_DEFAULTS[name], "default"))
-    return ("***" if value and secret(name) else str(value)), origin
+    return (NOT_SHOWN if value and secret(name) else str(value)), origin
 
 
 def _document(settings: Settings, rows: list[tuple[str, str, str]]) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from orderly.foreign_text import escaped
 from orderly.monitoring.texts import iso_time
 
 if TYPE_CHECKING:
-    from orderly.monitoring.dead_letters import DeadLetter, Replayed
+    from orderly.monitoring.dead_letters import DeadLetter, Replayed, ReplayPlan
 
 LIST_SCHEMA = "orderly.dlq/v1"
 REPLAY_SCHEMA = "orderly.dlq-replay/v1"
@@ -118,7 +118,7 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
     "--to",
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Send them there. Default: where they came from.",
+    help="Send them there. Default: where each says that it came from, if GROUP consumes that.",
 )
 @click.option("--ids", metavar="ID[,ID…]", help="Only these message ids, as `list` shows them.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -133,6 +133,10 @@ def replay(
     By their sharding key, in the order of the dead letters. The order of a key has a gap all the
     same: what was sent after a dead letter was consumed long ago. They also stay where they are,
     so a second replay sends them a second time: keep the output, it says what was sent.
+
+    Whoever may send to the group's topics may make a dead letter name any topic. So one that names
+    a topic of which nothing shows that GROUP consumes it is refused: give it with --to. Topics of
+    RocketMQ's own, retries, dead letters and state are refused always.
     """
     settings = settings_of(ctx)
     group, to = settings.group(group), settings.topic(to)
@@ -145,12 +149,13 @@ def replay(
         letters = _chosen(dead.list(), ids)
         if not letters:
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
-        if not (yes or _confirmed(ctx, letters, to)):
+        plan = dead.plan(letters, to)
+        if not (yes or _confirmed(ctx, plan)):
             click.echo("nothing was sent", err=True)
             return NOT_MEASURED
         outcomes: list[Replayed] = []
         try:
-            _watch(dead.replay(letters, to), len(letters), outcomes)
+            _watch(dead.replay(plan), len(letters), outcomes)
         finally:  # the only account of what is stored twice if it is sent again
             _print_outcomes(group, outcomes, len(letters), output)
     return 0 if all(outcome.error is None for outcome in outcomes) else NOT_MEASURED
@@ -168,12 +173,17 @@ def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLett
     return [letter for letter in letters if letter.message_id in wanted]
 
 
-def _confirmed(ctx: click.Context, letters: Sequence[DeadLetter], to: str | None) -> bool:
+def _confirmed(ctx: click.Context, plan: ReplayPlan) -> bool:
+    """What is refused is told afterwards; if that is all, nobody need be asked."""
+    if not plan.due:
+        return True
     require_somebody(ctx, "--yes")
-    _print_letters(letters)
+    _print_letters([letter for _, letter in plan.due])
+    if plan.refused:
+        click.echo(f"note: {len(plan.refused)} more are refused", err=True)
     click.echo(f"note: {GAP}", err=True)
-    where = to or ", ".join(sorted({letter.topic or "-" for letter in letters}))
-    return click.confirm(f"Send {len(letters)} messages to {where}?", err=True)
+    where = ", ".join(sorted({topic for topic, _ in plan.due}))
+    return click.confirm(f"Send {len(plan.due)} messages to {where}?", err=True)
 
 
 def _watch(outcomes: Iterator[Replayed], total: int, done: list[Replayed]) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
 from orderly.config.arguments import check_kind, check_named_texts, check_text
-from orderly.config.fields import MIB, FromEnv, check_types, given, require
+from orderly.config.fields import MIB, NOT_SHOWN, FromEnv, Secret, check_types, given, require
 from orderly.config.names import parse_addresses
 
+_SECRETS = ("access_key", "secret_key", "security_token")
 _VERIFICATIONS = ("host", "chain", "none")
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -31,8 +32,9 @@ class ClientConfig(FromEnv):
         max_frame: bytes; a longer frame from a peer is thrown away, and fails its request only
             (ReplyTooLarge). A message that needs more holds its queue.
         access_key, secret_key: user and password at brokers with access control (ACL 1.0 and 2.0):
-            every request is signed. Empty: none is. Neither they nor the token are in the repr, and
-            a config that has them is not pickled: read them where they are needed.
+            every request is signed. Empty: none is. Neither they nor the token are shown by the
+            repr or `dataclasses.asdict` ("***"), and a config that has them is not pickled: read
+            them where they are needed.
         security_token: sent along with signed requests, for who hands out keys for a while.
         tls: encrypt the connections to name servers and brokers, all of them.
         tls_ca_file: the certificates of the authorities that are trusted, PEM. Empty: the system's.
@@ -68,6 +70,10 @@ class ClientConfig(FromEnv):
         namesrv = self.namesrv if self.namesrv != "" else os.environ.get("ORDERLY_NAMESRV", "")
         object.__setattr__(self, "namesrv", ";".join(parse_addresses(namesrv)))
         check_types(self)
+        for name in _SECRETS:
+            value = Secret(getattr(self, name))
+            require(value != NOT_SHOWN, f"{name} is {NOT_SHOWN}, which is shown in place of one")
+            object.__setattr__(self, name, value or "")
         require(
             not self.namespace or _NAMESPACE.fullmatch(self.namespace) is not None,
             f"namespace {self.namespace!r} may only contain letters, digits and _-",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import Any, Self, TypeVar
+from typing import Any, Self, SupportsIndex, TypeVar
 
 from orderly.config.arguments import check_named_texts
 from orderly.config.numbers import is_int, is_number
@@ -14,6 +14,33 @@ from orderly.errors import ConfigError
 MIB = 1024 * 1024
 
 ConfigT = TypeVar("ConfigT")
+
+
+NOT_SHOWN = "***"
+"""What is shown in place of a secret."""
+
+
+class Secret(str):
+    """A text that is not shown by accident: not by its repr, nor by `dataclasses.asdict`.
+
+    To whoever reads the field and uses it, it is the text.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(NOT_SHOWN)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> str:
+        """Make what `asdict` and `astuple` put in its place."""
+        return NOT_SHOWN
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Refuse to be pickled."""
+        raise ConfigError(
+            "a secret is not pickled, nor copied: whatever holds the pickle would hold it; read it"
+            " where it is used"
+        )
 
 
 def require(condition: bool, message: str) -> None:

@@ -100,7 +100,8 @@ def read_settings(
 ) -> SettingsFile:
     """Read a file.
 
-    Warns of one that every user of the machine can read, if it holds a secret.
+    Warns of one that every user of the machine can read, if it holds a secret, and of one that
+    others can write.
 
     Args:
         path: where it is.
@@ -112,7 +113,7 @@ def read_settings(
     """
     try:
         with path.open(encoding="utf-8") as file:
-            text, mode = file.read(), os.fstat(file.fileno()).st_mode
+            text, status = file.read(), os.fstat(file.fileno())
     except FileNotFoundError as error:
         if missing_ok:
             return SettingsFile(path)
@@ -120,19 +121,29 @@ def read_settings(
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"the settings in {path} cannot be read: {error}") from error
     settings = SettingsFile(path, parse_settings(text, path, commands))
-    if mode & stat.S_IROTH and os.name == "posix" and settings.has_secrets:
-        _warn_of_readers(path)
+    if os.name == "posix" and stat.S_ISREG(status.st_mode):  # /dev/null is for all
+        if status.st_mode & stat.S_IROTH and settings.has_secrets:
+            hint = "it holds a secret; make it readable by its owner only (chmod 600)"
+            _warn_once("settings.readable_by_all", path, hint)
+        if _others_write(status):
+            hint = (
+                "who writes it chooses the servers that are trusted with messages and keys; make it"
+                " writable by its owner only (chmod go-w)"
+            )
+            _warn_once("settings.writable_by_others", path, hint)
     return settings
 
 
+def _others_write(status: os.stat_result) -> bool:
+    """A group of the owner's number is the owner's own, as most systems make them: no others."""
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
+    return bool(status.st_mode & stat.S_IWOTH or by_group)
+
+
 @functools.cache
-def _warn_of_readers(path: Path) -> None:
+def _warn_once(event: str, path: Path, hint: str) -> None:
     """Once for each file: some read it again and again."""
-    _log.warning(
-        "settings.readable_by_all",
-        path=str(path),
-        hint="it holds a secret; make it readable by its owner only (chmod 600)",
-    )
+    _log.warning(event, path=str(path), hint=hint)
 
 
 def parse_settings(

@@ -10,15 +10,17 @@ import heapq
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 
 from orderly.client import Client
 from orderly.client.pulling import PullQuery
-from orderly.config import ProducerConfig, check_group
+from orderly.config import ProducerConfig, check_group, check_topic
 from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
 from orderly.model import Message, MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
-from orderly.namespace import DEAD_PREFIX
+from orderly.monitoring.collecting.names import is_internal
+from orderly.namespace import DEAD_PREFIX, wrap
 from orderly.producer import OrderlyProducer
 from orderly.protocol import properties as names
 from orderly.protocol.compression import restored
@@ -27,6 +29,8 @@ from orderly.selectors.layout import layout_of
 
 _PULL = 32  # messages; a broker gives no more at once
 _DIGITS = 10  # of a message's flags
+_ADVICE = "name the topic to send it to (--to), or leave it out"
+_LONGEST = 127  # characters of a topic's name
 _BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 
 
@@ -74,6 +78,19 @@ class Replayed:
     error: OrderlyError | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What is to become of dead letters that are to be sent again.
+
+    Attributes:
+        due: the topic each goes to, as the broker names it, topic by topic, in the order given.
+        refused: those that go nowhere, with the reason.
+    """
+
+    due: tuple[tuple[str, DeadLetter], ...]
+    refused: tuple[Replayed, ...]
+
+
 class DeadLetters:
     """The dead letters of one group. Thread-safe; every method blocks.
 
@@ -116,28 +133,75 @@ class DeadLetters:
                 raise OrderlyError(text)
             at = reply.next_offset
 
-    def replay(self, letters: Iterable[DeadLetter], to: str | None = None) -> Iterator[Replayed]:
-        """Send dead letters again: to the end of their source topic, by their sharding key.
+    def plan(self, letters: Iterable[DeadLetter], to: str | None = None) -> ReplayPlan:
+        """Find out where dead letters go; nothing is sent.
 
-        In the order given, topic by topic; what is not asked of the iterator may not be sent. The
-        order of a key has a gap all the same: what was sent after the dead letter has long been
-        consumed. Each is a new message with a new id: sending one twice stores it twice. After a
-        failure the later ones of its key are not sent, the others are.
+        A dead letter says by itself where it came from, and whoever may write to the group's
+        topics may have made it say anything. So without `to` only topics count that the group
+        consumes, by the brokers' word: a member that is online subscribes to it, or an offset of
+        the group is stored for it.
 
         Args:
             letters: of `list`.
             to: another topic to send all to.
 
         Raises:
-            ConfigError: one does not say where it came from; nothing was sent.
+            ConfigError: `to` is a topic in which no program's messages belong.
+        """
+        if to is not None:
+            to = wrap(self._client.config.namespace, to)
+            _require_for_messages(to)
+            return ReplayPlan(tuple((to, letter) for letter in letters), ())
+        refusal = cache(self._refusal)
+        due, refused = list[tuple[str, DeadLetter]](), list[Replayed]()
+        for letter in letters:
+            topic = wrap(self._client.config.namespace, letter.topic or "")
+            if (error := refusal(topic)) is None:
+                due.append((topic, letter))
+            else:
+                refused.append(Replayed(letter, None, error))
+        due.sort(key=itemgetter(0))  # stable
+        return ReplayPlan(tuple(due), tuple(refused))
+
+    def _refusal(self, topic: str) -> OrderlyError | None:
+        """Why nothing is sent to the topic that a dead letter names; None: its group consumes it.
+
+        Whatever is not known of one topic holds up no other: somebody may have made it up.
+        """
+        if not topic:
+            return ConfigError(f"it does not say where it came from; {_ADVICE}")
+        says = f"it says that it came from {topic[:_LONGEST]!r}"
+        try:
+            _require_for_messages(topic)
+            if self._group in self._client.groups.consuming(topic):
+                return None
+        except OrderlyError as error:
+            return ConfigError(f"{says}: {error}; {_ADVICE}")
+        return ConfigError(
+            f"{says}, and nothing shows that group {self._group} consumes that: no member that is"
+            f" online subscribes to it, and no offset of the group is stored for it; {_ADVICE}"
+        )
+
+    def replay(self, plan: ReplayPlan) -> Iterator[Replayed]:
+        """Send dead letters again: to the end of their topic, by their sharding key.
+
+        What is refused is told first, the rest as it is sent, topic by topic; what is not asked
+        of the iterator may not be sent. The order of a key has a gap all the same: what was sent
+        after the dead letter has long been consumed. Each is a new message with a new id: sending
+        one twice stores it twice. After a failure the later ones of its key are not sent, the
+        others are.
+
+        Args:
+            plan: of `plan`.
+
+        Raises:
             OrderlyError: nothing was sent to a topic, or to those after it: it is not there, say.
         """
-        targets = [(to or _source(letter), letter) for letter in letters]
-        targets.sort(key=itemgetter(0))  # stable
-        return chain.from_iterable(
+        sent = (
             self._send(topic, [letter for _, letter in found])
-            for topic, found in groupby(targets, key=itemgetter(0))
+            for topic, found in groupby(plan.due, key=itemgetter(0))
         )
+        return chain(plan.refused, chain.from_iterable(sent))
 
     def _send(self, topic: str, letters: Iterable[DeadLetter]) -> Iterator[Replayed]:
         layout = str(layout_of(self._client.routes.get(topic)))  # a change meanwhile is refused
@@ -167,14 +231,12 @@ def _as_first_stored(message: ReceivedMessage) -> ReceivedMessage:
     return restored(message, int(flags)) if is_number else message
 
 
-def _source(letter: DeadLetter) -> str:
-    if letter.topic is None:
+def _require_for_messages(topic: str) -> None:
+    if is_internal(check_topic(topic)):
         raise ConfigError(
-            f"dead letter {letter.message_id} at {letter.message.queue} offset"
-            f" {letter.message.queue_offset} does not say where it came from: name a topic to send"
-            " it to, or leave it out"
+            f"no message is sent to {topic}: it is a topic of RocketMQ's own or of a group's"
+            " retries, dead letters or state"
         )
-    return letter.topic
 
 
 def require_readable(route: TopicRoute) -> None:

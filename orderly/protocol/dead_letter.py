@@ -9,7 +9,7 @@ and come back out of order: the caller sends it to the queue's own master.
 from __future__ import annotations
 
 from orderly.model import ReceivedMessage, UndecodableMessage
-from orderly.namespace import RETRY_PREFIX
+from orderly.namespace import RETRY_PREFIX, first_topic
 from orderly.protocol import properties as names
 from orderly.protocol.command import RemotingCommand
 from orderly.protocol.compression import sent_body
@@ -61,7 +61,9 @@ def _properties(message: ReceivedMessage) -> dict[str, str]:
     if isinstance(message, UndecodableMessage):
         kept[names.UNREAD] = str(message.sys_flag)
     return kept | {
-        names.RETRY_TOPIC: message.properties.get(names.RETRY_TOPIC) or message.queue.topic,
+        names.RETRY_TOPIC: first_topic(
+            message.queue.topic, message.properties.get(names.RETRY_TOPIC)
+        ),
         names.ORIGIN_MESSAGE_ID: origin,
         names.RECONSUME_TIME: str(message.reconsume_times + 1),
         names.MAX_RECONSUME_TIMES: str(message.reconsume_times),

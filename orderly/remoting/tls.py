@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 import ssl
+import stat
+from pathlib import Path
 
 from orderly.config import ClientConfig
 from orderly.errors import ConfigError, ConnectFailed
@@ -24,7 +27,8 @@ class Tls:
         config: the settings; its `tls` is on.
 
     Raises:
-        ConfigError: a file that cannot be read, or is not what it should be.
+        ConfigError: a file that cannot be read, or is not what it should be; a key that others
+            can read.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -84,6 +88,24 @@ def _load_own(context: ssl.SSLContext, certificate: str, key: str) -> None:
         raise ConfigError(
             f"{files} cannot be read as a certificate and its key in PEM: {error}"
         ) from error
+    _require_private(key or certificate)
+
+
+def _require_private(path: str) -> None:
+    """Refuse the file of a key that others can read or write."""
+    status = Path(path).stat()
+    if os.name == "posix" and _is_open_to_others(status):
+        raise ConfigError(
+            f"the client's TLS key in {path!r} is open to others on this machine (mode"
+            f" {stat.S_IMODE(status.st_mode):04o}): make it readable by its owner only (chmod 600);"
+            " if root owns it, its group may read it (chmod 640)"
+        )
+
+
+def _is_open_to_others(status: os.stat_result) -> bool:
+    """By libpq's rule: a key that root lends to a service may be read by its group."""
+    by_group = stat.S_IWGRP | stat.S_IXGRP if status.st_uid == 0 else stat.S_IRWXG
+    return bool(status.st_mode & (by_group | stat.S_IRWXO))
 
 
 def _no_password() -> str:

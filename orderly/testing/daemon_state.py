@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orderly.durable_file import replacing
 from orderly.errors import EmbeddedBrokerError
 from orderly.testing.cache import cache_folder
 
@@ -88,6 +89,5 @@ def _port(address: str) -> int:
 
 
 def _replace(path: Path, value: Any) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(value, indent=2))
-    temporary.replace(path)
+    with replacing(path) as file:
+        file.write(json.dumps(value, indent=2).encode())

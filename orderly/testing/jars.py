@@ -2,12 +2,14 @@
 
 Each file is written under a temporary name and renamed only when it is whole and its sum is
 right, so an interrupted download leaves nothing that is used, and two processes may download side
-by side.
+by side. What is kept is checked again before it is used, once a process and file.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -22,6 +24,12 @@ from orderly.testing.cache import cache_folder
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 _THREADS = 8
+_PATIENCE = 30.0  # seconds without a byte
+_BLOCK = 64 * 1024  # bytes
+_NOT_KEPT = (
+    "the repository in ORDERLY_MAVEN_URL, or a proxy on the way, serves something else; nothing"
+    " was kept"
+)
 
 Progress = Callable[[int, int], None]
 """Called with (bytes present so far, bytes in all); from several threads, one at a time."""
@@ -99,11 +107,28 @@ class _Count:
 
 def _fetch(jar: Jar, folder: Path, count: _Count) -> Path:
     target = folder / jar.name
-    # The sum was checked when the file was renamed into place; the size tells a damaged disk.
-    if not (target.is_file() and target.stat().st_size == jar.size):
+    if not _is_kept(jar, target):
         _download(jar, target)
     count.add(jar.size)
     return target
+
+
+def _is_kept(jar: Jar, target: Path) -> bool:
+    try:
+        found = target.stat()
+        return (
+            found.st_size == jar.size
+            and _sum_of(target, found.st_ino, found.st_ctime_ns) == jar.sha256
+        )
+    except OSError:
+        return False
+
+
+@functools.cache
+def _sum_of(path: Path, _number: int, _changed: int) -> str:
+    """SHA-256 of a file that was not changed since, by the system's own time stamp."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download(jar: Jar, target: Path) -> None:
@@ -111,14 +136,35 @@ def _download(jar: Jar, target: Path) -> None:
     url = f"{base}/{jar.path}"
     target.unlink(missing_ok=True)
     try:
-        _pooch().retrieve(url, f"sha256:{jar.sha256}", fname=jar.name, path=target.parent)
+        _pooch().retrieve(
+            url,
+            f"sha256:{jar.sha256}",
+            fname=jar.name,
+            path=target.parent,
+            downloader=functools.partial(_download_at_most, jar.size),
+        )
     except OSError as error:
         raise JarsUnavailable(_why(error, url, target.parent)) from error
     except ValueError as error:  # pooch: the sum differs
         raise JarsUnavailable(
-            f"{url} is not the file in the list (its SHA-256 differs): the repository in"
-            " ORDERLY_MAVEN_URL, or a proxy on the way, serves something else; nothing was kept"
+            f"{url} is not the file in the list (its SHA-256 differs); {_NOT_KEPT}"
         ) from error
+
+
+def _download_at_most(size: int, url: str, path: str, _: Any) -> None:
+    """Let no server fill the disk: a file of the list has a known size."""
+    import requests  # noqa: PLC0415 - optional: of pooch
+
+    with (
+        requests.get(url, timeout=_PATIENCE, stream=True) as answer,
+        Path(path).open("wb") as file,
+    ):
+        answer.raise_for_status()
+        for block in answer.iter_content(_BLOCK):
+            size -= len(block)
+            if size < 0:
+                raise JarsUnavailable(f"{url} is longer than the file in the list; {_NOT_KEPT}")
+            file.write(block)
 
 
 def _why(error: OSError, url: str, folder: Path) -> str:

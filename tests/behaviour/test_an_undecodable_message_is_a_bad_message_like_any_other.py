@@ -133,7 +133,8 @@ def is_a_dead_letter_as_stored(client, group):
     assert isinstance(letter.message, UndecodableMessage)
     assert (letter.message.raw_body, letter.message.sys_flag & 0x701) == (GARBAGE, ZLIB)
     assert letter.message.sharding_key == "b"
-    (again,) = DeadLetters(client, group).replay([letter])
+    dead = DeadLetters(client, group)
+    (again,) = dead.replay(dead.plan([letter]))
     assert isinstance(again.error, UndecodableBody), "garbage is sent to nobody"
 
 

@@ -150,9 +150,10 @@ def test_jars_are_kept_whole_or_not_at_all(tmp_path, small_jar, monkeypatch):
     assert told == [(small_jar.size, small_jar.size)]
     monkeypatch.setenv("ORDERLY_MAVEN_URL", "http://127.0.0.1:1")
     assert fetch_jars(tmp_path, jars=[small_jar]) == [path]
-    path.write_bytes(b"cut off")
-    with pytest.raises(JarsUnavailable, match="ORDERLY_MAVEN_URL"):
-        fetch_jars(tmp_path, jars=[small_jar])
+    for changed in (b"cut off", bytes(small_jar.size)):
+        path.write_bytes(changed)
+        with pytest.raises(JarsUnavailable, match="ORDERLY_MAVEN_URL"):
+            fetch_jars(tmp_path, jars=[small_jar])
 
 
 def test_no_place_for_the_jars(tmp_path, small_jar):

@@ -11,9 +11,9 @@ ZLIB = 0x301  # of a message's flags: compressed, by zlib
 GARBAGE = b"no zlib stream"
 
 
-def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB):
+def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, **properties):
     """Store a message; returns its offset."""
-    told = {names.UNIQ_KEY: f"raw-{time.monotonic_ns()}"}
+    told = {names.UNIQ_KEY: f"raw-{time.monotonic_ns()}"} | properties
     if key is not None:
         told[names.SHARDING_KEY] = key
     header = SendMessage(

@@ -1,5 +1,8 @@
 """Settings are checked when they are made; what is missing yet says so."""
 
+import copy
+import dataclasses
+import json
 import pickle
 import time
 from dataclasses import fields
@@ -24,6 +27,8 @@ from orderly.config import (
 from orderly.config.consumer import BROKER_LEASE
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
+from orderly.protocol.signing import Credentials
+from orderly.remoting.security import security_of
 
 EAST = timezone(timedelta(hours=2))
 legal = st.text("%|abcXYZ019_-", min_size=1, max_size=120)
@@ -327,6 +332,42 @@ def test_keys_are_not_in_the_repr_of_a_config():
     shown = repr(ClientConfig(namesrv="host:1", **KEYS))
     assert "host:1" in shown
     assert not any(secret in shown for secret in KEYS.values())
+
+
+def fields_of(config):
+    return {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
+
+
+def as_a_debugger_would(config):
+    return getattr(config, "__dict__", {}), [getattr(config, name) for name in config.__slots__]
+
+
+SHOW = [repr, dataclasses.asdict, dataclasses.astuple, fields_of, as_a_debugger_would]
+
+
+@pytest.mark.parametrize("show", SHOW)
+@pytest.mark.parametrize("of", [ClientConfig, Credentials])
+def test_secrets_are_shown_by_nothing_that_shows_a_config(show, of):
+    config = ClientConfig(namesrv="host:1", **KEYS)
+    shown = show(config if of is ClientConfig else security_of(config).credentials)
+    assert not any(secret in repr(shown) for secret in KEYS.values())
+    if show in {dataclasses.asdict, dataclasses.astuple}:
+        assert not any(secret in json.dumps(shown) for secret in KEYS.values())
+    assert fields_of(dataclasses.replace(config, tls=True)).items() >= KEYS.items(), "to be used"
+
+
+def test_a_secret_is_not_pickled_by_itself_either():
+    config = ClientConfig(namesrv="host:1", **KEYS)
+    for carry in (pickle.dumps, copy.copy):
+        with pytest.raises(ConfigError, match="not pickled, nor copied"):
+            carry(config.secret_key)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_is_shown_in_place_of_a_secret_is_none(name):
+    shown = dataclasses.asdict(ClientConfig(namesrv="host:1", **KEYS))
+    with pytest.raises(ConfigError, match=f"{name} is \\*\\*\\*"):
+        ClientConfig(namesrv="host:1", **(KEYS | {name: shown[name]}))
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.command import Command
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.durable_file import FOR_ALL, replacing
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.backlog.reading import Scan
@@ -128,15 +128,7 @@ def write_whole(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():  # a device or a pipe is not to be replaced
             path.write_text(text, "utf-8")
         else:
-            _replace(path.resolve(), text)
+            with replacing(path.resolve(), FOR_ALL) as file:
+                file.write(text.encode())
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(f".orderly-report-{os.getpid()}.part")
-    try:
-        part.write_text(text, "utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -65,9 +65,17 @@ def is_system_group(group: str) -> bool:
 
 
 def is_book_keeping(topic: str) -> bool:
-    """Whether it is the state or park topic of a group of ours: no backlog of messages."""
-    bare = topic.rpartition(_NAMESPACE_END)[2]
-    return bare.startswith(_OWN_PREFIXES)
+    """Whether it is the state or park topic of a group of ours: no backlog of messages.
+
+    Of a topic of another namespace its name tells that, too, behind the prefix.
+    """
+    return any(part.startswith(_OWN_PREFIXES) for part in topic.split(_NAMESPACE_END))
+
+
+def is_internal(topic: str) -> bool:
+    """Whether no program's messages belong there: a system topic, retries, dead letters, state."""
+    of_a_group = topic.startswith((RETRY_PREFIX, DEAD_PREFIX)) or is_book_keeping(topic)
+    return of_a_group or is_system_topic(topic)
 
 
 def dead_letter_topic(group: str) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
-import os
-import tempfile
 from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from orderly.durable_file import replacing
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.protocol.park_record import Parked
 
@@ -25,25 +23,11 @@ def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     path = path.resolve()  # a link to it stays one
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file")
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            count = _write(file, group, messages)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-    return count
-
-
-def _write(file: IO[str], group: str, messages: Iterable[Parked]) -> int:
     count = 0
-    for message in messages:
-        file.write(json.dumps(exported(group, message)) + "\n")
-        count += 1
-    file.flush()
-    os.fsync(file.fileno())
+    with replacing(path) as file:
+        for message in messages:
+            file.write(f"{json.dumps(exported(group, message))}\n".encode("ascii"))
+            count += 1
     return count
 
 

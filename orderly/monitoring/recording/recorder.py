@@ -17,7 +17,7 @@ from typing import Self, final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orderly.durable_file import sync_folder, synced
+from orderly.durable_file import FOR_ALL, sync_folder, synced
 from orderly.errors import ConfigError
 from orderly.file_lock import hold
 from orderly.log import get_logger
@@ -177,7 +177,7 @@ def _write(growing: _Growing) -> None:
     """Replace the growing file by one with all its batches, on disk when this returns."""
     growing.path.parent.mkdir(exist_ok=True)
     whole = part(growing.path)
-    with synced(whole) as file:
+    with synced(whole, FOR_ALL) as file:
         pq.write_table(pa.Table.from_batches(growing.batches, SCHEMA), file, compression="zstd")
     whole.replace(growing.path)
     sync_folder(growing.path.parent)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from orderly.durable_file import synced
+from orderly.durable_file import FOR_ALL, synced
 from orderly.errors import OrderlyError
 from orderly.file_lock import hold
 
@@ -107,7 +107,7 @@ class LocalFiles:
         path = self.path.joinpath(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
-        with synced(part) as file:
+        with synced(part, FOR_ALL) as file:
             file.write(text.encode())
         part.replace(path)
 

@@ -11,11 +11,11 @@ import pytest
 
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
-from orderly.errors import ConnectionLost, SendFailed
+from orderly.errors import ConfigError, ConnectionLost, SendFailed
 from orderly.foreign_text import hidden
 from orderly.model import MessageQueue, SendResult
 from orderly.monitoring import dead_letters as module
-from orderly.monitoring.dead_letters import DeadLetter, Replayed
+from orderly.monitoring.dead_letters import DeadLetter, Replayed, ReplayPlan
 from tests.support.messages import message
 
 SENT = SendResult(MessageQueue("orders", "broker-a", 3), 17, "new", "o")
@@ -32,14 +32,22 @@ class Group:
     def __init__(self):
         self.letters = [letter(1), letter(2, None), letter(3, "\x1b[2Jevil", body=b"\xff\x1b[31m")]
         self.failing = ()
+        self.foreign = ()
         self.interrupted = None
         self.sent = []
 
     def list(self):
         return self.letters
 
-    def replay(self, letters, to):
-        for each in letters:
+    def plan(self, letters, to):
+        due = tuple((to or each.topic, each) for each in letters if each not in self.foreign)
+        error = ConfigError("it says that it came from \x1b[2J")
+        refused = tuple(Replayed(each, None, error) for each in letters if each in self.foreign)
+        return ReplayPlan(due, refused)
+
+    def replay(self, plan):
+        yield from plan.refused
+        for to, each in plan.due:
             self.sent.append((each, to))
             if each is self.interrupted:
                 raise KeyboardInterrupt
@@ -158,6 +166,23 @@ def test_somebody_is_asked_and_told_of_the_gap(group, terminal, capsys, answer, 
     assert run(["dlq", "replay", "shipping"]) == code
     assert len(group.sent) == sent
     assert "the order of their keys has a gap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("foreign", [1, 3])
+def test_what_is_refused_is_told_and_nobody_asked_of_it(
+    group, terminal, monkeypatch, capsys, foreign
+):
+    terminal(answer=True)
+    asked = []
+    monkeypatch.setattr(click, "confirm", lambda text, **_: not asked.append(text))
+    group.foreign = group.letters[:foreign]
+    assert run(["dlq", "replay", "shipping"]) == 3
+    assert len(group.sent) == 3 - foreign
+    out, err = capsys.readouterr()
+    assert out.count("it says that it came from") == foreign
+    assert "\x1b" not in out
+    assert f"{3 - foreign} of 3 sent" in err
+    assert asked == ["Send 2 messages to orders?"] * (foreign < 3)
 
 
 @pytest.mark.parametrize("args", [[], ["-o", "json"]])

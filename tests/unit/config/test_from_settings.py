@@ -1,5 +1,7 @@
 """Settings outside of the command line: the same file, the same order, secrets kept."""
 
+import os
+
 import pytest
 
 from orderly.config import ClientConfig
@@ -85,8 +87,8 @@ def test_an_unknown_context_is_told(file):
         ClientConfig.from_settings(file, "gone", env={})
 
 
-def warnings_of(caplog):
-    return [r.getMessage() for r in caplog.records if "readable_by_all" in r.getMessage()]
+def warnings_of(caplog, event="readable_by_all"):
+    return [r.getMessage() for r in caplog.records if event in r.getMessage()]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def warnings_of(caplog):
 def test_a_file_with_secrets_that_all_can_read_is_warned_of_once(
     file, caplog, mode, content, warns
 ):
-    module._warn_of_readers.cache_clear()
+    module._warn_once.cache_clear()
     file.write_text(content)
     file.chmod(mode)
     for _ in range(3):
@@ -105,3 +107,21 @@ def test_a_file_with_secrets_that_all_can_read_is_warned_of_once(
     found = warnings_of(caplog)
     assert len(found) == warns
     assert not any("hunter2" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("mode", "warns"), [(0o602, 1), (0o666, 1), (0o644, 0)], ids=["writes", "all", "reads only"]
+)
+def test_a_file_that_others_can_write_is_warned_of_once(file, caplog, mode, warns):
+    module._warn_once.cache_clear()
+    file.write_text("namesrv = 'a:1'")
+    file.chmod(mode)
+    for _ in range(3):
+        ClientConfig.from_settings(file, env={})
+    assert len(warnings_of(caplog, "writable_by_others")) == warns
+
+
+@pytest.mark.parametrize(("group", "others"), [(1000, False), (100, True)], ids=["own", "shared"])
+def test_the_owners_own_group_is_nobody_else(group, others):
+    status = os.stat_result((0o100664, 0, 0, 1, 1000, group, 0, 0, 0, 0))
+    assert module._others_write(status) is others

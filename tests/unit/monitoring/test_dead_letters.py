@@ -7,8 +7,9 @@ import pytest
 from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
 from orderly import DeadLetter as Reject
 from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
-from orderly.model import BrokerData, Permission, QueueData, TopicRoute
+from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
 from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_stored
+from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
@@ -43,6 +44,12 @@ def letters(orderly_fake, client):
 
 def of(letters, key):
     return [letter.message.body for letter in letters if letter.message.sharding_key == key]
+
+
+def replayed(client, letters, to=None):
+    """The outcomes of a replay of letters of the group."""
+    dead = DeadLetters(client, "shipping")
+    return list(dead.replay(dead.plan(letters, to)))
 
 
 def letter(**properties):
@@ -90,7 +97,7 @@ def test_they_are_read_in_the_order_of_their_queue(letters):
 
 
 def test_sent_again_they_keep_that_order_by_key(orderly_fake, client, letters):
-    done = list(DeadLetters(client, "shipping").replay(letters))
+    done = replayed(client, letters)
     assert [outcome.error for outcome in done] == [None] * 4
     assert {outcome.result.queue.topic for outcome in done} == {"orders"}
     seen = []
@@ -116,17 +123,65 @@ def test_after_a_failure_the_later_ones_of_its_key_stay_and_others_go(
         Fault(RequestCode.SEND_MESSAGE_V2, refused, None, lambda c: first in c.ext.get("i", "")),
         Fault(RequestCode.SEND_BATCH_MESSAGE, refused, None, lambda c: first.encode() in c.body),
     )
-    done = list(DeadLetters(client, "shipping").replay(letters))
+    done = replayed(client, letters)
     failed = [o.letter.message.sharding_key for o in done if o.error is not None]
     assert failed == [letters[0].message.sharding_key] * 2
 
 
-def test_what_cannot_be_sent_anywhere_is_refused_before_anything_is(client, letters):
-    unknown = letter(UNIQ_KEY="U")
-    with pytest.raises(ConfigError, match="does not say where it came from"):
-        DeadLetters(client, "shipping").replay([letters[0], unknown])
+FOREIGN = [
+    None, "payments", "no-such-topic", "or ders\x1b[2J", "x" * 30_000, "%RETRY%shipping",
+    "%DLQ%other", "TBW102", "rmq_sys_x", state_topic("shipping", "orders"),
+    park_topic("other", "payments"),
+]  # fmt: skip
+
+
+def test_nothing_is_sent_where_a_dead_letter_says_unless_its_group_consumes_that(
+    orderly_fake, client, letters
+):
+    for topic in ("payments", state_topic("shipping", "orders"), park_topic("other", "payments")):
+        orderly_fake.create_topic(topic, queues=1)
+    before = client.admin.topics()
+    forged = [letter(**({"RETRY_TOPIC": it} if it else {})) for it in FOREIGN]
+    done = replayed(client, [*forged, *letters])
+    refused = [outcome for outcome in done if outcome.error is not None]
+    assert [outcome.letter for outcome in refused] == forged
+    assert all("name the topic to send it to (--to)" in str(each.error) for each in refused)
+    assert all(len(str(outcome.error)) < 500 for outcome in refused)
+    assert {outcome.result.queue.topic for outcome in done if outcome.result} == {"orders"}
+    assert len(done) == len(FOREIGN) + 4, "one that is refused holds up no other"
+    assert client.brokers.max_offset(MessageQueue("payments", "broker-a", 0)) == 0
+    assert client.admin.topics() == before
+
+
+def test_who_names_a_topic_may_send_to_one_that_the_group_does_not_consume(
+    orderly_fake, client, letters
+):
+    orderly_fake.create_topic("payments", queues=1)
+    done = replayed(client, [letter(RETRY_TOPIC="elsewhere"), *letters], to="payments")
+    assert [outcome.result.queue.topic for outcome in done] == ["payments"] * 5
+
+
+@pytest.mark.parametrize("topic", FOREIGN[4:])
+def test_not_even_who_names_it_sends_to_a_topic_without_messages(client, letters, topic):
+    with pytest.raises(ConfigError):
+        DeadLetters(client, "shipping").plan(letters, topic)
+
+
+def test_a_member_that_is_online_shows_what_its_group_consumes(orderly_fake, client):
+    """Its group has committed nothing, and may never have."""
+    orderly_fake.create_topic("orders", queues=1)
+    dead = DeadLetters(client, "packing")
+    found = letter(RETRY_TOPIC="orders")
+    assert len(dead.plan([found]).refused) == 1
+    with OrderlyConsumer("packing", lambda *_: Ack(), namesrv=orderly_fake.namesrv).subscribe(
+        "orders"
+    ):
+        eventually(lambda: dead.plan([found]).due == (("orders", found),))
+
+
+def test_a_topic_that_is_not_there_is_an_error(client, letters):
     with pytest.raises(TopicNotFound):
-        list(DeadLetters(client, "shipping").replay(letters, to="no-such-topic"))
+        replayed(client, letters, to="no-such-topic")
     assert client.brokers.max_offset(letters[0].message.queue) == 4
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage
-from orderly.model import UndecodableMessage
+from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.compression import Compression, decompress
 from orderly.protocol.dead_letter import dead_letter_request
 from orderly.protocol.headers import SendMessage, from_ext
@@ -51,7 +51,13 @@ def test_what_it_was_sent_with_is_kept():
 
 def test_what_was_retried_before_still_tells_where_it_came_from_first():
     before = {"RETRY_TOPIC": "first", "ORIGIN_MESSAGE_ID": "the-first-id"}
-    assert before.items() <= sent(replace(message(0), properties=before))[1].items()
+    retried = replace(message(0), queue=MessageQueue("%RETRY%shipping", "broker-a", 0))
+    assert before.items() <= sent(replace(retried, properties=before))[1].items()
+
+
+def test_a_sender_cannot_say_where_its_message_came_from():
+    told = {"RETRY_TOPIC": "payments"}
+    assert sent(replace(message(0), properties=told))[1]["RETRY_TOPIC"] == "orders"
 
 
 def test_what_counted_or_delayed_another_message_is_not_copied():

@@ -170,6 +170,12 @@ def test_a_retried_message_shows_its_original_topic():
     assert (decoded.topic, decoded.queue.topic) == ("orders", "%RETRY%g")
 
 
+def test_of_any_other_message_the_sender_cannot_choose_its_topic():
+    message = received(properties={"RETRY_TOPIC": "payments"})
+    (decoded,) = decode_messages(encode_stored_message(message), "broker-a")
+    assert decoded.topic == decoded.queue.topic
+
+
 def test_no_bytes_are_no_messages():
     assert decode_messages(b"", "b") == []
 

@@ -6,8 +6,10 @@ That all promises of a connection hold with TLS is test_connection's.
 import os
 import socket
 import ssl
+import stat
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,40 @@ def test_a_file_that_is_not_what_it_should_be_is_named(authority, tmp_path, name
         path.write_text(content)
     with pytest.raises(ConfigError, match=f"{name}='{path}'.*PEM"):
         security_of(trusting(authority, **{name: str(path)}))
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "taken"),
+    [
+        (1000, 0o600, True), (1000, 0o400, True), (1000, 0o640, False), (1000, 0o604, False),
+        (0, 0o640, True), (0, 0o440, True), (0, 0o660, False), (0, 0o644, False),
+    ],
+)  # fmt: skip
+def test_a_key_is_its_owners_and_only_roots_may_be_its_groups_to_read(owner, mode, taken):
+    status = os.stat_result((stat.S_IFREG | mode, 0, 0, 1, owner, owner, 0, 0, 0, 0))
+    assert tls_module._is_open_to_others(status) is not taken
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o666])
+def test_a_key_that_others_can_read_or_write_is_refused(authority, mode):
+    mine, key = authority.issue(f"open-{mode}")
+    config = trusting(authority, tls_cert_file=mine, tls_key_file=key)
+    security_of(config)
+    Path(key).chmod(mode)
+    with pytest.raises(ConfigError, match=rf"{key}.*mode 0{mode:o}.*chmod 600"):
+        security_of(config)
+
+
+def test_a_key_in_the_certificates_file_is_no_exception(authority, tmp_path):
+    mine, key = map(Path, authority.issue("client"))
+    both = tmp_path / "both.pem"
+    both.touch(0o644)
+    both.write_text(mine.read_text() + key.read_text())
+    config = trusting(authority, tls_cert_file=str(both))
+    with pytest.raises(ConfigError, match="chmod 600"):
+        security_of(config)
+    both.chmod(0o600)
+    security_of(config)
 
 
 def test_an_encrypted_key_is_refused_and_nobody_asked_for_its_password(authority, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -171,6 +172,17 @@ def test_a_copy_of_another_members_file_is_refused(make, stored):
     stored.rename(stored.with_name("g@j.json"))
     with pytest.raises(OffsetFileError, match="belongs to"):
         make(instance="j")
+
+
+def test_a_link_beside_the_file_does_not_choose_where_offsets_are_written(make, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    offsets = make()
+    (tmp_path / f"{offsets.path.name}.new").symlink_to(victim)
+    offsets.put(Q, 5)
+    assert (offsets.get(Q), victim.read_text()) == (5, "precious")
+    assert not offsets.path.is_symlink()
+    assert stat.S_IMODE(offsets.path.stat().st_mode) == 0o600
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours(make, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from orderly.monitoring.collecting.names import (
     group_of_retry_topic,
     is_book_keeping,
+    is_internal,
     is_system_group,
     is_system_topic,
     pair_of_state_topic,
@@ -30,9 +31,10 @@ def test_a_retry_topic_belongs_to_the_longest_group_that_fits(topic, group):
     assert group_of_retry_topic(topic, {"pay", "pay_eu"}, {"orders", "eu_orders"}) == group
 
 
-@pytest.mark.parametrize("namespace", ["", "shop%"])
-def test_states_and_parked_messages_are_book_keeping(namespace):
-    group, topic = namespace + "g", namespace + "orders"
+@pytest.mark.parametrize(
+    ("group", "topic"), [("g", "orders"), ("shop%g", "shop%orders"), ("shop%g", "bank%orders")]
+)
+def test_states_and_parked_messages_are_book_keeping(group, topic):
     assert is_book_keeping(state_topic(group, topic))
     assert is_book_keeping(park_topic(group, topic))
     assert not is_book_keeping(topic)
@@ -45,6 +47,11 @@ def test_rocketmqs_own_names_are_known():
     assert is_system_group("CID_DefaultHeartBeatSyncerTopic")
     assert not is_system_topic("orders")
     assert not is_system_group("pay")
+
+
+def test_what_no_program_writes_to_is_internal():
+    found = ["%RETRY%g", "%DLQ%g", "%RETRY%shop%g", "TBW102", park_topic("g", "t"), "orders"]
+    assert [topic for topic in found if not is_internal(topic)] == ["orders"]
 
 
 @pytest.mark.parametrize(

@@ -12,3 +12,14 @@ def test_a_file_gets_its_name_when_its_content_is_on_the_disk(tmp_path, monkeypa
     files.write("result.json", "é")
     assert named == [[".result.json.part"]]
     assert (files.read("result.json"), files.names()) == ("é", ["result.json"])
+
+
+def test_a_link_beside_a_file_does_not_choose_where_it_is_written(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = tmp_path / "output"
+    folder.mkdir()
+    (folder / ".result.json.part").symlink_to(victim)
+    files = LocalFiles(str(folder))
+    files.write("result.json", "ours")
+    assert (files.read("result.json"), victim.read_text()) == ("ours", "precious")
