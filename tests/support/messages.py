@@ -23,4 +23,5 @@ def message(offset: int, key: str | None = None, queue: MessageQueue = QUEUE) ->
         sys_flag=0,
         physical_offset=offset * 100,
         stored_size=100,
+        held_size=100,
     )
