@@ -176,6 +176,14 @@ class _NoRoomLeft(Exception):
         self.queue_offset = queue_offset
 
 
+_Why = tuple[str, bool]  # a body cannot be read; whether an extra would help
+
+
+def _why(error: ProtocolError) -> _Why:
+    """Not the error itself: it holds what was unpacked until the garbage collector runs."""
+    return str(error), error.retriable
+
+
 class _Pull:
     """One pull's bytes, and what its messages have in common: most often their queue."""
 
@@ -212,11 +220,11 @@ class _Pull:
         try:
             members = _unwrap(batch, following, 4 * self.max_body)
         except ProtocolError as error:
-            return (self.read(at, error)[0],)
+            return (self.read(at, _why(error))[0],)
         self.room -= sum([member.held_size for member in members])
         return members
 
-    def read(self, at: int, unreadable: ProtocolError | None = None) -> tuple[ReceivedMessage, int]:
+    def read(self, at: int, unreadable: _Why | None = None) -> tuple[ReceivedMessage, int]:
         """Return the message at `at`, and where the next one begins.
 
         Args:
@@ -258,7 +266,7 @@ class _Pull:
                 body = self._decompress(body, sys_flag, queue_offset)
                 sys_flag &= ~_COMPRESSED
             except ProtocolError as error:
-                unreadable = error
+                unreadable = _why(error)
         held_size = size - body_size + len(body) + _PER_MESSAGE
         if properties_size > _MANY:
             held_size += _of_properties(properties_size, data.count(b"\x02", properties_at, end))
@@ -273,7 +281,7 @@ class _Pull:
             held_size,
         )
         if unreadable is not None:
-            return UndecodableMessage(message, str(unreadable), unreadable.retriable), end
+            return UndecodableMessage(message, *unreadable), end
         return message, end
 
     def _find_queue(self, magic: int, queue_id: int, at: int, body_size: int) -> MessageQueue:
