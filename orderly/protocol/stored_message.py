@@ -168,6 +168,12 @@ def decode_pull(
     return messages, None
 
 
+def queue_offset_at(data: bytes, at: int) -> int:
+    """Read the queue offset of the stored message at a byte of `data`."""
+    offset: int = _QUEUE_OFFSET.unpack_from(data, at)[0]
+    return offset
+
+
 class _NoRoomLeft(Exception):
     """A body that may be read in a pull of its own: in this one others took the bytes."""
 
@@ -216,7 +222,7 @@ class _Pull:
             return (batch,)
         following = self.end
         if next_at < len(self.data):
-            (following,) = _QUEUE_OFFSET.unpack_from(self.data, next_at)
+            following = queue_offset_at(self.data, next_at)
         try:
             members = _unwrap(batch, following, 4 * self.max_body)
         except ProtocolError as error:
