@@ -79,6 +79,8 @@ class ReceivedMessage(_ReadLate):
     Times are seconds since the epoch on the clock of the host that wrote them. `queue_offset`
     is authoritative: filtered pulls have gaps. `message_id` is the sender's id (UNIQ_KEY),
     kept across retries and dead letters; `offset_message_id` names the stored copy.
+    `stored_size` is bytes at the broker; `held_size` about what it takes of this process's memory,
+    unpacked, when all of it was looked at (0: it was not pulled by a consumer of ours).
     """
 
     queue: MessageQueue
@@ -97,6 +99,7 @@ class ReceivedMessage(_ReadLate):
     physical_offset: int
     stored_size: int
     namespace: str = ""
+    held_size: int = field(default=0, repr=False, compare=False)
 
     @classmethod
     def read_late(  # noqa: PLR0917 - by place, since it is called for each message
@@ -108,6 +111,7 @@ class ReceivedMessage(_ReadLate):
         reconsume_times: int,
         sys_flag: int,
         stored_size: int,
+        held_size: int,
     ) -> ReceivedMessage:
         """Make a message of which only these fields are read so far.
 
@@ -120,6 +124,7 @@ class ReceivedMessage(_ReadLate):
             reconsume_times: as stored.
             sys_flag: as in the class.
             stored_size: bytes.
+            held_size: bytes.
         """
         message = object.__new__(cls)
         keep = object.__setattr__  # it is frozen for all others
@@ -130,6 +135,7 @@ class ReceivedMessage(_ReadLate):
         keep(message, "reconsume_times", reconsume_times)
         keep(message, "sys_flag", sys_flag)
         keep(message, "stored_size", stored_size)
+        keep(message, "held_size", held_size)
         keep(message, "namespace", "")
         return message
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
+from math import inf
 
 from orderly.client.replies import failure
 from orderly.errors import ReplyTooLarge
@@ -34,6 +35,8 @@ class PullQuery:
         subscription: the broker filters by hashes of its tags; compare the tags again.
         suspend: seconds the broker may hold the request until a message comes; 0: answer now.
         broker_id: the replica to ask, as the previous reply suggested; 0 is the master.
+        room: bytes of memory there are for what is unpacked of the reply; asked when it is read.
+            What does not fit is left for the next pull.
     """
 
     group: str
@@ -43,6 +46,7 @@ class PullQuery:
     subscription: Subscription
     suspend: float = MAX_SUSPEND
     broker_id: int = 0
+    room: Callable[[], float] = field(default=lambda: inf, repr=False, compare=False)
 
     def for_fewer(self) -> PullQuery:
         """The same for half of the messages, after a reply that was too large."""
@@ -139,7 +143,11 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
     messages: list[ReceivedMessage] = []
     left_at: int | None = None
     if status is PullStatus.FOUND:
-        messages, left_at = decode_pull(reply.body, query.queue.broker_name)
+        messages, left_at = decode_pull(
+            reply.body, query.queue.broker_name, end=header.next_begin_offset, room=query.room()
+        )
+        if messages and messages[0].queue_offset < query.offset:  # the offset lies within a batch
+            messages = [m for m in messages if m.queue_offset >= query.offset]
     return PullResult(
         status,
         messages,

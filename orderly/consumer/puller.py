@@ -149,7 +149,10 @@ class Puller:
     def _query(self, held: Held, offset: int) -> PullQuery:
         session = self._session
         batch, wanted = min(held.pull_batch, session.config.pull_batch), held.subscription
-        return PullQuery(session.group, held.queue, offset, batch, wanted, broker_id=held.replica)
+        room = held.owned.messages.room
+        return PullQuery(
+            session.group, held.queue, offset, batch, wanted, broker_id=held.replica, room=room
+        )
 
     def _replied(self, held: Held, query: PullQuery, reply: PullResult | OrderlyError) -> None:
         try:

@@ -35,7 +35,7 @@ class Lanes:
         batch_size: messages of a full batch; a lane may keep as many in any case.
 
     Attributes:
-        count, size: messages kept with their bodies, and their bytes as stored.
+        count, size: messages kept with their bodies, and their bytes of memory (`held_size`).
         pending: those of them that are not in hand.
         asleep, asleep_size: those of the pending ones that belong to suspended lanes, and their
             bytes.
@@ -168,6 +168,10 @@ class Lanes:
         """True if more is kept than that share of the limits."""
         return self.count > self._max_count * share or self.size > self._max_size * share
 
+    def room(self) -> float:
+        """Bytes of memory until it is crowded; may be asked for without the lock."""
+        return max(0.0, self._max_size - self.size)
+
     @property
     def moving(self) -> float:
         """The part (0 to 1) of what is kept that is still to be handed out, and waits for nothing.
@@ -259,7 +263,7 @@ class Lanes:
     def _count(self, lane: Lane, message: ReceivedMessage, change: int) -> None:
         self.count += change
         self.pending += change
-        size = change * message.stored_size
+        size = change * message.held_size
         self.size += size
         if lane.wake_at is not None:
             self.asleep += change

@@ -16,8 +16,8 @@ from orderly.model import ReceivedMessage, UndecodableMessage
 class ProcessQueue:
     """Pending and in-hand messages of one order, both in rising offset order.
 
-    Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes as
-    stored) cover both, because both must fit in memory.
+    Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes
+    of memory) cover both, because both must fit in memory.
     """
 
     __slots__ = ("_in_hand", "_last", "_pending", "count", "size")
@@ -36,8 +36,8 @@ class ProcessQueue:
 
     @property
     def pending_size(self) -> int:
-        """Bytes of the messages waiting to be taken, as stored."""
-        return self.size - sum([message.stored_size for message in self._in_hand])
+        """Bytes of memory of the messages waiting to be taken."""
+        return self.size - sum([message.held_size for message in self._in_hand])
 
     @property
     def in_hand(self) -> int:
@@ -71,7 +71,7 @@ class ProcessQueue:
             self._last = new[-1].queue_offset
             self._pending.extend(new)
             self.count += len(new)
-            self.size += sum([message.stored_size for message in new])
+            self.size += sum([message.held_size for message in new])
         return len(new)
 
     def take(self, limit: int) -> list[ReceivedMessage]:
@@ -95,7 +95,7 @@ class ProcessQueue:
         """Forget all in-hand messages but the last `keep`: they are done."""
         done = len(self._in_hand) - keep
         for message in self._in_hand[:done]:
-            self.size -= message.stored_size
+            self.size -= message.held_size
         self.count -= done
         del self._in_hand[:done]
 
@@ -125,7 +125,7 @@ class ProcessQueue:
             assert taken.queue_offset == message.queue_offset, "put_back of what was not taken last"
             if taken.queue_offset in finished:
                 self.count -= 1
-                self.size -= taken.stored_size
+                self.size -= taken.held_size
             else:
                 counted = taken.queue_offset not in untried
                 again = taken.changed(reconsume_times=taken.reconsume_times + counted)
@@ -141,7 +141,7 @@ class ProcessQueue:
         message = self._pending.pop()
         self._last = message.queue_offset - 1
         self.count -= 1
-        self.size -= message.stored_size
+        self.size -= message.held_size
         return message
 
     def offsets(self) -> Iterator[int]:

@@ -8,10 +8,11 @@ when somebody looks at it (5.8 -> 2.2 µs a message). Filtering by tag is the cl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntFlag
 from functools import partial
+from math import inf
 from struct import Struct
 from typing import Any
 from zlib import crc32
@@ -20,11 +21,22 @@ from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol.compression import decompress
 from orderly.protocol.hosts import IPV6_SIZE, host_from_text, host_to_text
-from orderly.protocol.outgoing import decode_batch
-from orderly.protocol.properties import UNIQ_KEY, decode_properties, encode_properties
+from orderly.protocol.outgoing import BatchMember, decode_batch
+from orderly.protocol.properties import (
+    INNER_NUM,
+    UNIQ_KEY,
+    decode_properties,
+    encode_properties,
+)
 
 MAX_BODY = 64 * 1024 * 1024  # bytes, decompressed
 MAX_MESSAGES = 65536  # in one pull, members of inner batches included
+
+# Bytes of memory beyond what was sent, measured on CPython and rounded up.
+_PER_MESSAGE = 2048  # the usual properties included
+_MANY = 512  # bytes of properties that are more than usual
+_PER_PROPERTY = 150  # of those: two texts, and their place in a dict
+_PER_TEXT_BYTE = 4  # of those: one wide character makes a whole text as wide
 
 _NO_QUEUE = MessageQueue("", "", 1 << 32)  # equals none: a message's has 32 bits
 
@@ -76,12 +88,17 @@ _HEADS = {
     _HOSTS_V6: _Head(20, 20),
 }
 _HEAD_BITS = 39  # the byte of the head with the bits that tell which of them it is
+_QUEUE_OFFSET = Struct(">20xq")
 _TOPIC_SIZES = {MAGIC_V1: Struct(">B"), MAGIC_V2: Struct(">h")}
 _PROPERTIES_SIZE = Struct(">h")
 
 
 def decode_messages(
-    data: bytes | memoryview, broker_name: str, *, max_body: int = MAX_BODY
+    data: bytes | memoryview,
+    broker_name: str,
+    *,
+    end: int | None = None,
+    max_body: int = MAX_BODY,
 ) -> list[ReceivedMessage]:
     """Read stored messages, all of them: see `decode_pull`.
 
@@ -89,7 +106,7 @@ def decode_messages(
         ProtocolError: a size, magic number or checksum that is wrong, or more messages or bytes
             than one call may bring.
     """
-    messages, left_at = decode_pull(data, broker_name, max_body=max_body)
+    messages, left_at = decode_pull(data, broker_name, end=end, max_body=max_body)
     if left_at is not None:
         raise ProtocolError(
             f"more than {MAX_MESSAGES} messages, or {4 * max_body} bytes of compressed bodies"
@@ -98,7 +115,12 @@ def decode_messages(
 
 
 def decode_pull(
-    data: bytes | memoryview, broker_name: str, *, max_body: int = MAX_BODY
+    data: bytes | memoryview,
+    broker_name: str,
+    *,
+    end: int | None = None,
+    room: float = inf,
+    max_body: int = MAX_BODY,
 ) -> tuple[list[ReceivedMessage], int | None]:
     """Read the messages of a pull's reply, in their order.
 
@@ -106,11 +128,18 @@ def decode_pull(
     the others are read. Broken bytes around the bodies fail as a whole, for then no offset can be
     trusted. (Java drops what follows a broken message and moves the offset on.)
 
+    A queue of type BatchCQ stores a batch as one message and gives it as many offsets as it has
+    members: only then is it unwrapped. Anybody can mark a message as a batch; one that says
+    another number than it has, or reaches over the next stored message, is a message whose body
+    cannot be read. So no offset that a sender claims hides a message that the broker stored.
+
     Args:
         data: stored messages, one after the other.
         broker_name: the broker they came from; the messages do not say.
-        max_body: bytes a body may have once decompressed. The compressed bodies of one call may
-            have four times as many together.
+        end: the offset after the last of them, as the broker says it; None: not known.
+        room: bytes of memory there are for what is unpacked; the first is read in any case.
+        max_body: bytes a body may have once decompressed. What is unpacked in one call may have
+            four times as many together.
 
     Returns:
         The messages; and the offset of the first that was left for another pull, since together
@@ -119,24 +148,30 @@ def decode_pull(
     Raises:
         ProtocolError: a size, magic number or checksum that is wrong.
     """
-    pull = _Pull(bytes(data), broker_name, max_body, 4 * max_body)
+    pull = _Pull(bytes(data), broker_name, max_body, min(room, 4 * max_body), end)
     messages: list[ReceivedMessage] = []
     at = 0
     while at < len(pull.data):
         try:
-            message, end = pull.read(at)
+            message, next_at = pull.read(at)
+            members: Sequence[ReceivedMessage] = (message,)
+            if message.sys_flag & _INNER_BATCH == _INNER_BATCH:
+                members = pull.members(message, at, next_at)
         except _NoRoomLeft as full:
             return messages, full.queue_offset
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise ProtocolError(f"the stored message at byte {at} is broken: {error}") from error
-        members: Sequence[ReceivedMessage] = (message,)
-        if message.sys_flag & _INNER_BATCH == _INNER_BATCH:
-            members = pull.members(message, at)
         if len(messages) + len(members) > MAX_MESSAGES:
             return messages, members[0].queue_offset
         messages.extend(members)
-        at = end
+        at = next_at
     return messages, None
+
+
+def queue_offset_at(data: bytes, at: int) -> int:
+    """Read the queue offset of the stored message at a byte of `data`."""
+    offset: int = _QUEUE_OFFSET.unpack_from(data, at)[0]
+    return offset
 
 
 class _NoRoomLeft(Exception):
@@ -147,31 +182,55 @@ class _NoRoomLeft(Exception):
         self.queue_offset = queue_offset
 
 
+_Why = tuple[str, bool]  # a body cannot be read; whether an extra would help
+
+
+def _why(error: ProtocolError) -> _Why:
+    """Not the error itself: it holds what was unpacked until the garbage collector runs."""
+    return str(error), error.retriable
+
+
 class _Pull:
     """One pull's bytes, and what its messages have in common: most often their queue."""
 
-    __slots__ = ("broker_name", "data", "decompressed_left", "max_body", "queue", "topic_field")
+    __slots__ = (
+        "broker_name",
+        "data",
+        "end",
+        "max_body",
+        "queue",
+        "room",
+        "topic_field",
+        "unpacked",
+    )
 
     def __init__(
-        self, data: bytes, broker_name: str, max_body: int, decompressed_left: int
+        self, data: bytes, broker_name: str, max_body: int, room: float, end: int | None
     ) -> None:
         self.data = data
         self.broker_name = broker_name
         self.max_body = max_body
-        self.decompressed_left = decompressed_left
+        self.room = room
+        self.end = end
+        self.unpacked = False
         self.queue = _NO_QUEUE
         self.topic_field = b""
 
-    def members(self, batch: ReceivedMessage, at: int) -> Sequence[ReceivedMessage]:
+    def members(self, batch: ReceivedMessage, at: int, next_at: int) -> Sequence[ReceivedMessage]:
         """Return the messages of a batch, read at `at`; itself if it cannot be read."""
         if isinstance(batch, UndecodableMessage):
             return (batch,)
+        following = self.end
+        if next_at < len(self.data):
+            following = queue_offset_at(self.data, next_at)
         try:
-            return tuple(_unwrap(batch))
+            members = _unwrap(batch, following, 4 * self.max_body)
         except ProtocolError as error:
-            return (self.read(at, error)[0],)
+            return (self.read(at, _why(error))[0],)
+        self.room -= sum([member.held_size for member in members])
+        return members
 
-    def read(self, at: int, unreadable: ProtocolError | None = None) -> tuple[ReceivedMessage, int]:
+    def read(self, at: int, unreadable: _Why | None = None) -> tuple[ReceivedMessage, int]:
         """Return the message at `at`, and where the next one begins.
 
         Args:
@@ -213,7 +272,10 @@ class _Pull:
                 body = self._decompress(body, sys_flag, queue_offset)
                 sys_flag &= ~_COMPRESSED
             except ProtocolError as error:
-                unreadable = error
+                unreadable = _why(error)
+        held_size = size - body_size + len(body) + _PER_MESSAGE
+        if properties_size > _MANY:
+            held_size += _of_properties(properties_size, data.count(b"\x02", properties_at, end))
         message = ReceivedMessage.read_late(
             partial(_read_rest, head, data[at:body_at], data[properties_at:end]),
             queue,
@@ -222,9 +284,10 @@ class _Pull:
             reconsume_times,
             sys_flag,
             size,
+            held_size,
         )
         if unreadable is not None:
-            return UndecodableMessage(message, str(unreadable), unreadable.retriable), end
+            return UndecodableMessage(message, *unreadable), end
         return message, end
 
     def _find_queue(self, magic: int, queue_id: int, at: int, body_size: int) -> MessageQueue:
@@ -245,17 +308,19 @@ class _Pull:
         return queue
 
     def _decompress(self, body: bytes, sys_flag: int, queue_offset: int) -> bytes:
-        limit = min(self.max_body, self.decompressed_left)
-        kind = sys_flag >> 8 & 7
+        limit = self.max_body
+        if self.unpacked:
+            limit = max(0, int(min(limit, self.room)))
+        self.unpacked = True
         try:
-            result = decompress(kind, body, limit)
+            result = decompress(sys_flag >> 8 & 7, body, limit)
         except ProtocolError:
             if limit < self.max_body:
                 raise _NoRoomLeft(queue_offset) from None
             # So much work it may have been: zstd makes at most 32,768 bytes of one.
-            self.decompressed_left -= min(limit, len(body) << 15)
+            self.room -= min(limit, len(body) << 15)
             raise
-        self.decompressed_left -= len(result)
+        self.room -= len(result)
         return result
 
 
@@ -284,19 +349,59 @@ def _read_rest(
     }
 
 
-def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
-    # A topic whose queues are BatchCQ stores a batch as one message at its first offset.
-    for index, member in enumerate(decode_batch(batch.body)):
-        properties = decode_properties(member.properties.encode())
-        yield replace(
-            batch,
-            queue_offset=batch.queue_offset + index,
-            body=member.body,
-            properties=properties,
-            message_id=properties.get(UNIQ_KEY) or batch.offset_message_id,
-            flag=member.flag,
-            sys_flag=batch.sys_flag & ~_INNER_BATCH,
+def _unwrap(
+    batch: ReceivedMessage, following: int | None, max_held: int
+) -> Sequence[ReceivedMessage]:
+    """Read the members of a batch.
+
+    Args:
+        batch: as it is stored.
+        following: the offset of the next message that is stored in its queue; None: not known.
+        max_held: bytes of memory they may take together.
+
+    Raises:
+        ProtocolError: it is broken, or not what the broker took it for.
+    """
+    found = decode_batch(batch.body)
+    claimed = batch.properties.get(INNER_NUM)
+    if claimed != str(len(found)):
+        raise ProtocolError(f"a batch of {len(found)} messages says that it has {claimed}")
+    if following is not None and batch.queue_offset + len(found) > following:
+        raise ProtocolError(
+            f"a batch of {len(found)} messages reaches over what is stored at offset {following}"
         )
+    sizes = [_held(member) for member in found]
+    if sum(sizes) > max_held:
+        raise ProtocolError(f"a batch takes more than the {max_held} bytes of memory allowed")
+    return [
+        _member_of(batch, index, member, size)
+        for index, (member, size) in enumerate(zip(found, sizes, strict=True))
+    ]
+
+
+def _held(member: BatchMember) -> int:
+    text = member.properties
+    return len(member.body) + _PER_MESSAGE + _of_properties(len(text), text.count("\x02"))
+
+
+def _of_properties(size: int, count: int) -> int:
+    return _PER_TEXT_BYTE * size + _PER_PROPERTY * count
+
+
+def _member_of(
+    batch: ReceivedMessage, index: int, member: BatchMember, held_size: int
+) -> ReceivedMessage:
+    properties = decode_properties(member.properties.encode())
+    return replace(
+        batch,
+        queue_offset=batch.queue_offset + index,
+        body=member.body,
+        properties=properties,
+        message_id=properties.get(UNIQ_KEY) or batch.offset_message_id,
+        flag=member.flag,
+        sys_flag=batch.sys_flag & ~_INNER_BATCH,
+        held_size=held_size,
+    )
 
 
 def encode_stored_message(message: ReceivedMessage, *, magic: int = MAGIC_V1) -> bytes:

@@ -1,12 +1,14 @@
 """What is cached is bounded, by queue and by topic; consuming it lets more come."""
 
 import threading
+import zlib
 
 import pytest
 
-from orderly import ConsumeResult
+from orderly import ConsumeResult, MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.consuming import send_numbers
+from tests.support.raw_messages import send_raw
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(16)]
@@ -74,10 +76,30 @@ def test_messages_of_a_queue(producer, topic, start_group, dam):
 
 
 def test_bytes_of_a_queue(producer, topic, start_group, dam):
-    limit, message = 3000, 400  # bytes; a message with its properties is smaller
+    limit, message = 30_000, 2600  # bytes of memory; a message with its properties takes less
     group = start_group(dam, pull_threshold_bytes=limit, pull_batch=PULL)
     send_evenly(producer, topic, 30)
     stays_within(limit, limit + PULL * message, group, producer, topic, dam, column=1)
+
+
+def test_what_small_messages_take_once_they_are_unpacked(topic, client, start_group, dam):
+    """Stored, all of them together have fewer bytes than one of them unpacked."""
+    limit, size = 250_000, 100_000  # bytes of memory
+    body = zlib.compress(b"7".rjust(size))  # a number, as the handler wants it
+    group = start_group(dam, pull_threshold_bytes=limit)
+    client.routes.get(topic)
+    for number in range(40):
+        queue = MessageQueue(topic, "broker-a", number % 4)
+        send_raw(client, queue, body, key=KEYS[number % 4])
+    eventually(lambda: within(limit, limit + size + 4096, group, column=1), within=30)
+    dam.opened.set()
+
+    def most():
+        held = cached(group).values()
+        assert max(size for _, size in held) <= limit + size + 4096, held
+        return sum(number for number, _ in held) == 0
+
+    eventually(most, within=30)
 
 
 def test_a_topics_limit_is_split_anew_as_members_come_and_go(producer, topic, start_group, dam):

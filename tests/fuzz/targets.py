@@ -1,5 +1,6 @@
 """The decoders, each with what draws a hostile input for it."""
 
+import math
 import random
 import struct
 import zlib
@@ -90,8 +91,11 @@ def _outcome(data, pieces):
 
 def decode_stored(data):
     """Read a pull; whatever cannot be read is there as it is stored, and its body says so."""
-    messages, left_at = decode_pull(data, "broker-a", max_body=MAX_BODY)
+    drawn = zlib.crc32(data)
+    end, room = (None, 18, 19, 2**63 - 1)[drawn % 4], (math.inf, 0, 5000)[drawn % 3]
+    messages, left_at = decode_pull(data, "broker-a", end=end, room=room, max_body=MAX_BODY)
     assert messages or left_at is None, "nothing was read, and the next pull reads no more"
+    assert all(message.held_size >= len(message.raw_body) for message in messages)
     for message in messages:
         if isinstance(message, UndecodableMessage):
             assert message.raw_body in data
@@ -138,9 +142,12 @@ def _stored(rng):
         packed = rng.choice((compress(body), bomb))
         body = packed if rng.random() < 0.3 else mutate_bytes(rng, [packed])
         flag |= 1 | kind << 8
+    told = {"UNIQ_KEY": "id-1"}
+    if rng.random() < 0.7:
+        told["INNER_NUM"] = rng.choice(("2", "2", "4", "4", "1", "-1", "65537", "9" * 99, "two"))
     hosts = ("10.0.0.1:50000", "[::1]:50000", "10.0.0.2:-1")
     message = ReceivedMessage(
-        rng.choice(seeds.QUEUES), rng.choice((0, 17, 2**63 - 1)), body, {"UNIQ_KEY": "id-1"},
+        rng.choice(seeds.QUEUES), rng.choice((0, 17, 2**63 - 1)), body, told,
         "", "", 1e9, 1e9, rng.choice(hosts), rng.choice(hosts), 0, 0, flag, 4096, 0,
     )  # fmt: skip
     return encode_stored_message(message, magic=rng.choice((MAGIC_V1, MAGIC_V2)))

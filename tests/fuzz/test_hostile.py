@@ -142,10 +142,13 @@ def test_a_number_that_no_float_holds_is_refused():
     assert peak_of(decode_running_info, b'{"statusTable":{"t":{"pullRT":%s}}}' % number) < MIB
 
 
-def stored(body, flag, times=1):
+def stored(body, flag, times=1, number=None, offset=0):
     queue = MessageQueue("orders", "broker-a", 0)
     host = "10.0.0.1:1"
-    message = ReceivedMessage(queue, 0, body, {}, "", "", 0, 0, host, host, 0, 0, flag, 0, 0)
+    properties = {} if number is None else {"INNER_NUM": str(number)}
+    message = ReceivedMessage(
+        queue, offset, body, properties, "", "", 0, 0, host, host, 0, 0, flag, 0, 0
+    )
     return encode_stored_message(message) * times
 
 
@@ -274,7 +277,8 @@ def test_a_batch_of_a_million_empty_messages_is_refused():
 
 
 def test_inner_batches_of_a_pull_hold_no_more_than_65536_messages_together():
-    pull = stored(encode_batch([(b"", "", 0)]) * 40_000, 64 | 128, times=2)
+    batch, of = encode_batch([(b"", "", 0)]) * 40_000, {"flag": 64 | 128, "number": 40_000}
+    pull = stored(batch, **of) + stored(batch, **of, offset=40_000)
     with pytest.raises(ProtocolError, match="65536"):
         decode_messages(pull, "b")
 

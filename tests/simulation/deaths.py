@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 from tests.simulation.scenario import ACTS
-from tests.simulation.truth import Broken
+from tests.simulation.truth import Broken, number_of
 
 BEFORE_IT_IS_PARKED = 2 + 2  # deaths: until the crash loop is noticed, and one message condemned
 A_RELEASE = 3 + 1  # deaths by one release, until it is refused; the first may have got further
@@ -21,7 +21,7 @@ def ends_processes(scenario, message):
         return False
     rng = random.Random(f"{scenario.seed} killers")
     numbers = rng.sample(range(scenario.messages), min(scenario.killers, scenario.messages))
-    return int(message.raw_body) in numbers
+    return number_of(message) in numbers
 
 
 class Deaths:

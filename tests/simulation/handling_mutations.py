@@ -88,7 +88,7 @@ def forget_the_order_of_what_is_put_back(set_):
             self._in_hand.pop()
             if message.queue_offset in finished:
                 self.count -= 1
-                self.size -= message.stored_size
+                self.size -= message.held_size
             else:
                 self._pending.append(message)
 

@@ -1,11 +1,15 @@
 """Defects of lanes, and of bodies that are pulled again, as `mutations` lists them."""
 
+from unittest import mock
+
+from orderly.client import pulling
 from orderly.consumer.handling.finishing import Finisher
 from orderly.consumer.puller import Puller
 from orderly.model import UndecodableMessage
 from orderly.ordering.lane import Lane
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.protocol import stored_message
 
 
 def two_batches_of_a_key(set_):
@@ -46,6 +50,17 @@ def pass_over_what_cannot_be_read(set_):
         return [message for message in found if not isinstance(message, UndecodableMessage)]
 
     set_(Puller, "_wanted", readable)
+
+
+def believe_a_batch(set_):
+    """A batch counts for as many offsets as it claims, whatever is stored there (as Java)."""
+    decode, unwrap = pulling.decode_pull, stored_message._unwrap
+
+    def decode_pull(data, broker_name, *, end, room):
+        with mock.patch.object(stored_message, "_unwrap", lambda b, _, most: unwrap(b, None, most)):
+            return decode(data, broker_name, room=room)
+
+    set_(pulling, "decode_pull", decode_pull)
 
 
 def take_the_oldest_lane_for_the_lowest(set_):
@@ -202,6 +217,7 @@ LANE_MUTATIONS = (
     wake_nobody,
     suspend_nobody,
     pass_over_what_cannot_be_read,
+    believe_a_batch,
     take_the_oldest_lane_for_the_lowest,
     forget_what_is_deferred,
     overtake_what_is_deferred,

@@ -1,16 +1,43 @@
 """What is really so: the cluster's own tables, and what has been finished; no client can see it."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 from orderly import MessageQueue
 from orderly.protocol.java_string import java_string_hash
-from orderly.protocol.stored_message import decode_messages
+from orderly.protocol.outgoing import decode_batch, encode_batch
+from orderly.protocol.properties import INNER_NUM
+from orderly.protocol.stored_message import SysFlag, decode_messages
 from orderly.testing.fake.locks import LEASE
 from tests.simulation.threads import EPOCH
 
 TOPIC, GROUP = "orders", "shipping"
 WANTED, UNWANTED = "paid", "open"  # tags; the group subscribes to the first
 _WANTED_CODE = java_string_hash(WANTED)
+
+
+_MEMBERS = 300  # of a forged batch: it claims more offsets than any queue gets
+
+
+def forged(message):
+    """A message as a hostile sender's: it says that it is a batch, and claims offsets of others."""
+    return replace(
+        message,
+        body=encode_batch([(message.body, f"TAGS\x01{WANTED}\x02", 0)] * _MEMBERS),
+        properties={**message.properties, INNER_NUM: str(_MEMBERS)},
+        sys_flag=SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP,
+    )
+
+
+def number_of(message):
+    """Which one its producer sent; its body says so, a forged batch's in each member's."""
+    body = message.raw_body
+    return int(body if body.isdigit() else decode_batch(body)[0].body)
+
+
+def _read(data, queue, offset):
+    (message,) = decode_messages(data, queue.broker_name, end=offset + 1)
+    return message
 
 
 class Broken(AssertionError):
@@ -120,7 +147,7 @@ class Truth:
         place = queue, offset
         if place not in self._messages:
             data = self.log(queue).entry(offset).data
-            (self._messages[place],) = decode_messages(data, queue.broker_name)
+            self._messages[place] = _read(data, queue, offset)
         return self._messages[place]
 
     def key(self, queue, offset):
@@ -145,5 +172,4 @@ class Truth:
     def messages(self, queue):
         """The queue's messages, as stored."""
         log = self.log(queue)
-        stored = (log.entry(offset).data for offset in range(log.max_offset))
-        return [decode_messages(data, queue.broker_name)[0] for data in stored]
+        return [_read(log.entry(offset).data, queue, offset) for offset in range(log.max_offset)]

@@ -8,7 +8,7 @@ from orderly.errors import PrecedingSendFailed
 from orderly.testing.oracle import Committed, Delivered, Sent, judge
 from tests.simulation.commits import Commit
 from tests.simulation.generations import is_blind
-from tests.simulation.truth import Broken
+from tests.simulation.truth import Broken, number_of
 from tests.simulation.witness import Delivery
 
 EXCUSES = {  # what is not judged but deliveries, by what is counted of it
@@ -127,7 +127,7 @@ def judge_sends(world):
     first = defaultdict(dict)
     for log in logs.values():
         for message in (message for message in log if message.sharding_key is not None):
-            first[message.sharding_key].setdefault(int(message.raw_body))
+            first[message.sharding_key].setdefault(number_of(message))
     for key, numbers in first.items():
         if list(numbers) != sorted(numbers):
             raise Broken("stored order", f"{key}: {list(numbers)}")
@@ -141,7 +141,7 @@ def _judge_entry(generations, entry, logs, first):
     if (result := entry.result) is not None:
         queue = generations.of_place(result.queue, result.offset_message_id)
         there = logs[queue][result.queue_offset : result.queue_offset + 1]
-        if [message.raw_body for message in there] != [str(entry.number).encode()]:
+        if [number_of(message) for message in there] != [entry.number]:
             raise Broken("acknowledged", f"{entry.number}, but {there} is stored there")
     elif isinstance(entry.error, PrecedingSendFailed) and entry.number in first[entry.key]:
         raise Broken("overtaken", f"{entry.number} of {entry.key} is stored; it said it was not")

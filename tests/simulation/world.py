@@ -26,7 +26,7 @@ from tests.simulation.parked import PARK
 from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
 from tests.simulation.threads import installed
-from tests.simulation.truth import TOPIC, Broken, Truth
+from tests.simulation.truth import TOPIC, Broken, Truth, forged
 from tests.simulation.verdict import EXCUSES, judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
 from tests.simulation.workers import modelled
@@ -101,8 +101,10 @@ class _Log:
 
 def _put(put, seed, message, now):
     """Store a message; a few as a careless sender's, whose bodies nobody can read."""
-    if message.topic == TOPIC and crc32(b"%d %s" % (seed, message.body)) % _UNREADABLE == 0:
-        message = replace(message, sys_flag=_ZLIB)
+    drawn = crc32(b"%d %s" % (seed, message.body))
+    if message.topic == TOPIC and drawn % _UNREADABLE == 0:
+        bad = drawn // _UNREADABLE % 2
+        message = forged(message) if bad else replace(message, sys_flag=_ZLIB)
     return put(message, now)
 
 

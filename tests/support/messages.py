@@ -22,5 +22,6 @@ def message(offset: int, key: str | None = None, queue: MessageQueue = QUEUE) ->
         flag=0,
         sys_flag=0,
         physical_offset=offset * 100,
-        stored_size=100,
+        stored_size=70,
+        held_size=100,
     )

@@ -2,21 +2,42 @@
 
 import time
 
+from orderly.errors import BrokerError
 from orderly.protocol import properties as names
+from orderly.protocol.codes import ResponseCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage
+from orderly.protocol.headers import SendBatch, SendMessage
+from orderly.protocol.outgoing import encode_batch
 
 ZLIB = 0x301  # of a message's flags: compressed, by zlib
+INNER_BATCH = 0xC0  # of a message's flags: it is a batch, to be unwrapped by who reads it
 GARBAGE = b"no zlib stream"
 
 
-def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, **properties):
+def inner_batch(bodies):
+    """The body of a batch; its messages have no properties."""
+    return encode_batch([(body, "", 0) for body in bodies])
+
+
+def forge(client, queue, bodies, says, *, key=None, sys_flag=INNER_BATCH):
+    """Send a message that says it is a batch; returns its offset, None if the broker refuses it."""
+    told = {} if says is None else {names.INNER_NUM: str(says)}
+    body = inner_batch(bodies)
+    try:
+        return send_raw(client, queue, body, key=key, sys_flag=sys_flag, **told)
+    except BrokerError as error:
+        if error.code == ResponseCode.MESSAGE_ILLEGAL:
+            return None
+        raise
+
+
+def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, batch=False, **properties):
     """Store a message; returns its offset."""
     told = {names.UNIQ_KEY: f"raw-{time.monotonic_ns()}"} | properties
     if key is not None:
         told[names.SHARDING_KEY] = key
-    header = SendMessage(
+    header = (SendBatch if batch else SendMessage)(
         producer_group="careless",
         topic=queue.topic,
         queue_id=queue.queue_id,

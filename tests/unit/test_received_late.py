@@ -28,7 +28,7 @@ WHOLE = ReceivedMessage(
     stored_size=0,
 )
 STORED = encode_stored_message(WHOLE)
-WHOLE = replace(WHOLE, stored_size=len(STORED))
+WHOLE = replace(WHOLE, stored_size=len(STORED), held_size=len(STORED) + 2048)
 
 
 @pytest.fixture

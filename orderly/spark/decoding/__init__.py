@@ -7,13 +7,14 @@ which is also what says how bytes are broken that are no messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
-from orderly.protocol.stored_message import SysFlag, decode_messages
+from orderly.protocol.stored_message import SysFlag, decode_messages, queue_offset_at
 from orderly.spark.decoding.bulk import Bulk
 from orderly.spark.decoding.heads import Ints, find_starts, plain_messages
 from orderly.spark.decoding.rows import rows_of
@@ -22,7 +23,9 @@ from orderly.spark.decoding.wanted import Wanted
 __all__ = ["Ints", "Wanted", "decode"]
 
 
-def decode(data: bytes, queue: MessageQueue, wanted: Wanted) -> tuple[pa.RecordBatch, Ints]:
+def decode(
+    data: bytes, queue: MessageQueue, wanted: Wanted, end: int | None = None
+) -> tuple[pa.RecordBatch, Ints]:
     """Turn stored messages of a queue into rows.
 
     Bodies are compared with their checksums and unpacked only if they are asked for.
@@ -31,6 +34,7 @@ def decode(data: bytes, queue: MessageQueue, wanted: Wanted) -> tuple[pa.RecordB
         data: messages, one after the other, less than 2 GiB.
         queue: where they were pulled from; what the columns topic, broker and queue_id say.
         wanted: which columns, and which tags.
+        end: the offset after the last of them, as the broker says it; None: not known.
 
     Returns:
         The rows in the order of the messages, and the queue offset of each.
@@ -42,12 +46,12 @@ def decode(data: bytes, queue: MessageQueue, wanted: Wanted) -> tuple[pa.RecordB
     starts = find_starts(data)
     if starts is None:  # broken, and the loop says where
         starts = np.zeros(1, np.int64)
-        part = _by_loop(data, starts, starts, queue, wanted)
+        part = _by_loop(data, starts, starts, queue, wanted, end=end)
         return part.batch, part.offsets
     bulk, rest = _in_bulk(data, starts, queue, wanted)
     if not len(rest):
         return bulk.batch, bulk.offsets
-    return _merged(bulk, _by_loop(data, starts, rest, queue, wanted))
+    return _merged(bulk, _by_loop(data, starts, rest, queue, wanted, end=end))
 
 
 class _Part(NamedTuple):
@@ -76,13 +80,16 @@ def _in_bulk(data: bytes, starts: Ints, queue: MessageQueue, wanted: Wanted) -> 
     return part, np.flatnonzero(left)
 
 
-def _by_loop(data: bytes, starts: Ints, rest: Ints, queue: MessageQueue, wanted: Wanted) -> _Part:
+def _by_loop(
+    data: bytes, starts: Ints, rest: Ints, queue: MessageQueue, wanted: Wanted, *, end: int | None
+) -> _Part:
     """The rows of the messages at the places `rest`."""
     ends = np.append(starts[1:], len(data))
+    following = [*map(partial(queue_offset_at, data), starts[1:].tolist()), end]
     found = [
         (place, message)
         for place in rest.tolist()
-        for message in _members(data[starts[place] : ends[place]], queue)
+        for message in _members(data[starts[place] : ends[place]], queue, following[place])
         if not wanted.tags or message.tags in wanted.tags
     ]
     messages = [message for _, message in found]
@@ -91,8 +98,8 @@ def _by_loop(data: bytes, starts: Ints, rest: Ints, queue: MessageQueue, wanted:
     return _Part(rows_of(messages, queue, wanted), offsets, places)
 
 
-def _members(data: bytes, queue: MessageQueue) -> Iterator[ReceivedMessage]:
-    for message in decode_messages(data, queue.broker_name):
+def _members(data: bytes, queue: MessageQueue, end: int | None) -> Iterator[ReceivedMessage]:
+    for message in decode_messages(data, queue.broker_name, end=end):
         if isinstance(message, UndecodableMessage) and message.sys_flag & SysFlag.INNER_BATCH:
             _ = message.body  # raises: how many rows it would be, nobody can tell
         yield message

@@ -53,7 +53,7 @@ def read_range(
     pieces = Pipeline(client, scan, wanted, lost).pieces()
     for start, pulled_to, data in _blocks(pieces, scan.batch_bytes):
         end = min(pulled_to, wanted.end)
-        batch, offsets = _between(*decode(data, wanted.queue, columns), start, end)
+        batch, offsets = _between(*decode(data, wanted.queue, columns, pulled_to), start, end)
         if not tags and len(batch) < end - start:
             for first, last in _holes(offsets, start, end):
                 lost(Loss(wanted.queue, first, last, LEFT_OUT))

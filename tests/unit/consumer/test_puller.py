@@ -27,6 +27,7 @@ from orderly.ordering.lease import Lease
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
+from orderly.protocol.compression import compress_zlib
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stored_message import encode_stored_message
@@ -252,6 +253,59 @@ def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
     broker.answer(read_pull_reply(broker.pulls[-1][0], answer))
     assert broker.asked(2) == [5, 9]
     assert state(held) == (5, 9, 2)
+
+
+class PackedLog:
+    """A log of small messages that are large when unpacked; answers pulls as a broker does."""
+
+    END = START + 20
+
+    def __init__(self, size):
+        whole, flags = compress_zlib(bytes(size)), 0x301
+        self._stored = {
+            offset: encode_stored_message(
+                message(offset, f"k{offset % 4}", QUEUE).changed(body=whole, sys_flag=flags)
+            )
+            for offset in range(START, self.END)
+        }
+
+    def reply_to(self, query):
+        rest = [data for offset, data in self._stored.items() if offset >= query.offset]
+        end = str(self.END)
+        ext = {"nextBeginOffset": end, "minOffset": "0", "maxOffset": end}
+        ext["suggestWhichBrokerId"] = "0"
+        code = 0 if rest else 19
+        return read_pull_reply(
+            query, RemotingCommand(code, 1, flag=1, ext=ext, body=b"".join(rest))
+        )
+
+
+@pytest.mark.parametrize("by_key", [False, True], ids=["queue", "key"])
+@pytest.mark.parametrize("kept", [64, 1], ids=["all bodies", "bodies are pulled again"])
+def test_what_is_unpacked_stays_within_the_limit_and_one_body(
+    by_key, kept, hold, puller, broker, monkeypatch
+):
+    """Stored, all of them together are smaller than one of them unpacked."""
+    monkeypatch.setattr(lanes_module, "LANE_BODIES", kept)
+    size, limit = 100_000, 450_000
+    log, answered, taken, most = PackedLog(size), 0, [], 0
+    held = hold(by_key=by_key, max_messages=1000, max_runs=9)
+    held.owned.limit(1000, limit)
+    puller.start(held)
+    broker.asked(1)
+    while len(taken) < log.END - START:
+        while answered < len(broker.pulls):
+            query, on_result, _ = broker.pulls[answered]
+            answered += 1
+            if query.offset < log.END:  # at the end the broker keeps the pull
+                on_result(log.reply_to(query))
+            most = max(most, held.owned.messages.size)
+            assert most <= limit + size + 4096
+        taken += work(held)
+        puller.reopen(held)
+    assert sorted(taken) == list(range(START, log.END))
+    assert most > limit - size, "as much as fits is taken"
+    assert held.owned.messages.size == 0
 
 
 def test_a_body_that_cannot_be_read_is_told_and_handed_on(held, broker, arrived, caplog):

@@ -77,7 +77,7 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         held = self.in_hand + self.pending
         assert (self.queue.pending, self.queue.in_hand) == (len(self.pending), len(self.in_hand))
         assert self.queue.count == len(held)
-        assert self.queue.size == sum(m.stored_size for m in held)
+        assert self.queue.size == sum(m.held_size for m in held)
         assert self.queue.head == (held[0] if held else None)
         assert self.queue.spans == (span(self.pending), span(self.in_hand))
 

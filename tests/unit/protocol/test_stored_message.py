@@ -1,6 +1,9 @@
+import gc
+import pickle
 import re
 import struct
 import sys
+import tracemalloc
 from dataclasses import replace
 from zlib import crc32
 
@@ -151,15 +154,65 @@ def test_with_two_ipv4_hosts_the_size_of_the_body_stands_at_byte_84():
     assert data[84:91] == b"\x00\x00\x00\x03xyz"
 
 
-def test_a_batch_stored_as_one_message_becomes_its_members():
-    body = encode_batch([(b"one", "UNIQ_KEY\x01a\x02", 1), (b"two", "TAGS\x01t\x02", 0)])
-    flags = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
-    batch = received(body=body, sys_flag=flags, queue_offset=100)
-    first, second = decode_messages(encode_stored_message(batch), "broker-a")
+BATCH = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
+TWO = encode_batch([(b"one", "UNIQ_KEY\x01a\x02", 1), (b"two", "TAGS\x01t\x02", 0)])
+
+
+def batch_of(body, says, **fields):
+    """A batch as a queue of type BatchCQ stores it; `says` is how many messages it says it has."""
+    properties = {"UNIQ_KEY": "id-1", "INNER_NUM": str(says), "INNER_BASE": "1"}
+    return received(**{"body": body, "properties": properties, "sys_flag": BATCH} | fields)
+
+
+@pytest.mark.parametrize("end", [None, 102, 150])
+def test_a_batch_stored_as_one_message_becomes_its_members(end):
+    batch = batch_of(TWO, 2, queue_offset=100)
+    first, second = decode_messages(encode_stored_message(batch), "broker-a", end=end)
     assert (first.queue_offset, first.body, first.message_id, first.flag) == (100, b"one", "a", 1)
     assert (second.queue_offset, second.body, second.tags) == (101, b"two", "t")
     assert second.message_id == batch.offset_message_id
     assert first.sys_flag == second.sys_flag == 0
+
+
+FORGED = {
+    "says nothing": (received(body=TWO, sys_flag=BATCH), 19, "says that it has None"),
+    "says fewer than it has": (batch_of(TWO, 1), 19, "of 2 messages says that it has 1"),
+    "says more than it has": (batch_of(TWO, 3), 20, "of 2 messages says that it has 3"),
+    "reaches over the next one": (batch_of(TWO, 2), 18, "reaches over .* offset 18"),
+    "packed, it reaches over the next one": (
+        batch_of(compress_zlib(TWO), 2, sys_flag=BATCH | SysFlag.COMPRESSED),
+        18,
+        "reaches over .* offset 18",
+    ),
+}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["with a message behind it", "last"])
+@pytest.mark.parametrize(("batch", "following", "why"), FORGED.values(), ids=FORGED)
+def test_a_forged_batch_is_one_message_that_cannot_be_read(batch, following, why, last):
+    """What it says of offsets that others have counts for nothing."""
+    sent = [received(queue_offset=16), batch, received(queue_offset=following)]
+    if last:
+        del sent[2]
+    data = b"".join(map(encode_stored_message, sent))
+    messages, left_at = decode_pull(data, "broker-a", end=following + (not last))
+    assert (messages[:1], messages[2:], left_at) == (sent[:1], sent[2:], None)
+    found = messages[1]
+    assert isinstance(found, UndecodableMessage)
+    assert re.search(why, found.why)
+    assert (found.queue_offset, found.raw_body) == (17, batch.body)
+    assert found.sys_flag == batch.sys_flag
+
+
+def test_a_batch_whose_properties_would_fill_the_memory_is_not_read():
+    """Of two bytes a name, properties take forty times their size."""
+    names = (chr(33 + n // 90) + chr(33 + n % 90) for n in range(1000))
+    text = "".join(f"{name}\x01v\x02" for name in names)
+    data = encode_stored_message(batch_of(encode_batch([(b"", text, 0)] * 9), 9))
+    assert len(decode_messages(data, "b", max_body=400_000)) == 9
+    (found,) = decode_messages(data, "b", max_body=200_000)
+    assert isinstance(found, UndecodableMessage)
+    assert "more than the 800000 bytes of memory" in found.why
 
 
 def test_a_retried_message_shows_its_original_topic():
@@ -212,7 +265,6 @@ def test_a_damaged_message_is_an_error_and_never_skipped(data):
 
 
 ZLIB = SysFlag.COMPRESSED | Compression.ZLIB << 8
-BATCH = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
 UNREADABLE = {
     "garbage": (b"garbage", ZLIB, "no zlib stream"),
     "cut": (compress_zlib(b"body" * 100)[:-1], ZLIB, "is cut"),
@@ -299,6 +351,88 @@ def test_many_small_bombs_are_read_in_several_pulls(body):
         decode_messages(b"".join(data), "b", max_body=1000)
 
 
+def test_as_much_is_unpacked_as_there_is_room_for():
+    data = b"".join(numbered(5, body=compress_zlib(bytes(1000)), sys_flag=ZLIB))
+    for room, count in ((5000, 5), (4999, 4), (2000, 2), (1001, 1), (0, 1)):
+        messages, left_at = decode_pull(data, "b", room=room)
+        assert [len(message.body) for message in messages] == [1000] * count, room
+        assert left_at == (count if count < 5 else None)
+
+
+def test_what_is_not_packed_is_read_without_room():
+    """It is in memory already, with the reply."""
+    packed = received(queue_offset=9, body=compress_zlib(bytes(1000)), sys_flag=ZLIB)
+    data = b"".join([*numbered(3), *map(encode_stored_message, (packed, packed))])
+    messages, left_at = decode_pull(data, "b", room=0)
+    assert ([m.queue_offset for m in messages], left_at) == ([0, 1, 2, 9], 9)
+
+
+def test_what_is_unpacked_never_takes_more_than_the_room_and_one_body():
+    data = b"".join(numbered(32, body=compress_zlib(bytes(4 << 20)), sys_flag=ZLIB))
+    tracemalloc.start()
+    messages, left_at = decode_pull(data, "b", room=10 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(messages), left_at) == (2, 2)
+    assert peak < 15 << 20, "as many as fit, and one that was tried"
+
+
+MANY = {f"{chr(33 + n // 90)}{chr(33 + n % 90)}": "v" for n in range(3000)}
+USUAL = {
+    "UNIQ_KEY": "7F00000200002A9F00000000000004D2",
+    "__SHARDINGKEY": "order-1",
+    "TAGS": "paid",
+    "WAIT": "true",
+    "CLUSTER": "DefaultCluster",
+    "MSG_REGION": "DefaultRegion",
+    "TRACE_ON": "true",
+}
+HELD = {
+    "small": received(properties=USUAL),
+    "large": received(properties=USUAL, body=bytes(100_000)),
+    "packed": received(properties=USUAL, body=compress_zlib(bytes(100_000)), sys_flag=ZLIB),
+    "many properties": received(properties=MANY),
+    "a wide character": received(properties={"wide": "a" * 20_000 + "\U0001f600"}),
+    "a batch": batch_of(encode_batch([(b"x" * 500, "TAGS\x01t\x02", 0)] * 9), 9),
+    "not readable": received(body=bytes(10_000), sys_flag=ZLIB),
+}
+
+
+@pytest.mark.parametrize("stored", HELD.values(), ids=HELD)
+def test_the_size_held_is_what_messages_take_of_memory(stored):
+    data = encode_stored_message(stored)
+    decode_messages(data, "b")
+    tracemalloc.start()
+    found = [message for _ in range(50) for message in decode_messages(data, "b")]
+    for message in found:
+        _ = message.properties, message.message_id
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    counted = sum(message.held_size for message in found)
+    assert taken < counted < 3 * taken
+
+
+def test_nothing_of_a_bomb_stays():
+    data = b"".join(numbered(3, body=compress_zlib(bytes(4 << 20)), sys_flag=ZLIB))
+    decode_messages(data, "b", max_body=2 << 20)
+    gc.disable()
+    try:
+        tracemalloc.start()
+        found = decode_messages(data, "b", max_body=2 << 20)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert [type(message) for message in found] == [UndecodableMessage] * 3
+    assert taken < 1 << 20
+
+
+def test_a_changed_message_counts_as_before():
+    (message,) = decode_messages(encode_stored_message(HELD["packed"]), "b")
+    assert message.changed(reconsume_times=3).held_size == message.held_size > 100_000
+    assert pickle.loads(pickle.dumps(message)).held_size == message.held_size
+
+
 def test_more_messages_than_a_pull_can_hold_are_left_for_the_next(monkeypatch):
     monkeypatch.setattr(stored_message, "MAX_MESSAGES", 3)
     assert decode_pull(b"".join(numbered(3)), "b")[1] is None
@@ -310,7 +444,7 @@ def test_more_messages_than_a_pull_can_hold_are_left_for_the_next(monkeypatch):
 
 def test_batches_that_are_too_many_together_are_left_for_the_next_pull():
     body = encode_batch([(b"", "", 0)]) * 40_000
-    batches = [received(body=body, sys_flag=BATCH, queue_offset=at) for at in (0, 40_000)]
+    batches = [batch_of(body, 40_000, queue_offset=at) for at in (0, 40_000)]
     messages, left_at = decode_pull(b"".join(map(encode_stored_message, batches)), "b")
     assert (len(messages), left_at) == (40_000, 40_000)
 

@@ -40,21 +40,23 @@ unusual = st.sampled_from(
 
 
 mostly_usual = st.one_of(st.just(0), st.just(0), unusual)
+any_offset = st.integers(0, 2**62)
 
 
 @st.composite
-def messages(draw, flags=mostly_usual):
-    flag, body = int(draw(flags)), draw(bodies)
+def messages(draw, flags=mostly_usual, offsets=any_offset):
+    flag, body, number = int(draw(flags)), draw(bodies), b""
     if flag & UNWRAP == UNWRAP:
         members = st.tuples(bodies, st.just("TAGS\x01a\x02seq\x013\x02"), st.just(0))
-        body = encode_batch(draw(st.lists(members, min_size=1, max_size=3)))
+        found = draw(st.lists(members, min_size=1, max_size=3))
+        body, number = encode_batch(found), b"INNER_NUM\x01%d\x02" % len(found)
     if flag & SysFlag.COMPRESSED:
         body = compress_zlib(body)
     return stored(
         body=body,
-        properties=draw(properties),
+        properties=number + draw(properties),
         topic=draw(st.sampled_from([b"orders", b"t" * 127, "zäh".encode()])),
-        offset=draw(st.integers(0, 2**62)),
+        offset=draw(offsets),
         magic=draw(st.sampled_from([MAGIC_V1, MAGIC_V1, MAGIC_V1, MAGIC_V2])),
         sys_flag=flag,
         born=draw(st.integers(0, 2**64) | st.just(1_700_000_000_123)),
@@ -63,7 +65,15 @@ def messages(draw, flags=mostly_usual):
     )
 
 
-blocks = st.lists(messages(), max_size=8).map(b"".join)
+@st.composite
+def blocks_of(draw):
+    """Messages as a queue has them: a batch has the offsets of its members."""
+    first = draw(any_offset)
+    places = range(draw(st.integers(0, 8)))
+    return b"".join(draw(messages(offsets=st.just(first + 3 * place))) for place in places)
+
+
+blocks = blocks_of()
 WANTED = st.sampled_from(
     [
         ALL,
@@ -192,6 +202,16 @@ def test_a_batch_that_cannot_be_read_fails_though_nobody_wants_its_bodies():
     block = stored(body=b"x", sys_flag=int(UNWRAP), offset=5)
     with pytest.raises(UndecodableBody, match="offset 5 of orders/broker-a/3 "):
         decode(block, QUEUE, NARROW)
+
+
+def test_a_batch_that_claims_offsets_of_others_is_none():
+    """Rows of what is stored there would be taken for repeats."""
+    body, told = encode_batch([(b"forged", "", 0)] * 3), b"INNER_NUM\x013\x02"
+    batch = stored(body=body, sys_flag=int(UNWRAP), properties=told, offset=5)
+    assert decode(batch, QUEUE, NARROW, 8)[1].tolist() == [5, 6, 7]
+    for block, end in ((batch, 6), (batch + stored(offset=6), 7)):
+        with pytest.raises(UndecodableBody, match=r"offset 5 of .*reaches over .* offset 6"):
+            decode(block, QUEUE, NARROW, end)
 
 
 def test_a_time_that_no_calendar_holds_becomes_the_nearest_one():

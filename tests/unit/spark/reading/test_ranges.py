@@ -237,12 +237,13 @@ def test_a_damaged_message_is_an_error_and_not_passed_over():
 
 def test_a_batch_stored_as_one_message_gives_no_message_twice():
     flag = int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH)
-    body = encode_batch([(b"", "", 0)] * 10)
+    body, told = encode_batch([(b"", "", 0)] * 10), b"INNER_NUM\x0110\x02"
     broker = Broker(0, 100)
 
     def answer(command):
         first = int(command.ext["queueOffset"]) // 10 * 10
-        return broker.reply(command, 0, first + 10, stored(offset=first, body=body, sys_flag=flag))
+        batch = stored(offset=first, body=body, sys_flag=flag, properties=told)
+        return broker.reply(command, 0, first + 10, batch)
 
     broker.answer = answer
     assert read(broker, 5, 37, pull_batch=3) == (list(range(5, 37)), [])
