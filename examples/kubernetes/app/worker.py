@@ -1,7 +1,7 @@
 """A worker as a pod runs it: probes, a clean end on SIGTERM, settings from the environment.
 
-TOPIC and GROUP say what it consumes, PROBE_PORT where it is asked; ORDERLY_… are the fields of
-ClientConfig and ConsumerConfig (`worker.yaml`, `config.yaml`).
+TOPIC and GROUP say what it consumes, PROBE_HOST and PROBE_PORT where it is asked; ORDERLY_… are the
+fields of ClientConfig and ConsumerConfig (`worker.yaml`, `config.yaml`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main() -> None:
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     with Client(ClientConfig.from_env()) as client:
         consumer = OrderlyConsumer(os.environ["GROUP"], handle, client=client, config=config)
-        # The kubelet asks from outside of the pod, so not on loopback.
-        probe = Probe(int(os.environ["PROBE_PORT"]), consumer.health, "0.0.0.0")  # noqa: S104
+        where = os.environ["PROBE_HOST"]
+        probe = Probe(int(os.environ["PROBE_PORT"]), consumer.health, where)
         with probe, consumer.subscribe(os.environ["TOPIC"]):
             log.info("consuming")
             consumer.wait()

@@ -12,10 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from orderly import Ack, Message, OrderlyConsumer, OrderlyProducer
 from orderly.cli.addresses import address
+from orderly.cli.exporter import exporter
 from orderly.cli.root import run
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.parked_key import key_tag
+from orderly.remoting.small_http import is_loopback
+from tests.support.idle import idle_connections
 from tests.support.patient import patient_client
 from tests.support.waiting import eventually
 
@@ -80,10 +83,17 @@ def start(tmp_path):
         each.process.wait()
 
 
+def test_it_listens_on_loopback_unless_told_otherwise():
+    (listen,) = (option for option in exporter.params if option.name == "listen")
+    assert is_loopback(address(listen.default, "--listen", "")[0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_the_last_scan_until_it_is_told_to_end(namesrv, start, number):
     service = start("--namesrv", namesrv, "--interval", "1s")
     eventually(lambda: service.get("/readyz")[0] == 200, SOON)
+    with idle_connections(service.port()):
+        assert [service.get("/healthz")[0] for _ in range(40)] == [200] * 40
     assert re.search(r"orderly_group_backlog_messages{.*group=\"shipping\"} 3\n", metrics(service))
     found = json.loads(service.get("/api/v1/backlog")[1])
     assert [group["group"] for group in found["groups"]] == ["shipping"]

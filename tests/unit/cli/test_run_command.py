@@ -13,6 +13,7 @@ from orderly.cli.root import run
 from orderly.consumer.telling.health import Health, together
 from orderly.model import MessageQueue
 from tests.support.history import ROOT
+from tests.support.idle import idle_connections
 from tests.support.patient import patient_client
 from tests.support.program import SOON, Program
 from tests.support.waiting import eventually
@@ -106,6 +107,8 @@ def test_it_runs_several_consumers_tells_how_they_are_and_closes_all(start, send
             return False
 
     eventually(ready, SOON, every=0.05)
+    with idle_connections(int(url.rpartition(":")[2])):
+        assert all(ready() for _ in range(40))
     health = json.loads(urllib.request.urlopen(f"{url}/health", timeout=SOON).read())
     assert (health["live"], health["ready"], health["state"]) == (True, True, "running")
     sent = send(b"one")

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from orderly.consumer.probe import Probe
 from orderly.consumer.telling.health import Health
 from orderly.errors import ConfigError
+from tests.support.idle import idle_connections
 from tests.support.waiting import eventually
 
 SOON = 30.0
@@ -142,6 +143,17 @@ def test_no_web_page_reads_the_health_by_a_name_of_its_own(probe):
     for host, answered in ((b"evil.example", False), (b"localhost:8080", True)):
         reply = talk(probe, b"GET /live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
         assert (b'"live"' in reply) is answered
+
+
+def test_idle_connections_do_not_make_it_look_dead(probe):
+    with idle_connections(probe.port):
+        assert [get(probe, "/live")[0] for _ in range(40)] == [200] * 40
+
+
+def test_it_listens_on_loopback_unless_told_otherwise(told):
+    another = "127.0.0.2"  # of this machine, too: where one listens everywhere, there as well
+    with Probe(0, told) as probe, pytest.raises(OSError):
+        socket.create_connection((another, probe.port), timeout=1.0).close()
 
 
 def test_a_taken_port_is_refused_with_the_remedy(probe, told):

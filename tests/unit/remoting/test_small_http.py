@@ -1,8 +1,12 @@
-"""The HTTP server against whoever can connect: scrapers, browsers, scanners, slow ones."""
+"""The HTTP server against whoever can connect: scrapers, browsers, scanners, slow ones.
+
+What it does is judged at its sockets, so another server could be put in its place.
+"""
 
 import contextlib
 import gzip
 import http.client
+import select
 import socket
 import struct
 import threading
@@ -12,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.errors import ConfigError
-from orderly.remoting import small_http as module
+from orderly.remoting.places import Limits
 from orderly.remoting.small_http import Answer, Server, is_loopback
 from tests.support.waiting import eventually
 
@@ -130,12 +134,13 @@ def test_only_get_and_head_are_served(server, answering, method):
         b"GET /" + b"x" * 100_000,
         b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
         b"GET / HTTP/1.1\r\na: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + (b"a: " + b"x" * 6000 + b"\r\n") * 10 + b"\r\n",
         b"GET /?" + b"&".join(b"%d=1" % n for n in range(50)) + b" HTTP/1.1\r\n\r\n",
         b"<script>alert(1)</script> / HTTP/1.1\r\n\r\n",
     ],
     ids=[
         "nothing", "empty line", "tls", "no path", "version", "body", "chunked", "long path",
-        "many headers", "long header", "many fields", "markup",
+        "many headers", "long header", "large headers", "many fields", "markup",
     ],
 )  # fmt: skip
 def test_a_bad_request_is_not_answered_nor_repeated_and_ends_nothing(
@@ -203,20 +208,143 @@ def test_a_caller_that_hangs_up_ends_nothing(answering, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_request_has_a_limit_however_slowly_it_trickles(answering, monkeypatch):
-    monkeypatch.setattr(module, "_ASKING", 0.3)
+# --- those who take connections, and no answers
+
+
+def connected(server, address="127.0.0.1"):
+    """A connection from an address of this machine."""
+    where = ("127.0.0.1", server.port)
+    return socket.create_connection(where, timeout=SOON, source_address=(address, 0))
+
+
+def closed(sock):
+    """Whether the server has ended it."""
+    sock.settimeout(0.01)
+    try:
+        return sock.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def told(sock):
+    """Whether something has come, be it the connection's end."""
+    return bool(select.select([sock], [], [], 0)[0])
+
+
+class Begun:
+    """Threads that began since."""
+
+    def __init__(self):
+        self._before = set(threading.enumerate())
+
+    def __len__(self):
+        return len(set(threading.enumerate()) - self._before)
+
+
+PATIENT = Limits(asking=600.0)
+
+
+@contextlib.contextmanager
+def many(server, count, addresses=("127.0.0.1",), sending=b""):
+    """That many connections, in turn from these addresses, which all send this and no more."""
+    with contextlib.ExitStack() as stack:
+        held = []
+        for n in range(count):
+            sock = stack.enter_context(connected(server, addresses[n % len(addresses)]))
+            with contextlib.suppress(ConnectionError):  # it has made room already
+                sock.sendall(sending)
+            held.append(sock)
+        yield held
+
+
+@pytest.mark.parametrize("count", [16, 300])
+@pytest.mark.parametrize("sent", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
+def test_idle_connections_keep_nobody_out(server, count, sent):
+    begun = Begun()
+    with many(server, count, sending=sent) as idle:
+        assert [ask(server)[0] for _ in range(40)] == [200] * 40
+        assert len(begun) <= 2 * Limits().at_once  # those that make room end soon
+        assert eventually(lambda: closed(idle[0]))
+
+
+def test_callers_who_do_not_read_keep_nobody_out():
+    large = b"x" * 50_000_000
+
+    def answer(question):
+        return Answer(large if question.path == "/large" else b"fine", "text/plain")
+
+    with (
+        Server("127.0.0.1", 0, answer, "exporter") as server,
+        many(server, 16, sending=b"GET /large HTTP/1.0\r\n\r\n") as callers,
+    ):
+        eventually(lambda: all(map(told, callers)))
+        assert [ask(server)[0] for _ in range(40)] == [200] * 40
+
+
+OTHERS = ("127.0.0.2", "127.0.0.3")
+
+
+@pytest.fixture
+def patient(answering):
+    """A server that closes nothing for being late."""
+    with Server("127.0.0.1", 0, answering, "exporter", PATIENT) as server:
+        try:
+            connected(server, OTHERS[0]).close()
+        except OSError:
+            pytest.skip("here loopback has one address only")
+        yield server
+
+
+def test_an_address_makes_room_at_its_own_expense(patient):
+    with connected(patient) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\n")
+        with many(patient, 10 * PATIENT.at_once, OTHERS[:1]) as idle:
+            assert eventually(lambda: closed(idle[0]))
+            slow.sendall(b"Host: localhost\r\n\r\n")
+            assert slow.recv(4096).startswith(b"HTTP/1.0 200")
+
+
+def test_several_addresses_that_have_all_places_keep_nobody_out(patient):
+    with many(patient, PATIENT.at_once, OTHERS) as idle:
+        assert ask(patient)[0] == 200
+        assert eventually(lambda: closed(idle[0]))
+
+
+def test_who_waits_for_an_answer_that_is_being_found_keeps_the_place():
+    go_on, asked = threading.Event(), threading.Semaphore(0)
+
+    def slow(question):
+        asked.release()
+        assert go_on.wait(SOON)
+        return Answer("fine", "text/plain")
+
+    with Server("127.0.0.1", 0, slow, "exporter", Limits(at_once=2)) as server:
+        with many(server, 2, sending=b"GET / HTTP/1.0\r\n\r\n") as waiting:
+            assert all(asked.acquire(timeout=SOON) for _ in range(2))
+            assert talk(server, b"GET / HTTP/1.0\r\n\r\n") == b""  # turned away
+            go_on.set()
+            for sock in waiting:
+                assert sock.recv(4096).startswith(b"HTTP/1.0 200")
+        eventually(lambda: talk(server, b"GET / HTTP/1.0\r\n\r\n").endswith(b"fine"), SOON)
+
+
+@pytest.mark.parametrize("trickle", [b"", b"G", b"a: b\r\n"], ids=["nothing", "path", "headers"])
+def test_a_request_has_a_limit_however_slowly_it_trickles(answering, trickle):
     done = threading.Event()
     with (
-        Server("127.0.0.1", 0, answering, "exporter") as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
+        Server("127.0.0.1", 0, answering, "exporter", Limits(asking=0.3)) as server,
+        connected(server) as sock,
     ):
 
-        def trickle():
+        def send():
             with contextlib.suppress(OSError):
+                sock.send(b"GET /")
                 while not done.wait(0.05):
-                    sock.send(b"G")
+                    sock.send(trickle)
 
-        sender = threading.Thread(target=trickle)
+        sender = threading.Thread(target=send)
         sender.start()
         try:
             with contextlib.suppress(ConnectionError):
@@ -227,36 +355,31 @@ def test_a_request_has_a_limit_however_slowly_it_trickles(answering, monkeypatch
     assert answering.asked == []
 
 
-def test_an_answer_has_a_limit_however_slowly_it_is_read(monkeypatch):
-    monkeypatch.setattr(module, "_ANSWERING", 1.0)
+def test_an_answer_has_a_limit_however_slowly_it_is_read():
     body = b"x" * 50_000_000
+    limits, begun = Limits(answering=1.0), Begun()
     with (
-        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain"), "exporter") as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=SOON) as sock,
+        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain"), "exporter", limits) as server,
+        connected(server) as sock,
     ):
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert sock.recv(1) == b"H"
-        eventually(lambda: not threads("orderly-http-limit"), SOON)
+        eventually(lambda: len(begun) == 1, SOON)  # it listens, and does nothing else
         with contextlib.suppress(ConnectionError):
             received = sum(map(len, iter(lambda: sock.recv(1 << 20), b"")))
             assert received < len(body)
 
 
-def test_too_many_at_once_are_turned_away_and_room_comes_back(answering, monkeypatch):
-    monkeypatch.setattr(module, "_AT_ONCE", 2)
-    with Server("127.0.0.1", 0, answering, "exporter") as server:
-        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
-        eventually(lambda: is_turned_away(server))
-        for sock in idle:
-            sock.close()
-        eventually(lambda: not is_turned_away(server))
-
-
-def is_turned_away(server):
-    try:
-        return ask(server)[0] != 200
-    except (ConnectionError, http.client.HTTPException):
-        return True
+def test_its_end_is_the_end_of_every_connection(answering):
+    begun = Begun()
+    with (
+        Server("127.0.0.1", 0, answering, "exporter", PATIENT) as server,
+        connected(server) as idle,
+    ):
+        eventually(lambda: len(begun) == 2, SOON)
+        server.close()
+        assert idle.recv(1) == b""
+        eventually(lambda: len(begun) == 0, SOON)
 
 
 def test_a_taken_port_is_refused_with_the_remedy(server, answering):
