@@ -21,6 +21,7 @@ FACTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "names/errors": public.facts_of_errors,
     "commands": tables.facts_of_commands,
     "documents": documents.facts,
+    "documents-spark": documents.facts_of_spark,
     "events": tables.facts_of_events,
     "metrics": tables.facts_of_metrics,
     "records": records.facts,

@@ -46,26 +46,36 @@ from tests.unit.cli import test_report
 
 WITHIN = 60  # seconds; a slow machine under load
 MAPS = {  # fields whose names are data
+    "endingOffsets", "options", "startingOffsets", "versions",
     "attributes", "failed_messages", "failed_requests", "per_queue", "producers", "properties",
     "states", "topics", "where_time_goes",
 }  # fmt: skip
-ON_SPARK = "spark "  # tests/spark runs those commands, and this module would need a session
 
 
 def commands() -> set[str]:
-    """Every command that has `-o json`."""
-    asked = {
+    """Every command that has `-o json`, those of Spark too."""
+    return {
         words
         for words, command in leaves().items()
         for option in options(command)
         if isinstance(option.type, click.Choice) and "json" in option.type.choices
     }
-    return {words for words in asked if not words.startswith(ON_SPARK)}
 
 
 def facts() -> Iterator[str]:
     """The lines of the golden file: "command | .path: type"."""
-    for command, found in documents().items():
+    return _told(documents())
+
+
+def facts_of_spark() -> Iterator[str]:
+    """Those of the jobs, which need PySpark: made from results, without a session."""
+    from tests.frozen.jobs import job_documents  # noqa: PLC0415
+
+    return _told(job_documents())
+
+
+def _told(documents: dict[str, list[Any]]) -> Iterator[str]:
+    for command, found in documents.items():
         types: dict[str, set[str]] = {}
         for document in found:
             for path, kind in _shape("", document):

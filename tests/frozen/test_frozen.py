@@ -12,7 +12,12 @@ from tests.frozen.contract import FACTS, GOLDEN, ON_PURPOSE, difference, path_of
 from tests.frozen.documents import commands
 from tests.frozen.records import records
 
-EXTRAS = {"names/once": "redis", "names/spark": "pyspark", "names/telemetry": "opentelemetry"}
+EXTRAS = {
+    "documents-spark": "pyspark",
+    "names/once": "redis",
+    "names/spark": "pyspark",
+    "names/telemetry": "opentelemetry",
+}
 RECORDS = records()
 
 
@@ -30,7 +35,8 @@ def test_each_file_is_one_that_is_compared():
 
 
 def test_every_command_that_writes_json_is_frozen():
-    lines = path_of("documents").read_text().splitlines()
+    files = [path_of(name) for name in ("documents", "documents-spark")]
+    lines = [line for file in files for line in file.read_text().splitlines()]
     assert {line.split(" | ")[0] for line in lines} == commands()
 
 
