@@ -265,7 +265,6 @@ def _of_topics(ask: _Asking, fake: FakeBroker) -> None:
     ask("topic list")
     _done("topic", "create", "typed", "--queues", "2", "--type", "fifo")
     ask("topic show", "typed")
-    ask("topic route", "orders")
     ask("send", "bills", "one", "--key", "k", "--tag", "t")
     ask("tail", "bills")
     ask("doctor")
