@@ -125,7 +125,8 @@ class _Asking:
 
     def __call__(self, command: str, *arguments: str) -> Any:
         """Run it once, and return what it wrote last."""
-        written = _written([*command.split(), *arguments, "-o", "json"])
+        written, said = _written([*command.split(), *arguments, "-o", "json"])
+        assert written, f"orderly {command} {' '.join(arguments)} wrote no JSON: {said}"
         self.found.setdefault(command, []).extend(written)
         return written[-1]
 
@@ -134,8 +135,8 @@ class _Asking:
         words = [*command.split(), *arguments, "-o", "json"]
 
         def met() -> Any:
-            written = _written(words)[-1]
-            return written if condition(written) else None
+            written, _ = _written(words)
+            return written[-1] if written and condition(written[-1]) else None
 
         written = eventually(met, within=WITHIN)
         self.found.setdefault(command, []).append(written)
@@ -147,8 +148,8 @@ def _done(*arguments: str) -> None:
         assert run(arguments) == 0
 
 
-def _written(arguments: list[str]) -> list[Any]:
-    """The documents on stdout, one or one a line."""
+def _written(arguments: list[str]) -> tuple[list[Any], str]:
+    """The documents on stdout, one or one a line, and what is on stderr."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         run(arguments)
@@ -157,8 +158,7 @@ def _written(arguments: list[str]) -> list[Any]:
         document, at = json.JSONDecoder().raw_decode(text, at)
         read.append(document)
         at += len(text[at:]) - len(text[at:].lstrip())
-    assert read, f"orderly {' '.join(arguments)} wrote no JSON: {err.getvalue()}"
-    return read
+    return read, err.getvalue()
 
 
 _SETTINGS = """
