@@ -26,7 +26,7 @@ test-spark: $(READY)  ## Run the tests with Spark (needs Java 17+)
 	@$(BIN)/pytest tests/spark $(ARGS)
 
 unit: $(READY)  ## Run the tests that need no broker
-	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/unit tests/frozen $(ARGS)
 
 check: lint unit  ## lint, and the unit tests
 

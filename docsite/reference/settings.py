@@ -22,7 +22,7 @@ def of_class(path: str) -> str:
 def _entries(kind: type) -> Iterator[tuple[str, str]]:
     meanings = section(kind, "Attributes", "Args")
     for field in fields(kind):
-        told = (_default(field), *_variable(kind, field))
+        told = (_default(field), *variable_of(kind, field))
         parts = [f"**{code(field.name)}**", *(f"<small>{code(each)}</small>" for each in told)]
         anchor = f"{kind.__name__}-{field.name}".lower()
         yield f"{'<br>'.join(parts)} {{: #{anchor} }}", prose(meanings[field.name])
@@ -37,7 +37,8 @@ def _default(field: Field[Any]) -> str:
     return f"{field.type} = {default!r}" if plain else str(field.type)
 
 
-def _variable(kind: type, field: Field[Any]) -> Iterator[str]:
+def variable_of(kind: type, field: Field[Any]) -> Iterator[str]:
+    """The environment variable of a setting; nothing if it has none."""
     plain = {"int", "float", "str", "bool", "int | None", "float | None"}
     if issubclass(kind, FromEnv) and field.type in plain:
         yield f"ORDERLY_{field.name.upper()}"

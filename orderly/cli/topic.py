@@ -1,22 +1,27 @@
-"""`orderly topic create|list|route|show`; `grow` is in `topic_growth`."""
+"""`orderly topic create|list|show`; `grow` is in `topic_growth`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Group
 from orderly.cli.output import Table, print_json, print_table
 from orderly.cli.selection import name_argument
 from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.text import printable
 from orderly.cli.topic_growth import grow
-from orderly.errors import RouteError
-from orderly.model import Permission, TopicRoute
+from orderly.errors import OrderlyError, RouteError
+from orderly.model import BrokerData, Permission, TopicRoute
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.protocol.message_types import MessageType
 from orderly.protocol.topic_config import TopicConfig
 from orderly.selectors.layout import layout_of
+
+if TYPE_CHECKING:
+    from orderly.client import Client
 
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, DEAD_PREFIX)
 _SYSTEM_TOPICS = frozenset(
@@ -43,10 +48,6 @@ LIST = """\b
 Examples:
   orderly topic list
   orderly topic list --all -o json
-"""
-ROUTE = """\b
-Examples:
-  orderly topic route orders
 """
 SHOW = """\b
 Examples:
@@ -133,33 +134,13 @@ def is_system_topic(name: str) -> bool:
     )
 
 
-@topic.command("route", epilog=ROUTE)
-@name_argument
-@output_option
-@common_options
-@click.pass_context
-def route(ctx: click.Context, name: str, output: str) -> None:
-    """Show which brokers hold the queues of topic NAME."""
-    settings = settings_of(ctx)
-    name = settings.topic(name)
-    with settings.client() as client:
-        found = client.routes.get(name)
-    rows = route_rows(found)
-    if output == "json":
-        print_json({"topic": name, "order_conf": found.order_conf, "brokers": rows})
-        return
-    headings = ("broker", "cluster", "master", "read queues", "write queues", "permission")
-    cells = [tuple(row[heading.replace(" ", "_")] for heading in headings) for row in rows]
-    print_table(Table(headings, cells, title=name))
-
-
 @topic.command("show", epilog=SHOW)
 @name_argument
 @output_option
 @common_options
 @click.pass_context
-def show(ctx: click.Context, name: str, output: str) -> None:
-    """Show the settings of topic NAME as its brokers have them: queues, permission, type.
+def show(ctx: click.Context, name: str, output: str) -> int:
+    """Show which brokers hold topic NAME, and its settings as they have them: queues, permission.
 
     The last line is its layout, to be given to all producers as their pin.
     """
@@ -167,28 +148,48 @@ def show(ctx: click.Context, name: str, output: str) -> None:
     name = settings.topic(name)
     with settings.client() as client:
         found = client.routes.get(name)
-        configs = {
-            broker.broker_name: client.admin.topic_config(name, broker)
-            for broker in sorted(found.brokers, key=lambda broker: broker.broker_name)
-        }
-    rows = [config_row(broker, config) for broker, config in configs.items()]
+        configs, errors = _settings(client, name, found)
+    rows = [_row(broker, config) for broker, config in configs]
     layout = _layout_text(found)
     if output == "json":
-        print_json({"schema": SHOW_SCHEMA, "topic": name, "layout": layout, "brokers": rows})
-        return
-    headings = ("broker", "type", "read queues", "write queues", "permission", "order")
-    cells = [tuple(row[heading.replace(" ", "_")] for heading in headings) for row in rows]
-    print_table(Table(headings, cells, title=name))
-    click.echo(f"layout: {layout or '-'}", err=True)
+        told = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
+        print_json({"schema": SHOW_SCHEMA, "topic": name} | told)
+    else:
+        cells = [[row[heading.replace(" ", "_")] for heading in _SHOWN] for row in rows]
+        print_table(Table(_SHOWN, cells, title=name))
+        click.echo(f"layout: {layout or '-'}", err=True)
+    for broker, error in errors.items():
+        click.echo(f"{printable(broker)} could not be asked: {printable(error)}", err=True)
+    return NOT_MEASURED if errors else 0
 
 
-def config_row(broker: str, config: TopicConfig | None) -> dict[str, Any]:
-    """A topic's settings on one broker; all None if it has no such topic."""
+_SHOWN = (
+    "broker", "cluster", "master", "type", "read queues", "write queues", "permission", "order",
+)  # fmt: skip
+
+Configs = list[tuple[BrokerData, TopicConfig | None]]
+
+
+def _settings(client: Client, name: str, found: TopicRoute) -> tuple[Configs, dict[str, str]]:
+    """A topic's settings by broker, and the errors of those that could not be asked."""
+    configs, errors = Configs(), dict[str, str]()
+    for broker in sorted(found.brokers, key=lambda broker: broker.broker_name):
+        config = None
+        try:
+            config = client.admin.topic_config(name, broker)
+        except OrderlyError as error:
+            errors[broker.broker_name] = str(error)
+        configs.append((broker, config))
+    return configs, errors
+
+
+def _row(broker: BrokerData, config: TopicConfig | None) -> dict[str, Any]:
+    """One broker; a master that is down, and what is not known, is None."""
+    where = {"broker": broker.broker_name, "cluster": broker.cluster, "master": broker.master}
     if config is None:
         names = ("type", "read_queues", "write_queues", "permission", "order", "attributes")
-        return {"broker": broker, **dict.fromkeys(names)}
-    return {
-        "broker": broker,
+        return where | dict.fromkeys(names)
+    return where | {
         "type": config.message_type,
         "read_queues": config.read_queues,
         "write_queues": config.write_queues,
@@ -203,24 +204,6 @@ def _layout_text(found: TopicRoute) -> str | None:
         return str(layout_of(found))
     except RouteError:
         return None
-
-
-def route_rows(found: TopicRoute) -> list[dict[str, Any]]:
-    """One row a broker, sorted by name; a master that is down is None."""
-    rows = []
-    for queues in sorted(found.queues, key=lambda data: data.broker_name):
-        broker = found.broker(queues.broker_name)
-        rows.append(
-            {
-                "broker": queues.broker_name,
-                "cluster": broker.cluster if broker else None,
-                "master": broker.master if broker else None,
-                "read_queues": queues.read_queues,
-                "write_queues": queues.write_queues,
-                "permission": permission_text(queues.permission),
-            }
-        )
-    return rows
 
 
 def permission_text(permission: Permission) -> str:

@@ -1,6 +1,5 @@
 """Reference pages are in step with the code: nothing is left out, nothing made up."""
 
-import ast
 import inspect
 import re
 from dataclasses import fields
@@ -22,11 +21,10 @@ from docsite.reference.commands import contexts
 from docsite.reference.errors import CLASSES
 from docsite.reference.metrics import asked_by
 from orderly.cli.root import root
-from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
-from orderly.listening.settings import Rules
 from orderly.monitoring.backlog.states import VERDICTS, QueueState
 from orderly.monitoring.exporting.metrics import LEVELS
 from orderly.monitoring.exporting.render import metrics_of
+from tests.frozen.tables import SETTINGS, variables
 from tests.support.mixin import ALERTS
 from tests.support.snapshots import row, snapshot
 
@@ -61,18 +59,7 @@ def test_a_page_has_nothing_left_to_make(path):
 # --- settings
 
 
-CONFIGS = (
-    ClientConfig,
-    ProducerConfig,
-    ConsumerConfig,
-    ParkLimits,
-    Rules,
-    orderly.Retry,
-    orderly.PoisonRules,
-)
-
-
-@pytest.mark.parametrize("kind", CONFIGS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", SETTINGS, ids=lambda kind: kind.__name__)
 def test_every_setting_is_explained(kind):
     text = made("configuration.md")
     for field in fields(kind):
@@ -85,27 +72,12 @@ def test_a_variable_is_named_where_it_is_read():
     assert "ORDERLY_PARKING" not in text  # a part of its own has no variable
 
 
-OF_MESSAGES = {"ORDERLY_PARKED", "ORDERLY_ID", "ORDERLY_SEQ", "ORDERLY_UNREAD"}  # properties
-
-
 def test_every_other_variable_is_in_the_table_and_no_other():
     table = set(
         re.findall(r"`(ORDERLY_[A-Z_]+)`", page("configuration.md").split("## Environment")[1])
     )
     examples = {"ORDERLY_BACKLOG_CHECK_CRIT"}
-    assert table - examples == variables_read() | {"ORDERLY_COLOR"}
-
-
-def variables_read():
-    """Names of variables that stand alone in the code, without those of settings."""
-    found = set()
-    for path in (ROOT / "orderly").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and re.fullmatch(r"ORDERLY_[A-Z_]+", text):
-                found.add(text)
-    of_settings = {f"ORDERLY_{f.name.upper()}" for kind in CONFIGS[:3] for f in fields(kind)}
-    return found - of_settings - OF_MESSAGES
+    assert table - examples == variables() - {"NAMESRV_ADDR"} | {"ORDERLY_COLOR"}
 
 
 # --- the command line

@@ -78,7 +78,7 @@ def test_a_topic_is_created_listed_and_shown(orderly):
     code, _, err = orderly("topic", "create", name, "--queues", "4")
     assert (code, "broker-a: 3; wanted: broker-a: 4" in err) == (3, True), err
     assert name in orderly("topic", "list")[1].splitlines()
-    code, out, _ = orderly("topic", "route", name, "-o", "json")
+    code, out, _ = orderly("topic", "show", name, "-o", "json")
     (broker,) = json.loads(out)["brokers"]
     assert (broker["broker"], broker["write_queues"], broker["permission"]) == ("broker-a", 3, "RW")
 
@@ -112,7 +112,7 @@ def test_only_users_topics_are_listed_unless_all_are_wanted(orderly, topic):
 
 
 def test_a_topic_that_does_not_exist_is_not_measured(orderly):
-    for args in (["topic", "route"], ["tail"], ["backlog", "-g", "g", "-t"]):
+    for args in (["topic", "show"], ["tail"], ["backlog", "-g", "g", "-t"]):
         code, out, err = orderly(*args, unique("missing"))
         assert (code, out) == (3, "")
         assert err.startswith("error: ")
@@ -221,7 +221,7 @@ def test_a_namespace_is_meant_by_every_command_and_shown_in_full(orderly, client
 
     assert real_topic in in_namespace("topic", "create", name, "--queues", "2")
     assert json.loads(in_namespace("topic", "list", "-o", "json")) == [real_topic]
-    assert json.loads(in_namespace("topic", "route", name, "-o", "json"))["topic"] == real_topic
+    assert json.loads(in_namespace("topic", "show", name, "-o", "json"))["topic"] == real_topic
     sent = json.loads(in_namespace("send", name, "hello", "--key", "k", "-o", "json"))
     assert sent["topic"] == real_topic
     eventually(lambda: client.brokers.max_offset(queue(real_topic, sent["queue"])) == 1)

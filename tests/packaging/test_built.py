@@ -114,6 +114,5 @@ def test_the_commands_and_the_plugin_are_registered(wheel):
     lines = [line for line in wheel.read(name).decode().splitlines() if "=" in line]
     assert lines == [
         "orderly = orderly.cli:main",
-        "orderly-backlog = orderly.cli.backlog:main",
         "orderly = orderly.testing.pytest_plugin",
     ]

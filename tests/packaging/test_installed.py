@@ -137,9 +137,8 @@ def test_without_its_extra_an_error_names_it(environment, code, extra):
     assert f"pip install 'rocketmq-orderly[{extra}]'" in environment("").failure(code)
 
 
-@pytest.mark.parametrize("command", ["orderly", "orderly-backlog"])
-def test_without_the_extra_cli_a_command_says_so(environment, command):
-    done = environment("").run(command, "--help")
+def test_without_the_extra_cli_the_command_says_so(environment):
+    done = environment("").run("orderly", "--help")
     assert done.returncode == NOT_MEASURED
     assert done.stderr.endswith("pip install 'rocketmq-orderly[cli]'\n")
 

@@ -1,7 +1,8 @@
-"""docs/reference/events.md names every event of the library, its levels and its logger, no other.
+"""docs/reference/events.md names every event of the library, its levels, logger and fields.
 
-The sources are read, not run. So an event's name must stand in them: as a text, as texts of a
-conditional expression, or as the argument of a function that passes its parameter `event` on.
+It names no other event. The sources are read, not run. So an event's name must stand in them: as a
+text, as texts of a conditional expression, or as the argument of a function that passes its
+parameter `event` on.
 """
 
 import ast
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import orderly
+from orderly.log import where
+from tests.frozen.tables import EVENTS, events
 
 ROOT = Path(orderly.__file__).parent
-TABLE = ROOT.parent / "docs" / "reference" / "events.md"
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
-ROW = re.compile(r"^\| `([^`]+)` \| ([a-z, ]+) \| ([a-z]+) \|", re.MULTILINE)
+OF_EVERY_EVENT = {*where("group"), "client_id", "error", "exc_info", "hint"}
+FOR_A_PROCESSOR = {"redact"}  # it acts upon it, and takes it away
 
 
 class Function:
@@ -54,10 +57,11 @@ class Function:
 
 
 def called(call):
-    """Function, arguments and line of a call; of a partial those that it is to have."""
+    """Function, arguments, names and line of a call; of a partial those that it is to have."""
+    names = {each.arg for each in call.keywords if each.arg is not None}
     if last_name(call.func) == "partial":
-        return call.args[0], call.args[1:], call.lineno
-    return call.func, call.args, call.lineno
+        return call.args[0], call.args[1:], names, call.lineno
+    return call.func, call.args, names, call.lineno
 
 
 def last_name(expression):
@@ -87,11 +91,12 @@ class Reading:
 
     Attributes:
         emitted: {event: {(level, logger)}}.
+        fields: {event: {name}}, of those that stand beside its name.
         unknown: the calls whose event's name is not known.
     """
 
     def __init__(self, found):
-        self.emitted, self.unknown = defaultdict(set), []
+        self.emitted, self.fields, self.unknown = defaultdict(set), defaultdict(set), []
         self._passing = {}  # functions that pass on their `event`: where it is, at which levels
         for function in found:
             for call in function.calls:
@@ -100,23 +105,24 @@ class Reading:
             for call in function.calls:
                 self._read_passed(function, *call)
 
-    def _read(self, function, callee, arguments, line):
+    def _read(self, function, callee, arguments, names, line):
         levels = {(level, function.logger) for level in function.levels(callee)}
         if levels and last_name(arguments[0]) == "event" and "event" in function.parameters:
             position = function.parameters.index("event")
             self._passing[function.name, function.path] = position, levels
         elif levels:
-            self._note(function, arguments[0], levels, line)
+            self._note(function, arguments[0], names, levels, line)
 
-    def _read_passed(self, function, callee, arguments, line):
+    def _read_passed(self, function, callee, arguments, names, line):
         for (name, path), (position, levels) in self._passing.items():
             if name == last_name(callee) and (path == function.path or not name.startswith("_")):
-                self._note(function, arguments[position], levels, line)
+                self._note(function, arguments[position], names, levels, line)
 
-    def _note(self, function, expression, levels, line):
+    def _note(self, function, expression, names, levels, line):
         texts = function.texts(expression)
         for event in texts:
             self.emitted[event] |= levels
+            self.fields[event] |= names
         if not texts:
             self.unknown.append(f"{function.path}:{line}")
 
@@ -128,12 +134,20 @@ def of_the_library():
 
 
 def test_the_table_names_what_is_emitted_and_nothing_else():
-    found = of_the_library()
+    found, rows = of_the_library(), events()
     assert found.unknown == [], "the source does not say the event's name"
-    rows = ROW.findall(TABLE.read_text())
-    table = {event: {(level, logger) for level in lvls.split(", ")} for event, lvls, logger in rows}
+    table = {
+        name: {(level, logger) for level in levels} for name, (levels, logger, _) in rows.items()
+    }
     assert table == found.emitted
-    assert len(rows) == len(table), "one row each"
+    assert EVENTS.read_text().count("\n| `") == len(table), "one row each"
+
+
+def test_the_table_has_every_field_that_stands_beside_an_event():
+    known = OF_EVERY_EVENT | FOR_A_PROCESSOR
+    told = {name: fields for name, (_, _, fields) in events().items()}
+    fields = of_the_library().fields
+    assert {name: left for name in fields if (left := fields[name] - told[name] - known)} == {}
 
 
 def test_names_are_a_thing_and_what_happened_to_it():
@@ -161,6 +175,12 @@ def test_what_a_function_emits_is_found(body, found):
     read = Reading(functions(ROOT / "consumer" / "x.py", f"def f(x): {body}{WARN}"))
     assert read.emitted == {event: {(each, "consumer") for each in found[event]} for event in found}
     assert read.unknown == []
+
+
+def test_fields_of_an_event_are_found():
+    body = "log.info('a.b', x=1, **more); self._warn(1, 'a.c', y=2)"
+    read = Reading(functions(ROOT / "consumer" / "x.py", f"def f(x): {body}{WARN}"))
+    assert read.fields == {"a.b": {"x"}, "a.c": {"y"}}
 
 
 @pytest.mark.parametrize("body", ["log.info(f'{x}.b')", "log.info(x)", "self._warn(1, x)"])

@@ -149,7 +149,7 @@ class TopicGrowth:
             if time.monotonic() > give_up:
                 raise OrderlyError(
                     f"{self._topic} has its queues at the brokers, but the name server still tells"
-                    " another layout: look at `orderly topic route` before producers are started"
+                    " another layout: look at `orderly topic show` before producers are started"
                 )
             time.sleep(_EVERY)
 

@@ -146,7 +146,7 @@ def test_no_traceback_and_one_line(words, call):
 
 
 QUICK = (
-    "send", "tail", "topic create", "topic list", "topic route", "topic show", "offsets show",
+    "send", "tail", "topic create", "topic list", "topic show", "offsets show",
     "offsets reset", "parked list", "parked show", "parked export", "parked drop",
     "parked keepalive", "dlq list", "dlq replay", "backlog ls", "backlog check", "backlog describe",
     "backlog explain", "locks", "doctor",

@@ -210,11 +210,3 @@ def test_a_group_without_its_command_shows_its_help_and_exits_3(group, capsys):
     assert out == ""
     assert err.startswith(f"Usage: orderly {group} ")
     assert "\n\nCommands:\n" in err
-
-
-def test_orderly_backlog_is_orderly_backlog():
-    code = "from orderly.cli.backlog import main; main()"
-    args = [sys.executable, "-c", code, "check", "-g", "g", "--namesrv", "127.0.0.1:1"]
-    done = subprocess.run(args, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "127.0.0.1:1" in done.stderr

@@ -46,7 +46,7 @@ def test_own_are_the_names_of_the_namespace():
 
 
 @pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize("args", [["topic", "list"], ["topic", "route", "orders"], ["backlog"]])
+@pytest.mark.parametrize("args", [["topic", "list"], ["topic", "show", "orders"], ["backlog"]])
 def test_what_is_no_namespace_is_refused(args, capsys):
     assert run([*args, "--namespace", "a%b"]) == 3
     assert "namespace 'a%b' may only contain" in capsys.readouterr().err

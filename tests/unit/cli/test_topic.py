@@ -8,7 +8,7 @@ import pytest
 
 from orderly.cli.root import run
 from orderly.cli.settings import Settings
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, RequestTimeout
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.protocol.message_types import MessageType
 from orderly.protocol.topic_config import TopicConfig
@@ -39,7 +39,7 @@ def created(monkeypatch, names):
 
     admin = SimpleNamespace(
         create_topic=create,
-        topic_config=lambda _, broker: CONFIGS[broker.broker_name],
+        topic_config=lambda _, broker: config_of(broker.broker_name),
         topics=lambda: names,
         cluster=lambda: SimpleNamespace(brokers={"broker-a": None}, clusters={"C": None}),
     )
@@ -75,13 +75,20 @@ CONFIGS = {
 }
 
 
-def test_show(created, capsys):
+def config_of(broker):
+    found = CONFIGS[broker]
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def test_show_tells_what_brokers_have_and_a_master_that_is_down_as_not_known(created, capsys):
     assert run(["topic", "show", "orders"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "BROKER  TYPE  READ QUEUES  WRITE QUEUES  PERMISSION  ORDER",
-        "a       FIFO            8             8  RW          no",
-        "b       -               -             -  -           -",
+        "BROKER  CLUSTER  MASTER          TYPE  READ QUEUES  WRITE QUEUES  PERMISSION  ORDER",
+        "a       c1       10.0.0.1:10911  FIFO            8             8  RW          no",
+        "b       c1       -               -               -             -  -           -",
     ]
     assert err == "layout: a:8\n"
 
@@ -89,9 +96,12 @@ def test_show(created, capsys):
 def test_show_in_json(created, capsys):
     assert run(["topic", "show", "orders", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["topic"], found["layout"]) == ("orders", "a:8")
-    assert found["brokers"][0] == {
+    assert (found["topic"], found["layout"], found["errors"]) == ("orders", "a:8", {})
+    first, second = found["brokers"]
+    assert first == {
         "broker": "a",
+        "cluster": "c1",
+        "master": "10.0.0.1:10911",
         "type": "FIFO",
         "read_queues": 8,
         "write_queues": 8,
@@ -99,6 +109,17 @@ def test_show_in_json(created, capsys):
         "order": "no",
         "attributes": {"message.type": "FIFO"},
     }
+    assert {name for name, value in second.items() if value is not None} == {"broker", "cluster"}
+
+
+def test_show_goes_on_where_a_broker_cannot_be_asked(created, capsys, monkeypatch):
+    monkeypatch.setitem(CONFIGS, "b", RequestTimeout("no reply\x1b[31m"))
+    assert run(["topic", "show", "orders"]) == 3
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2].split() == ["b", "c1", *"------"]
+    assert err == "layout: a:8\nb could not be asked: no reply\n"
+    assert run(["topic", "show", "orders", "-o", "json"]) == 3
+    assert json.loads(capsys.readouterr().out)["errors"] == {"b": "no reply\x1b[31m"}
 
 
 def test_create_again_changes_nothing(created, capsys):
@@ -131,25 +152,3 @@ def test_of_a_namespace_only_its_own_are_listed_under_their_full_names(created, 
     assert json.loads(capsys.readouterr().out) == ["shop%orders"]
     assert run(["topic", "list", "--all", "--namespace", "shop", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == ["%RETRY%shop%g", "shop%orders"]
-
-
-def test_route_shows_a_master_that_is_down_as_not_known(created, capsys):
-    assert run(["topic", "route", "orders"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "BROKER  CLUSTER  MASTER          READ QUEUES  WRITE QUEUES  PERMISSION",
-        "a       c1       10.0.0.1:10911            8             8  RW",
-        "b       c1       -                         4             0  R-",
-    ]
-
-
-def test_route_in_json(created, capsys):
-    assert run(["topic", "route", "orders", "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["brokers"][1] == {
-        "broker": "b",
-        "cluster": "c1",
-        "master": None,
-        "read_queues": 4,
-        "write_queues": 0,
-        "permission": "R-",
-    }

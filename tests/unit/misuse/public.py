@@ -6,18 +6,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-PAGES = Path(__file__).parents[3] / "docs/reference/api"
-_PLACE = re.compile(r"^::: (\S+)(?:\n    options: \{(.*)\})?", re.MULTILINE)
-_MEMBERS = re.compile(r"members: \[(.*?)\]")
-_FILTERS = re.compile(r'"!(.*?)"')
+from tests.frozen.public import PAGES, Place, places
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class Public:
 
 def public_callables() -> dict[str, Public]:
     """All of them, by name."""
-    found = (each for page in sorted(PAGES.glob("*.md")) for each in _of_page(page))
+    found = (each for page in PAGES for place in places(page) for each in _of(place))
     return {public.name: public for public in found}
 
 
@@ -56,57 +50,25 @@ def made_elsewhere(thing: Any) -> bool:
     return kind or getattr(thing, "_is_protocol", False)
 
 
-def _of_page(page: Path) -> Iterator[Public]:
-    for name, options in _PLACE.findall(page.read_text(encoding="utf-8")):
-        chosen = _MEMBERS.search(options)
-        members = None if chosen is None else re.findall(r"\w+", chosen[1])
-        yield from _of(name, _load(name), members, _FILTERS.findall(options))
-
-
-def _load(name: str) -> Any:
-    parts = name.split(".")
-    for split in range(len(parts), 0, -1):
-        try:
-            thing = import_module(".".join(parts[:split]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[split:]:
-            thing = getattr(thing, part)
-        return thing
-    raise ModuleNotFoundError(name)
-
-
-def _of(name: str, thing: Any, members: list[str] | None, hidden: list[str]) -> Iterator[Public]:
-    if inspect.ismodule(thing):
-        for part in members or _names_of(thing):
-            yield from _of(f"{name}.{part}", getattr(thing, part), None, hidden)
-    elif inspect.isclass(thing):
+def _of(place: Place) -> Iterator[Public]:
+    thing = place.thing
+    if inspect.isclass(thing):
         if not made_elsewhere(thing):
-            yield from _of_class(name, thing, members, hidden)
+            yield from _of_class(place)
     elif inspect.isfunction(thing):
-        yield Public(name, thing, None, _parameters(thing))
+        yield Public(place.name, thing, None, _parameters(thing))
 
 
-def _names_of(module: Any) -> list[str]:
-    """What it says is public, or what it defines."""
-    own = [k for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
-    return getattr(module, "__all__", [part for part in own if not part.startswith("_")])
-
-
-def _of_class(
-    name: str, kind: type, members: list[str] | None, hidden: list[str]
-) -> Iterator[Public]:
-    yield Public(name, kind, None, _parameters(kind))
-    for part in vars(kind) if members is None else members:
-        if part.startswith("_") or any(re.match(pattern, part) for pattern in hidden):
-            continue
-        static = inspect.getattr_static(kind, part)
+def _of_class(place: Place) -> Iterator[Public]:
+    kind = place.thing
+    yield Public(place.name, kind, None, _parameters(kind))
+    for part in filter(place.shows, place.members or vars(kind)):
+        name, static = f"{place.name}.{part}", inspect.getattr_static(kind, part)
         if isinstance(static, classmethod | staticmethod):
-            yield Public(
-                f"{name}.{part}", getattr(kind, part), None, _parameters(getattr(kind, part))
-            )
+            bound = getattr(kind, part)
+            yield Public(name, bound, None, _parameters(bound))
         elif inspect.isfunction(static):
-            yield Public(f"{name}.{part}", static, kind, _parameters(static)[1:])
+            yield Public(name, static, kind, _parameters(static)[1:])
 
 
 def _parameters(call: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
