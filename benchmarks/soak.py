@@ -130,7 +130,7 @@ def report(ledger, samples, sent, seconds, given):
     flat = memory[1] <= memory[0] * ALLOWED_GROWTH + ALLOWED_MIB and threads[1] <= threads[0]
     lost = ledger.missing
     return {
-        "ok": flat and not lost and not ledger.disorder,
+        "ok": flat and not lost and not ledger.order.inversions,
         "minutes": round(seconds / 60, 1),
         "order": given.order,
         "handler": given.handler,
@@ -138,8 +138,8 @@ def report(ledger, samples, sent, seconds, given):
         "sent": sent,
         "delivered": ledger.delivered,
         "lost": lost,
-        "repeats": ledger.repeats,
-        "disorder": ledger.disorder,
+        "repeats": ledger.order.repeats,
+        "disorder": ledger.order.inversions,
         "failures": ledger.failures,
         "flat": flat,
         "mib_second_third": round(memory[0], 1),

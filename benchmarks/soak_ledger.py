@@ -5,9 +5,10 @@ By key one key is stuck all the time, and a hot one with a tenth of the traffic 
 
 import asyncio
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 
 from orderly import ConsumeResult, Fail, Suspend
+from orderly.bench import OrderCheck
 
 KEYS = 1000
 STUCK, HOT = "key-0", "key-hot"
@@ -23,8 +24,8 @@ class Ledger:
     """
 
     def __init__(self, *, by_key):
-        self.sent, self.reached = Counter(), defaultdict(lambda: -1)
-        self.delivered = self.repeats = self.disorder = self.failures = 0
+        self.sent, self.order = Counter(), OrderCheck()
+        self.delivered = self.failures = 0
         self.stuck = STUCK if by_key else None
         self._by_key = by_key
         self._lock = threading.Lock()
@@ -40,9 +41,10 @@ class Ledger:
         refused = self._refuses(messages[0], context)
         if refused:
             return refused
+        for message in messages:
+            self.order.came(message.sharding_key, int(message.body))
         with self._lock:
-            for message in messages:
-                self._note(message.sharding_key, int(message.body))
+            self.delivered += len(messages)
         return ConsumeResult.SUCCESS
 
     async def handle_async(self, messages, context):
@@ -52,12 +54,12 @@ class Ledger:
     @property
     def missing(self):
         """Messages whose key has not got as far."""
-        return sum(count - 1 - self.reached[key] for key, count in self.sent.items())
+        return self.sent.total() - self.order.due.total()
 
     @property
     def behind(self):
         """The same without the key that is stuck."""
-        stuck = self.sent[self.stuck] - 1 - self.reached[self.stuck] if self.stuck else 0
+        stuck = self.sent[self.stuck] - self.order.due[self.stuck] if self.stuck else 0
         return self.missing - stuck
 
     def _refuses(self, message, context):
@@ -69,10 +71,3 @@ class Ledger:
                 self.failures += 1
             return Fail("now and then")
         return None
-
-    def _note(self, key, number):
-        due = self.reached[key] + 1
-        self.delivered += 1
-        self.repeats += number < due
-        self.disorder += number > due
-        self.reached[key] = max(number, self.reached[key])

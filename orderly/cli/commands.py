@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, skew, archive."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
-    "bench": ("orderly.cli.bench.group", "How fast your cluster goes, and where time goes."),
+    "bench": ("orderly.cli.bench", "How fast your cluster goes, with this library."),
     "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
     "doctor": ("orderly.cli.doctor", "What is wrong here, at the cluster, with a consumer."),
     "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),

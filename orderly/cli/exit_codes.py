@@ -22,12 +22,6 @@ GENERAL: Mapping[int, str] = {
 _DONE = {0: "done", 3: "not done"}
 _SHOWN = {0: "shown", 3: "could not be read"}
 _READ = {0: "all was read", 3: "a queue or a broker could not be read; the rest is shown"}
-_BENCH = {
-    0: "measured",
-    1: "messages failed, were lost or came out of order",
-    3: "not measured, or not to the end",
-}
-
 CODES: Mapping[str, Mapping[int, str]] = {
     "demo": {0: "in order and complete", 1: "not so", 3: "could not be measured"},
     "run": {
@@ -116,10 +110,11 @@ CODES: Mapping[str, Mapping[int, str]] = {
     "topic show": {0: "shown", 3: "a broker could not be asked; the rest is shown"},
     "topic grow": {0: "done, or nothing to do", 3: "refused, not drained in time, or failed"},
     "send": {0: "all were stored", 3: "not all were stored"},
-    "bench run": _BENCH,
-    "bench send": {0: "measured", 1: "messages failed", 3: _BENCH[3]},
-    "bench consume": {0: "measured", 1: "messages were lost or came out of order", 3: _BENCH[3]},
-    "bench clean": {0: "nothing is left", 3: "something is"},
+    "bench": {
+        0: "measured",
+        1: "messages failed, were lost or came out of order",
+        3: "not measured, or not to the end",
+    },
     "tail": {0: "read to the end, the limit, or Ctrl-C with --follow", 3: "could not be read"},
     "doctor": {
         0: "nothing is wrong",

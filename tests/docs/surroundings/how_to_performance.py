@@ -4,7 +4,7 @@ REPLACE = {
     "$ orderly bench      ": "$ orderly bench --count 500",
     "$ orderly bench\n": "$ orderly bench --count 5000\n",
     "bench -o json": "bench --count 500 -o json",
-    "--duration 30s": "--duration 0.5s",
-    "--rate 1000": "--rate 1000 --duration 1s",
-    "bench consume": "bench consume --count 500",
+    "-n 20000": "-n 200",
+    "--async\n": "--async -n 500\n",
+    "--rate 1000": "--rate 1000 -n 500",
 }

@@ -9,7 +9,6 @@ import pytest
 from orderly.cli import commands
 from orderly.cli.audit import COMMANDS as AUDIT
 from orderly.cli.backlog.group import COMMANDS as BACKLOG
-from orderly.cli.bench.group import COMMANDS as BENCH
 from orderly.cli.durations import Duration
 from orderly.cli.exit_codes import CODES, GENERAL
 from orderly.cli.root import root, run
@@ -21,9 +20,7 @@ TREE, LEAVES = tree(), leaves()
 EVERY = [(words, param) for words, command in TREE.items() for param in options(command)]
 COMMON = [param for param in root.params if param.help]
 TABLES = [
-    about
-    for table in (commands.COMMANDS, AUDIT, BACKLOG, BENCH, SPARK)
-    for _, about in table.values()
+    about for table in (commands.COMMANDS, AUDIT, BACKLOG, SPARK) for _, about in table.values()
 ]
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 UNITS = {"N", "X", "BYTES", "MESSAGES", "SECONDS", "HOURS", "MS", "PORT"}

@@ -1,0 +1,211 @@
+"""`orderly bench`: the figures of a measurement, as a table or JSON."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orderly.cli import NOT_MEASURED
+from orderly.cli.command import Command
+from orderly.cli.durations import Finite
+from orderly.cli.output import Table, print_json, print_table
+from orderly.cli.progress import Progress
+from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.config import ConsumerConfig
+from orderly.signals import heard
+
+if TYPE_CHECKING:
+    from orderly.bench import Consuming, Figures, Sending
+    from orderly.signals import Told
+
+SCHEMA = "orderly.bench/v1"
+_BROKEN = 1
+_COUNT = 100_000  # messages
+_RATE_SECONDS = 10.0  # that a rate is kept if nothing says how many messages
+EXAMPLES = """\b
+Examples:
+  orderly bench                                  # 100000 messages there, and back
+  orderly bench --send-only --sync -n 20000
+  orderly bench --order key --handler-ms 5 --concurrency 100 --async
+  orderly bench --rate 1000 -o json              # both at once: how long until the handler?
+"""
+
+
+@click.command(cls=Command, epilog=EXAMPLES)
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(1, 10_000_000),
+    metavar="N",
+    help=f"Messages. Default: {_COUNT}, or with --rate those of {_RATE_SECONDS:g} s.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(64, 1_000_000),
+    default=256,
+    show_default=True,
+    metavar="BYTES",
+    help="Of a body.",
+)
+@click.option(
+    "--keys",
+    type=click.IntRange(1, 1_000_000),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="How many sharding keys, in turn.",
+)
+@click.option("--sync", is_flag=True, help="Wait for each answer; otherwise submit, in batches.")
+@click.option(
+    "--rate",
+    type=Finite(0, min_open=True),
+    metavar="N",
+    help="Messages a second, consumed as they come. Default: as fast as it goes, then consumed.",
+)
+@click.option("--send-only", is_flag=True, help="Do not consume them.")
+@click.option(
+    "--order",
+    type=click.Choice(["queue", "key"]),
+    default="queue",
+    show_default=True,
+    help="The unit of order: one message of it at a time.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=ConsumerConfig().concurrency,
+    show_default=True,
+    metavar="N",
+    help="The most calls of the handler at once.",
+)
+@click.option(
+    "--handler-ms",
+    type=Finite(0, 10_000),
+    default=0.0,
+    show_default=True,
+    metavar="MS",
+    help="The handler waits so long, as for a database.",
+)
+@click.option("--async", "coroutines", is_flag=True, help="It is a coroutine, not on threads.")
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Of the topic that is made, on each broker.",
+)
+@click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
+@output_option
+@common_options
+@click.pass_context
+def bench(ctx: click.Context, /, *, output: str, **given: Any) -> int:
+    """Measure your own cluster: send, then consume what was sent; with --rate both at once.
+
+    The handler checks the order of every key. Topic and group are made for it (orderly-bench-…),
+    and taken away in the end, also after Ctrl-C. It sends 26 MB unless told otherwise.
+    """
+    from orderly.bench import Consuming, Sending, named, scratch  # noqa: PLC0415  `--help` is quick
+
+    settings, left = settings_of(ctx), list[str]()
+    size, keys, rate, queues = (given[name] for name in ("size", "keys", "rate", "queues"))
+    count = given["count"] or math.ceil((rate or 0) * _RATE_SECONDS) or _COUNT
+    consuming: Consuming | None = None
+    with settings.client() as client, settings.client() as other, heard() as told:
+        name = named(client, secrets.randbits(32))
+        where = f"{client.config.namesrv}, {queues} queues on each broker"
+        click.echo(f"makes topic and group {name} at {where}", err=True)
+        click.echo(
+            f"sends {count} messages of {size} bytes ({count * size / 1e6:.1f} MB)", err=True
+        )
+        with scratch(client, name, queues, given["cluster"], left):
+            sending = Sending(client, name, size=size, keys=keys, rate=rate, sync=given["sync"])
+            if not given["send_only"]:
+                wait, config = given["handler_ms"], _config(given)
+                consuming = Consuming(
+                    other, name, config, handler_ms=wait, coroutines=given["coroutines"]
+                )
+            done = _measured(sending, consuming, count, together=rate is not None, told=told)
+    if consuming is not None and rate is None:
+        del consuming.figures.latencies[:]  # how old a backlog is tells nothing
+    _show(name, sending.figures, consuming, left, output)
+    for line in left:
+        click.echo(f"left behind: {line}", err=True)
+    if not done:
+        click.echo("not measured to the end", err=True)
+        return NOT_MEASURED
+    wrong = consuming is not None and consuming.order.inversions
+    return _BROKEN if wrong or sending.figures.failed else 0
+
+
+def _config(given: dict[str, Any]) -> ConsumerConfig:
+    chosen = {name: given[name] for name in ("order", "concurrency")}
+    return ConsumerConfig(consume_from="first", **chosen)
+
+
+def _measured(
+    sending: Sending, consuming: Consuming | None, count: int, *, together: bool, told: Told
+) -> bool:
+    """Send and consume; False: it ended before all had come."""
+    tell = Progress("sent", count).reached
+    if consuming is None:
+        sending.run(count, tell, told)
+    elif together:
+        with consuming.running():
+            sending.run(count, tell, told)
+            consuming.wait(sending.figures.messages, tell, told)
+    else:
+        sending.run(count, tell, told)
+        with consuming.running():
+            consuming.wait(sending.figures.messages, Progress("consumed", count).reached, told)
+    return not told() and (consuming is None or consuming.came >= sending.figures.messages)
+
+
+def _show(
+    name: str, sent: Figures, consuming: Consuming | None, left: list[str], output: str
+) -> None:
+    """The figures so far, and what stays at the brokers."""
+    sides: dict[str, dict[str, Any] | None] = {"send": _side(sent), "consume": None}
+    if consuming is not None:
+        order = consuming.order
+        verdict = {"out_of_order": order.inversions, "repeats": order.repeats}
+        missing = max(0, sent.messages - order.due.total())
+        sides["consume"] = _side(consuming.figures) | verdict | {"missing": missing}
+    if output == "json":
+        print_json({"schema": SCHEMA, "name": name, **sides, "left_behind": left})
+        return
+    found = {name: side for name, side in sides.items() if side is not None}
+    fields = dict.fromkeys(field for side in found.values() for field in side)
+    rows = [
+        (_words(field), *(_cell(side.get(field)) for side in found.values())) for field in fields
+    ]
+    print_table(Table(("figure", *found), rows))
+
+
+def _side(figures: Figures) -> dict[str, Any]:
+    """What one side did; None: nothing to tell."""
+    messages, seconds = figures.messages, figures.seconds
+    return {
+        "messages": messages,
+        "failed_messages": dict(figures.failed),
+        "seconds": seconds,
+        "messages_per_second": messages / seconds,
+        "megabytes_per_second": figures.bytes / seconds / 1e6,
+        "latency_ms_p50": figures.percentile(50),
+        "latency_ms_p99": figures.percentile(99),
+        "cpu_seconds": figures.cpu,
+        "cpu_seconds_per_100k": figures.cpu / messages * 1e5 if messages else None,
+    }
+
+
+def _words(field: str) -> str:
+    return field.replace("_per_", "/").replace("_", " ")
+
+
+def _cell(value: Any) -> str | int | None:
+    if isinstance(value, dict):
+        return ", ".join(f"{kind}: {count}" for kind, count in sorted(value.items())) or "none"
+    return f"{value:,.2f}" if isinstance(value, float) else value

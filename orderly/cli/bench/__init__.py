@@ -1,1 +1,0 @@
-"""`orderly bench`: options, commands, and how figures are printed; measuring is `orderly.bench`."""

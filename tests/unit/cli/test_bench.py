@@ -1,0 +1,144 @@
+"""`orderly bench` on the fake broker: what it shows, what it refuses, and that nothing is left."""
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+
+from orderly import Client
+from orderly.bench import OrderCheck
+from orderly.cli.root import run
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.testing import Fail, Fault
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def bench(orderly_fake, capsys):
+    """Run one command line; returns (exit code, stdout, stderr)."""
+
+    def call(*args):
+        code = run(["bench", *args, "--namesrv", orderly_fake.namesrv])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def client(orderly_fake):
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        yield client
+
+
+def left(client):
+    """What there is of measurements."""
+    names = (*client.admin.topics(), *client.admin.groups())
+    return [name for name in names if "orderly-bench" in name]
+
+
+def measured(answer):
+    code, out, err = answer
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--sync"],
+        ["--order", "key", "--handler-ms", "1", "--async", "--concurrency", "50"],
+        ["--namespace", "shop"],
+    ],
+)
+def test_there_and_back(bench, client, how):
+    found = measured(bench("-n", "600", "--keys", "20", "-o", "json", *how))
+    sent, consumed = found["send"], found["consume"]
+    assert (sent["messages"], sent["failed_messages"]) == (600, {})
+    assert sent["latency_ms_p50"] <= sent["latency_ms_p99"]
+    assert consumed["latency_ms_p50"] is None, "a backlog's age says nothing"
+    # A machine that stalls for seconds has batches sent again: repeats, never anything else.
+    assert consumed["messages"] - consumed["repeats"] == 600
+    assert (consumed["out_of_order"], consumed["missing"]) == (0, 0)
+    assert sent["megabytes_per_second"] == pytest.approx(sent["messages_per_second"] * 256 / 1e6)
+    assert found["left_behind"] == left(client) == []
+
+
+def test_at_a_rate_both_run_at_once(bench, client):
+    found = measured(bench("--rate", "400", "-n", "200", "-o", "json"))
+    assert found["send"]["seconds"] > 199 / 400
+    assert found["consume"]["latency_ms_p50"] > 0
+    assert left(client) == []
+
+
+def test_what_a_reader_sees(bench):
+    code, out, err = bench("-n", "300")
+    assert (code, "sends 300 messages of 256 bytes (0.1 MB)" in err) == (0, True)
+    lines = out.splitlines()
+    assert lines[0].split() == ["FIGURE", "SEND", "CONSUME"]
+    assert lines[1].split() == ["messages", "300", "300"]
+    assert lines[2].split() == ["failed", "messages", "none", "none"]
+    assert any(line.startswith("messages/second") for line in lines)
+
+
+def test_only_to_send(bench, client):
+    found = measured(bench("--send-only", "-n", "50", "-o", "json"))
+    assert (found["send"]["messages"], found["consume"], left(client)) == (50, None, [])
+
+
+def test_messages_that_fail_are_a_verdict(bench, orderly_fake, client):
+    refused = Fail(ResponseCode.NO_PERMISSION, "not you")
+    orderly_fake.script(Fault(RequestCode.SEND_MESSAGE_V2, refused, times=150))
+    code, out, err = bench("--sync", "-n", "5000", "--send-only", "-o", "json")
+    assert code == 1, err
+    sent = json.loads(out)["send"]
+    assert (sent["messages"], set(sent["failed_messages"])) == (0, {"SendFailed"})
+    assert sent["failed_messages"]["SendFailed"] < 5000, "it gave up before the end"
+    assert left(client) == []
+
+
+def test_interrupted_it_tells_the_figures_and_takes_all_away(bench, client):
+    def interrupt():
+        eventually(lambda: left(client), within=30)
+        eventually(
+            lambda: sum(o.max_offset for o in client.admin.topic_stats(left(client)[0]).values()),
+            within=30,
+        )
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    code, out, _ = bench("--sync", "-n", "1000000", "-o", "json")
+    thread.join()
+    assert code == 3
+    assert 0 < json.loads(out)["send"]["messages"] < 1_000_000
+    assert left(client) == []
+
+
+def test_what_cannot_be_taken_away_is_named(bench, orderly_fake):
+    refused = Fail(ResponseCode.NO_PERMISSION, "not you")
+    orderly_fake.script(Fault(RequestCode.DELETE_TOPIC_IN_BROKER, refused, times=None))
+    code, _, err = bench("-n", "10", "--send-only")
+    assert (code, "left behind: topic and group orderly-bench-" in err) == (0, True)
+
+
+@pytest.mark.parametrize("args", [["-n", "0"], ["--size", "3"], ["--queues", "500"]])
+def test_mistakes_are_one_line_and_nothing_is_made(bench, client, args):
+    code, out, err = bench(*args)
+    assert (code, out, err.splitlines()[-1].startswith("error: ")) == (3, "", True)
+    assert left(client) == []
+
+
+def test_nobody_there(capsys):
+    assert run(["bench", "--namesrv", "127.0.0.1:1"]) == 3
+    assert "no name server answered" in capsys.readouterr().err
+
+
+def test_the_check_sees_a_swap_and_a_repeat():
+    check = OrderCheck()
+    for number in (0, 2, 1, 2, 3):
+        check.came("a", number)
+    check.came("b", 0)
+    assert (check.inversions, check.repeats, check.due) == (1, 2, {"a": 4, "b": 1})
