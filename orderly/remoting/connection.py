@@ -98,7 +98,6 @@ class Connection:
         self._pending = PendingCalls(timeouts, self._expire)
         self._end = threading.Lock()
         self._cause: BaseException | None = None
-        self._given_up = False
         self._socket = open_socket(
             address, connect_timeout=connect_timeout, write_timeout=_WRITE_TIMEOUT
         )
@@ -210,7 +209,6 @@ class Connection:
         Args:
             why: for the event and the errors.
         """
-        self._given_up = True
         self._abort(RemotingError(f"{self.address} was given up: {why}", self.address))
 
     def close(self, timeout: float = 5.0) -> None:
@@ -287,7 +285,7 @@ class Connection:
 
     def _read(self) -> None:
         try:
-            while not self._given_up and (data := self._turns.take()):
+            while data := self._turns.take():
                 self._note_life()
                 commands = self._decoder.receive(data)
                 if self._decoder.dropping:
