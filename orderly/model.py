@@ -309,15 +309,12 @@ class TopicRoute:
         The writable ones of brokers with a master, sorted
         (Java: MQClientInstance.topicRouteData2TopicPublishInfo).
         """
+        masters = {b.broker_name: b.master for b in reversed(self.brokers)}
         return self._queues(
             (q.broker_name, q.write_queues)
             for q in self.queues
-            if Permission.WRITE in q.permission and self._has_master(q.broker_name)
+            if Permission.WRITE in q.permission and masters.get(q.broker_name) is not None
         )
-
-    def _has_master(self, broker_name: str) -> bool:
-        broker = self.broker(broker_name)
-        return broker is not None and broker.master is not None
 
     def _queues(self, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
         return tuple(

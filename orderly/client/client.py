@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import threading
-from functools import partial
 from typing import Self
 
 from orderly.client.admin import Admin
@@ -79,7 +78,7 @@ class Client:
         self.groups = GroupAdmin(masters, self.admin, self.routes)
         self.housekeeping = Housekeeping(masters, self.name_servers, self.routes, self.admin)
         self._peer_requests = PeerRequests(
-            self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
+            self.heartbeat.answers_of, self.heartbeat.members_changed, redact=self.config.redacts
         )
         self._lifecycle = threading.Lock()
         self._started = False
@@ -127,9 +126,6 @@ class Client:
 
     def _on_request(self, connection: Connection, command: RemotingCommand) -> None:
         self._peer_requests.receive(connection, command)
-
-    def _members_changed(self, group: str) -> None:
-        self.schedule.after(0, partial(self.heartbeat.members_changed, group))
 
     def _on_open(self, connection: Connection) -> None:
         self.heartbeat.connected(connection)

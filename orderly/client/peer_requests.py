@@ -1,7 +1,8 @@
 """Requests that brokers send to members: notices, questions, orders. Each gets its answer.
 
 Reader threads only take them in. Questions are answered one after another on a thread of this
-module; a message to consume directly runs the user's handler and has a thread of its own.
+module; a message to consume directly runs the user's handler and has a thread of its own. How many
+wait is bounded for each address: whoever asks more loses its connection.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ _log = get_logger("orderly.client")
 
 _NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _UNKNOWN = "this client (orderly, Python) does not answer this request; ask the brokers instead"
+# What one address may have asked and not got its answer to: that much memory may it hold.
+_MAX_WAITING = 100
+_MAX_WAITING_BYTES = 16 * 1024 * 1024
+_FIELD = 200  # bytes that a field of a header costs besides its text
 _BUSY = "this member consumes a message of the group directly at the moment; try again later"
 _DIRECT_IS_OFF = (
     "this member consumes no message directly: allow_direct_consume is off in its ConsumerConfig"
@@ -90,6 +95,7 @@ class PeerRequests:
         self._answering = Schedule("answers")  # its own: the answers may block
         self._lock = threading.Lock()
         self._direct: set[str] = set()  # groups whose handler runs directly at this moment
+        self._waiting: dict[str, tuple[int, int]] = {}  # by address: how many, their bytes
         self._questions: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._offsets,
@@ -116,10 +122,32 @@ class PeerRequests:
         elif command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             self._receive_direct(connection, command)
         elif question := self._questions.get(command.code):
-            self._answering.after(0, partial(self._answer, connection, command, question))
+            if self._admit(connection, command):
+                self._answering.after(0, partial(self._answer, connection, command, question))
         else:
             _log.debug("request.refused", address=connection.address, code=command.code)
             _send(connection, command, reply_to(command, _NOT_SUPPORTED, remark=_UNKNOWN))
+
+    def _admit(self, connection: Connection, command: RemotingCommand) -> bool:
+        """Count a request in until `_answer` is done with it, or end its connection."""
+        address, size = connection.address, _size(command)
+        with self._lock:
+            count, held = self._waiting.get(address, (0, 0))
+            admitted = not count or (count < _MAX_WAITING and held + size <= _MAX_WAITING_BYTES)
+            if admitted:
+                self._waiting[address] = count + 1, held + size
+        if not admitted:
+            connection.give_up(
+                f"{count} requests of it with {held} bytes wait for their answers, and it sent one"
+                f" of {size} more; {_MAX_WAITING} requests or {_MAX_WAITING_BYTES} bytes may wait"
+            )
+        return admitted
+
+    def _answered(self, address: str, command: RemotingCommand) -> None:
+        with self._lock:
+            count, held = self._waiting.pop(address)
+            if count > 1:
+                self._waiting[address] = count - 1, held - _size(command)
 
     def _reset_offsets(self, command: RemotingCommand) -> RemotingCommand:
         group = from_ext(ResetMemberOffset, command.ext).group
@@ -144,6 +172,9 @@ class PeerRequests:
         if busy:  # one that waited would run after the broker has given it up
             _send(connection, command, reply_to(command, ResponseCode.SYSTEM_BUSY, remark=_BUSY))
             return
+        if not self._admit(connection, command):
+            self._direct_ended(group)
+            return
         work = partial(self._answer, connection, command, partial(self._consume_directly, group))
         threading.Thread(target=work, name=f"orderly-direct-{group}", daemon=True).start()
 
@@ -156,11 +187,14 @@ class PeerRequests:
                 raise ProtocolError(f"one message is to be consumed directly, not {len(messages)}")
             result = answers.consume_directly(messages[0])
         finally:  # before the answer goes out: who has it may ask again
-            with self._lock:
-                self._direct.discard(group)
+            self._direct_ended(group)
         if result is None:
             return reply_to(command, ResponseCode.NO_PERMISSION, remark=_DIRECT_IS_OFF)
         return reply_to(command, body=encode_direct_result(result))
+
+    def _direct_ended(self, group: str) -> None:
+        with self._lock:
+            self._direct.discard(group)
 
     def _of(self, group: str) -> GroupAnswers:
         answers = self._answers_of(group)
@@ -175,6 +209,17 @@ class PeerRequests:
         question: Callable[[RemotingCommand], RemotingCommand],
     ) -> None:
         """Send what `question` makes of the request; a failure is an answer, too."""
+        try:
+            self._reply(connection, command, question)
+        finally:
+            self._answered(connection.address, command)
+
+    def _reply(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        question: Callable[[RemotingCommand], RemotingCommand],
+    ) -> None:
         try:
             reply = question(command)
         except Exception as error:  # noqa: BLE001 - whatever a callable raises, the broker waits
@@ -197,6 +242,12 @@ class PeerRequests:
         if isinstance(error, OrderlyError):
             return str(error)
         return type(error).__name__ if self._redact else error_text(error)
+
+
+def _size(command: RemotingCommand) -> int:
+    """About how many bytes of memory a request holds."""
+    fields = sum(_FIELD + len(name) + len(text) for name, text in command.ext.items())
+    return len(command.body) + fields
 
 
 def _send(connection: Connection, command: RemotingCommand, reply: RemotingCommand) -> None:

@@ -24,7 +24,8 @@ _SHOWN_REMARK = 200  # characters; the whole text is in BrokerError.remark
 
 _NO_KEY = (
     "it lets nobody in without a key; set access_key and secret_key (ORDERLY_ACCESS_KEY and"
-    " ORDERLY_SECRET_KEY, or in the settings file)"
+    " ORDERLY_SECRET_KEY, or in the settings file); if it is a proxy that is named as name server,"
+    " sign_name_server_requests, too"
 )
 _NO_POLICY = (
     "the access key's user may not do it; have it granted (mqadmin updateAcl;"

@@ -11,6 +11,7 @@ from typing import Any, Self, SupportsIndex
 
 from orderly.config.arguments import check_kind, check_named_texts, check_text
 from orderly.config.fields import MIB, NOT_SHOWN, FromEnv, Secret, check_types, given, require
+from orderly.config.hosts import parse_hosts
 from orderly.config.names import parse_addresses
 
 _SECRETS = ("access_key", "secret_key", "security_token")
@@ -42,8 +43,13 @@ class ClientConfig(FromEnv):
             that ask for one. The key may be in the first file.
         tls_verify: "host": the server's certificate must be signed by a trusted authority, and for
             the host that was connected to (brokers announce IP addresses unless their brokerIP1 is
-            a name). "chain": signed is enough. "none" is insecure, and warns: anybody on the way
-            may read and change messages.
+            a name). "chain": signed is enough, by an authority of `tls_ca_file`. "none" is
+            insecure, and warns: anybody on the way may read and change messages.
+        broker_hosts: "10.0.0.0/8;*.mq.example.com": the hosts that brokers may be on, as names,
+            domains with a star, addresses and networks. Name servers say where brokers are; to any
+            other host no connection is made. Names are compared, not looked up. Empty: any host.
+        sign_name_server_requests: sign what name servers are asked, too. They check no signature;
+            a proxy that is named as one does.
         redact_keys: "hash": events, and what consumers tell brokers of themselves, have hashes
             instead of keys and no text of a failure, for both may be personal data; commands that
             have --redact-keys take it from here. Empty: keys are shown.
@@ -64,6 +70,8 @@ class ClientConfig(FromEnv):
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_verify: str = "host"
+    broker_hosts: str = ""
+    sign_name_server_requests: bool = False
     redact_keys: str = ""
 
     def __post_init__(self) -> None:
@@ -97,6 +105,13 @@ class ClientConfig(FromEnv):
         require(self.tls_verify in _VERIFICATIONS, f"tls_verify must be one of {_VERIFICATIONS}")
         for name in ("tls_ca_file", "tls_cert_file", "tls_key_file"):
             require(self.tls or not getattr(self, name), f"{name} needs tls=True (ORDERLY_TLS)")
+        require(
+            not self.tls or self.tls_verify != "chain" or self.tls_ca_file != "",
+            "tls_verify='chain' needs tls_ca_file (ORDERLY_TLS_CA_FILE), the authority of your"
+            " brokers: without it the certificate of any host would do that a public authority"
+            " signed",
+        )
+        parse_hosts(self.broker_hosts)
         require(
             not self.tls_key_file or self.tls_cert_file != "",
             "tls_key_file needs tls_cert_file, the certificate it is the key of",

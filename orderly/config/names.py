@@ -60,12 +60,12 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon:
         host, port = text, str(DEFAULT_NAMESRV_PORT)
-    if not (_is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
+    if not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
         raise ConfigError(f"{text!r:.80} is not a name server address; write host:port (namesrv)")
     return f"{host}:{port}"
 
 
-def _is_host(text: str) -> bool:
+def is_host(text: str) -> bool:
     """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
     try:
         return _HOST.fullmatch(text.encode("idna").decode()) is not None

@@ -18,13 +18,19 @@ def check_driver(config: ClientConfig | None, namesrv: str) -> ClientConfig:
 
     Raises:
         ConfigError: no config; no name server is set, or a bad one.
-        UnsupportedByDriver: TLS; librocketmq does not verify as `tls_verify` says.
+        UnsupportedByDriver: TLS, as librocketmq does not verify as `tls_verify` says; broker_hosts,
+            as it connects to whatever it is told.
     """
     settings = at_name_server(config, namesrv)
     if settings.tls or settings.security_token:
         raise UnsupportedByDriver(
             "tls and security_token are not for the native driver: librocketmq cannot check a"
             " server's certificate as tls_verify says; use OrderlyProducer and OrderlyConsumer"
+        )
+    if settings.broker_hosts:
+        raise UnsupportedByDriver(
+            "broker_hosts is not for the native driver: librocketmq connects to every address that"
+            " a name server tells; use OrderlyProducer and OrderlyConsumer"
         )
     return settings
 

@@ -22,8 +22,11 @@ from orderly.protocol.heartbeat import (
 )
 from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import (
+    MAX_ADDRESSES,
+    MAX_QUEUES,
     as_object,
     as_text,
+    check_total,
     count_in,
     int_in,
     load_object,
@@ -72,12 +75,17 @@ __all__ = [
 def decode_route(topic: str, body: bytes) -> TopicRoute:
     """Read a topic's route (TopicRouteData), in standard JSON or with bare integer keys."""
     fields = load_object(body)
-    return TopicRoute(
-        topic=topic,
-        queues=tuple(map(_queue_data, objects_in(fields, "queueDatas"))),
-        brokers=tuple(map(_broker_data, objects_in(fields, "brokerDatas"))),
-        order_conf=text_in(fields, "orderTopicConf", ""),
-    )
+    queues = tuple(map(_queue_data, objects_in(fields, "queueDatas")))
+    brokers = tuple(map(_broker_data, objects_in(fields, "brokerDatas")))
+    total = sum(max(q.read_queues, q.write_queues, 1) for q in queues)
+    check_total(total, MAX_QUEUES, f"queues of topic {topic!r:.80}")
+    _check_addresses(brokers)
+    return TopicRoute(topic, queues, brokers, order_conf=text_in(fields, "orderTopicConf", ""))
+
+
+def _check_addresses(brokers: Iterable[BrokerData]) -> None:
+    total = sum(max(len(broker.addresses), 1) for broker in brokers)
+    check_total(total, MAX_ADDRESSES, "addresses of brokers")
 
 
 def _queue_data(fields: dict[str, Any]) -> QueueData:
@@ -120,12 +128,11 @@ class ClusterInfo:
 def decode_cluster_info(body: bytes) -> ClusterInfo:
     """Read the clusters a name server knows (ClusterInfo)."""
     fields = load_object(body)
-    brokers = object_in(fields, "brokerAddrTable")
+    table = object_in(fields, "brokerAddrTable")
+    brokers = {name: _broker_data(as_object(data, "a broker")) for name, data in table.items()}
+    _check_addresses(brokers.values())
     clusters = object_in(fields, "clusterAddrTable")
-    return ClusterInfo(
-        {name: _broker_data(as_object(data, "a broker")) for name, data in brokers.items()},
-        {name: texts_in(clusters, name) for name in clusters},
-    )
+    return ClusterInfo(brokers, {name: texts_in(clusters, name) for name in clusters})
 
 
 def lock_request(group: str, client_id: str, queues: Iterable[MessageQueue]) -> bytes:

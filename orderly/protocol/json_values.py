@@ -15,7 +15,10 @@ from orderly.protocol.java_json import ObjectKeyed, dumps, loads
 
 E = TypeVar("E", bound=StrEnum)
 
-MAX_QUEUES = 65536  # queues of one topic on one broker; keeps a broken route from filling memory
+# An answer tells queues by their number: a few bytes of it stand for as many objects as it likes.
+MAX_QUEUES = 65536  # of one topic, on all brokers together
+MAX_LISTED_QUEUES = 16 * MAX_QUEUES  # of all topics of one answer
+MAX_ADDRESSES = 4096  # of the brokers of one answer: a client may connect to each
 
 
 def load_object(body: bytes) -> dict[str, Any]:
@@ -138,6 +141,12 @@ def count_in(source: dict[str, Any], name: str) -> int:
     if not 0 <= count <= MAX_QUEUES:
         raise ProtocolError(f"{name!r} is {count}; 0 to {MAX_QUEUES} queues are possible")
     return count
+
+
+def check_total(total: int, limit: int, what: str) -> None:
+    """Refuse an answer that tells more than `limit`; `what` names what is counted, and whose."""
+    if total > limit:
+        raise ProtocolError(f"{total} {what} are told; at most {limit} are possible")
 
 
 def data_version_in(source: dict[str, Any]) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 
 from orderly.protocol.java_json import dumps
 from orderly.protocol.json_values import (
+    MAX_LISTED_QUEUES,
     as_object,
     as_text,
     bool_in,
+    check_total,
     count_in,
     data_version_in,
     int_in,
@@ -107,6 +109,8 @@ def decode_topic_configs(body: bytes) -> TopicConfigs:
     fields = load_object(body)
     table = object_in(fields, "topicConfigTable")
     topics = {name: _from_json(as_object(one, "a topic")) for name, one in table.items()}
+    total = sum(max(topic.read_queues, topic.write_queues) for topic in topics.values())
+    check_total(total, MAX_LISTED_QUEUES, f"queues of {len(topics)} topics")
     return TopicConfigs(topics, data_version_in(fields))
 
 

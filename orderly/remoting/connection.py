@@ -49,6 +49,10 @@ _ID_MASK = 0x7FFFFFFF  # request ids are Java ints
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
 _DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
+# Bytes that may wait for the peer to read when it is sent one thing more. Requests of ours are what
+# the program wants, and may be many large messages at once; answers are what the peer wants.
+_MAX_UNSENT = 256 * 1024 * 1024
+_MAX_UNREAD = 64 * 1024 * 1024
 
 Attend = Callable[[], None]
 
@@ -86,7 +90,7 @@ class Connection:
         security: Security = UNPROTECTED,
     ) -> None:
         self.address = address
-        self._credentials = security.credentials
+        self._credentials = security.credentials_for(address)
         self._on_request = on_request
         self._on_close = on_close
         self._ids = itertools.count(1)
@@ -189,7 +193,7 @@ class Connection:
         Raises:
             ConnectionLost: it did not go out.
         """
-        self._write(self._frame(command), command.code)
+        self._write(self._frame(command), command.code, _MAX_UNSENT)
 
     def reply(self, command: RemotingCommand) -> None:
         """Answer a request of the peer. Answers are not signed, as Java's are not.
@@ -197,7 +201,15 @@ class Connection:
         Raises:
             ConnectionLost: the answer did not go out.
         """
-        self._write(encode_frame(command), command.code)
+        self._write(encode_frame(command), command.code, _MAX_UNREAD)
+
+    def give_up(self, why: str) -> None:
+        """End the connection for what the peer does; pending calls fail. Never blocks. Idempotent.
+
+        Args:
+            why: for the event and the errors.
+        """
+        self._abort(RemotingError(f"{self.address} was given up: {why}", self.address))
 
     def close(self, timeout: float = 5.0) -> None:
         """Close the connection; pending calls fail with ConnectionLost. Idempotent.
@@ -216,7 +228,7 @@ class Connection:
             raise self._lost(call.code)
         self._unheard_since = min(self._unheard_since, time.monotonic())
         try:
-            self._write(frame, call.code)
+            self._write(frame, call.code, _MAX_UNSENT)
         except ConnectionLost:
             if self._pending.claim(request_id) is not None:
                 raise
@@ -250,7 +262,10 @@ class Connection:
             command = signed(command, self._credentials)
         return encode_frame(command)
 
-    def _write(self, frame: bytes, code: int) -> None:
+    def _write(self, frame: bytes, code: int, limit: int) -> None:
+        waiting = self._writer.unsent
+        if waiting > limit:
+            self.give_up(f"it does not read; {waiting} bytes wait for it, {limit} may")
         if self._cause is not None:
             raise self._lost(code)
         try:
@@ -312,6 +327,8 @@ class Connection:
                 self._refuse_large(command)
             else:
                 self._on_request(self, command)
+        except ConnectionLost:
+            pass  # the end of the connection is told
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
             log_failure("request.handler_failed", self.address, command.code, error)
         return False

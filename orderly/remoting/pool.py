@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable
 
 from orderly.errors import LifecycleError
+from orderly.log import get_logger
 from orderly.protocol.frame import RemotingCommand
 from orderly.remoting.connection import Connection
 from orderly.remoting.schedule import Schedule
 from orderly.remoting.security import UNPROTECTED, Security
 from orderly.remoting.single_flight import SingleFlight
+
+_log = get_logger("orderly.remoting")
 
 
 class _Process:
@@ -73,6 +76,7 @@ class Connections:
         self._lock = threading.Lock()
         self._open: dict[str, Connection] = {}
         self._closed = False
+        self._told_of_keys = False
 
     @property
     def foreign(self) -> bool:
@@ -111,7 +115,7 @@ class Connections:
         the connect time-out at most, so reader threads use `connected`.
 
         Raises:
-            ConnectFailed: names the address and what to check.
+            ConnectFailed: names the address and what to check; `broker_hosts` if it is not allowed.
             LifecycleError: after `close`, or in a forked child.
         """
         return self.connected(address) or self._opening.do(address, lambda: self._connect(address))
@@ -132,6 +136,7 @@ class Connections:
         connection = self.connected(address)
         if connection is not None:  # opened since the caller looked
             return connection
+        self._security.check(address)
         connection = Connection(
             address,
             timeouts=self._timeouts,
@@ -142,6 +147,8 @@ class Connections:
             security=self._security,
         )
         self._admit(connection)
+        if self._security.exposes_keys_to(address):
+            self._warn_of_exposed_keys(address)
         self._on_open(connection)
         return connection
 
@@ -160,6 +167,18 @@ class Connections:
             closed = self._closed
         if not closed:
             self._on_loss(connection)
+
+    def _warn_of_exposed_keys(self, address: str) -> None:
+        with self._lock:
+            told, self._told_of_keys = self._told_of_keys, True
+        if not told:
+            _log.warning(
+                "keys.not_encrypted",
+                address=address,
+                hint="requests are signed, and not encrypted: who reads the network can repeat"
+                " them, and try what the secret key is; have the servers speak TLS, and set"
+                " tls=True (ORDERLY_TLS)",
+            )
 
     def _check_open(self) -> None:
         if self._closed:

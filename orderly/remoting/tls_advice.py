@@ -10,7 +10,7 @@ _AUTHORITY = (
 )
 _NAME = (
     "its certificate is for another host; have it issued for this one, use the name it is for"
-    " (brokers announce their brokerIP1), or check no names with tls_verify='chain'"
+    " (brokers announce their brokerIP1), or check no names: set tls_verify='chain' and tls_ca_file"
 )
 _REFUSED = (
     "it refuses this client's certificate; set tls_cert_file and tls_key_file to one that is not"

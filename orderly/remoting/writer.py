@@ -13,10 +13,14 @@ from collections import deque
 from collections.abc import Callable
 
 _DO_NOT_WAIT = (socket.MSG_DONTWAIT,)
+_OVERHEAD = 256  # bytes that a waiting frame costs besides its own
 
 
 class FrameWriter:
     """The write side of one socket. Thread-safe; frames go out whole and in the order given.
+
+    `unsent` is about how many bytes of memory wait for the peer to read; how many may is for the
+    owner to say.
 
     Args:
         sock: blocking, with a write time-out set on it.
@@ -38,6 +42,7 @@ class FrameWriter:
         self._seal = seal or _as_it_is
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
+        self.unsent = 0
 
     def write(self, frame: bytes) -> None:
         """Hand `frame` to the kernel, or queue what the kernel does not take now.
@@ -70,6 +75,7 @@ class FrameWriter:
     def _queue(self, rest: memoryview) -> None:
         try:
             self._unsent.append(rest)
+            self.unsent += len(rest) + _OVERHEAD
             if len(self._unsent) == 1:
                 threading.Thread(target=self._drain, name=self._name, daemon=True).start()
         except BaseException as error:
@@ -91,10 +97,12 @@ class FrameWriter:
         threads never write at once.
         """
         with self._lock:
+            self.unsent -= sent
             if sent < len(chunk):
                 self._unsent[0] = chunk[sent:]
             else:
                 self._unsent.popleft()
+                self.unsent -= _OVERHEAD
             return self._unsent[0] if self._unsent else None
 
 

@@ -15,6 +15,7 @@ from orderly.config.names import check_topic
 from orderly.config.numbers import is_int
 from orderly.errors import ConfigError, LayoutChanged, RouteError
 from orderly.model import MessageQueue, TopicRoute
+from orderly.protocol.json_values import MAX_QUEUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,24 @@ def parse_layout(text: str) -> Layout:
     """Read "broker-a:8;broker-b:8".
 
     Raises:
-        ConfigError: empty, a broker twice, or a count that is not a number from 1 up.
+        ConfigError: empty, a broker twice, a count that is not a number from 1 up, or more than
+            65,536 queues in all.
     """
     check_text("text", text)
     parts = [part.strip() for part in text.split(";") if part.strip()]
     brokers = tuple(_broker(part, text) for part in parts)
     if not brokers or len({name for name, _ in brokers}) != len(brokers):
-        raise ConfigError(f"the layout {text!r} must name each broker once, as in 'broker-a:8'")
+        raise ConfigError(f"the layout {text!r:.200} must name each broker once: 'broker-a:8'")
+    total = sum(count for _, count in brokers)
+    if total > MAX_QUEUES:
+        raise ConfigError(f"the layout {text!r:.200} has {total} queues; at most {MAX_QUEUES}")
     return Layout(brokers)
 
 
 def _broker(part: str, text: str) -> tuple[str, int]:
     name, _, count = part.rpartition(":")
-    if not name or not count.isdecimal() or int(count) < 1:
-        raise ConfigError(f"{part!r} in the layout {text!r} is not 'broker-name:queues'")
+    if not name or not count.isdecimal() or len(count) > 9 or int(count) < 1:
+        raise ConfigError(f"{part!r:.80} in the layout {text!r:.200} is not 'broker-name:queues'")
     return name, int(count)
 
 

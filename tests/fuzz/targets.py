@@ -1,5 +1,6 @@
 """The decoders, each with what draws a hostile input for it."""
 
+import contextlib
 import math
 import random
 import struct
@@ -11,7 +12,7 @@ from functools import cache, partial
 import lz4.frame
 import zstandard
 
-from orderly.errors import ProtocolError, UndecodableBody
+from orderly.errors import ProtocolError, RouteError, UndecodableBody
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.protocol import (
     backlog_bodies,
@@ -41,6 +42,7 @@ from orderly.protocol.stored_message import (
     encode_stored_message,
 )
 from orderly.protocol.topic_config import decode_topic_config, decode_topic_configs
+from orderly.selectors import layout_of, queues_of
 from tests.fuzz import seeds
 from tests.fuzz.mutation import mutate_bytes, mutate_json
 
@@ -182,8 +184,17 @@ def _read_header(cls, data):
     from_ext(cls, read_json_header(data).ext)
 
 
+def _use_route(data):
+    """Read a route, and make all the queues that it stands for."""
+    route = bodies.decode_route("orders", data)
+    route.read_queues()
+    route.write_queues()
+    with contextlib.suppress(RouteError):
+        queues_of(layout_of(route), "orders")
+
+
 _JSON_DECODERS = {
-    "route": partial(bodies.decode_route, "orders"),
+    "route": _use_route,
     "clusters": bodies.decode_cluster_info,
     "locked": bodies.decode_locked,
     "lock request": broker_bodies.decode_lock_request,
@@ -208,6 +219,7 @@ _JSON_DECODERS = {
     "topic config": decode_topic_config,
     "topic configs": decode_topic_configs,
 }
+_EXTRA = {"route": 48 << 20}  # 65,536 queues, thrice
 _ALL_JSON = [seed for group in seeds.JSON.values() for seed in group]
 
 # The decoders of bytes come several times: there is more in them to get wrong.
@@ -226,7 +238,7 @@ TARGETS = {
     ),
     "json": Target(java_json.loads, lambda rng: mutate_json(rng, _ALL_JSON)),
     **{
-        name: Target(decode, partial(mutate_json, seeds=seeds.JSON[name]))
+        name: Target(decode, partial(mutate_json, seeds=seeds.JSON[name]), _EXTRA.get(name, 0))
         for name, decode in _JSON_DECODERS.items()
     },
     **{

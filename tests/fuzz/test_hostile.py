@@ -4,6 +4,7 @@ import json
 import struct
 import subprocess
 import sys
+import time
 import tracemalloc
 import zlib
 from functools import cache
@@ -12,9 +13,10 @@ import lz4.frame
 import pytest
 import zstandard
 
-from orderly.errors import ProtocolError, UndecodableBody
+from orderly.errors import ProtocolError, RouteError, UndecodableBody
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.backlog_bodies import decode_committed
+from orderly.protocol.bodies import decode_cluster_info, decode_route
 from orderly.protocol.frame import (
     MAX_DROPPED,
     MAX_FRAME,
@@ -35,6 +37,8 @@ from orderly.protocol.stored_message import (
     decode_pull,
     encode_stored_message,
 )
+from orderly.protocol.topic_config import decode_topic_configs
+from orderly.selectors import layout_of
 
 MIB = 1 << 20
 
@@ -140,6 +144,87 @@ def test_tables_without_an_end_are_refused_after_one_reading(text):
 def test_a_number_that_no_float_holds_is_refused():
     number = b"1" + b"0" * 400
     assert peak_of(decode_running_info, b'{"statusTable":{"t":{"pullRT":%s}}}' % number) < MIB
+
+
+def route_of(*queues, brokers=("b",), order_conf=""):
+    """A route of (broker, read, write) that name servers could answer."""
+    rows = [
+        {"brokerName": name, "readQueueNums": read, "writeQueueNums": write, "perm": 6}
+        for name, read, write in queues
+    ]
+    places = [{"brokerName": name, "brokerAddrs": {"0": "10.0.0.1:1"}} for name in brokers]
+    fields = {"queueDatas": rows, "brokerDatas": places, "orderTopicConf": order_conf}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+MANY = {
+    "40 brokers": [(f"b{i}", 65536, 65536) for i in range(40)],
+    "one broker 40 times": [("b", 65536, 65536)] * 40,
+    "one more than there may be": [("a", 1, 8), ("b", 8, 65529)],
+}
+
+
+@pytest.mark.parametrize("queues", MANY.values(), ids=MANY)
+def test_a_route_of_too_many_queues_is_refused(queues):
+    answer = route_of(*queues)
+    with pytest.raises(ProtocolError, match="queues of topic 'orders' are told; at most 65536"):
+        decode_route("orders", answer)
+    assert peak_of(decode_route, "orders", answer) < 10 * len(answer) + MIB
+
+
+def test_a_route_of_too_many_entries_is_refused_if_they_have_no_queues():
+    with pytest.raises(ProtocolError, match="65537 queues"):
+        decode_route("orders", route_of(*[("b", 0, 0)] * 65537))
+
+
+def test_a_route_of_as_many_brokers_and_queues_as_may_be_is_read_in_one_go():
+    names = [f"b{i}" for i in range(4096)]
+    answer = route_of(*[(names[-1], 1, 1)] * 65536, brokers=names)
+    begun = time.process_time()
+    route = decode_route("orders", answer)
+    decoded = time.process_time()
+    assert len(route.read_queues()) == len(route.write_queues()) == 65536
+    built = time.process_time() - decoded
+    assert built < 20 * (decoded - begun), "each broker was looked for among all"
+
+
+@pytest.mark.parametrize("count", [4097, 40_000])
+def test_more_brokers_than_anybody_has_are_refused(count):
+    names = [f"b{i}" for i in range(count)]
+    with pytest.raises(ProtocolError, match="addresses of brokers are told; at most 4096"):
+        decode_route("orders", route_of(("b0", 8, 8), brokers=names))
+    table = {name: {"brokerName": name, "brokerAddrs": {}} for name in names}
+    with pytest.raises(ProtocolError, match="at most 4096"):
+        decode_cluster_info(json.dumps({"brokerAddrTable": table}).encode())
+
+
+def test_one_broker_of_too_many_addresses_is_refused():
+    addresses = {str(i): f"10.0.0.1:{i}" for i in range(5000)}
+    broker = {"brokerName": "b", "brokerAddrs": addresses}
+    with pytest.raises(ProtocolError, match="at most 4096"):
+        decode_route("orders", json.dumps({"brokerDatas": [broker]}).encode())
+
+
+@pytest.mark.parametrize(
+    "conf", ["b:65537", "a:40000;b:40000", "b:999999999", f"b:{'9' * 5000}", ";".join("ab" * 9999)]
+)
+def test_an_order_configuration_of_too_many_queues_is_refused(conf):
+    route = decode_route("orders", route_of(("b", 8, 8), order_conf=conf))
+    tracemalloc.start()
+    with pytest.raises(RouteError, match="order configuration of orders is broken") as raised:
+        layout_of(route)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * MIB
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_broker_that_lists_topics_of_countless_queues_is_refused():
+    topic = {"topicName": "t", "readQueueNums": 65536, "writeQueueNums": 65536, "perm": 6}
+    table = {f"t{i}": topic for i in range(17)}
+    body = json.dumps({"topicConfigTable": table}).encode()
+    with pytest.raises(ProtocolError, match="queues of 17 topics are told; at most 1048576"):
+        decode_topic_configs(body)
 
 
 def stored(body, flag, times=1, number=None, offset=0):

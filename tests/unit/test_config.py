@@ -395,6 +395,8 @@ def test_a_config_with_keys_is_not_pickled_and_the_error_says_what_to_do_instead
         ({"tls_cert_file": "me.pem"}, "tls_cert_file needs tls=True"),
         ({"tls": True, "tls_key_file": "me.key"}, "tls_key_file needs tls_cert_file"),
         ({"tls": True, "tls_verify": "no"}, "'host', 'chain', 'none'"),
+        ({"tls": True, "tls_verify": "chain"}, "needs tls_ca_file .ORDERLY_TLS_CA_FILE"),
+        ({"broker_hosts": "10.0.0.1/8"}, "'10.0.0.1/8' in broker_hosts is no host"),
     ],
     ids=str,
 )
@@ -406,6 +408,16 @@ def test_half_a_protection_is_refused(setting, said):
 
 def test_keys_and_tls_come_from_the_environment():
     env = {"ORDERLY_NAMESRV": "host:1", "ORDERLY_TLS": "true", "ORDERLY_TLS_VERIFY": "chain"}
+    env |= {"ORDERLY_TLS_CA_FILE": "ca.pem", "ORDERLY_BROKER_HOSTS": "10.0.0.0/8"}
+    env |= {"ORDERLY_SIGN_NAME_SERVER_REQUESTS": "yes"}
     env |= {f"ORDERLY_{name.upper()}": value for name, value in KEYS.items()}
     config = ClientConfig.from_env(env)
-    assert config == ClientConfig(namesrv="host:1", tls=True, tls_verify="chain", **KEYS)
+    assert config == ClientConfig(
+        namesrv="host:1",
+        tls=True,
+        tls_verify="chain",
+        tls_ca_file="ca.pem",
+        broker_hosts="10.0.0.0/8",
+        sign_name_server_requests=True,
+        **KEYS,
+    )

@@ -1,13 +1,22 @@
 import json
+from contextlib import suppress
 
 import pytest
 
-from orderly.errors import BrokerError, NameServerUnavailable, ProtocolError, TopicNotFound
+from orderly.errors import (
+    BrokerError,
+    ConnectFailed,
+    NameServerUnavailable,
+    ProtocolError,
+    TopicNotFound,
+)
+from orderly.model import MessageQueue
 from orderly.protocol.codes import PROTOCOL_VERSION, RequestCode
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 TOPICS = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
 DEAD = "127.0.0.1:1"
+QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 def topics(*names):
@@ -110,3 +119,39 @@ def test_the_cluster(client, broker):
     info = client.name_servers.cluster()
     assert info.brokers["broker-a"].master == broker.address
     assert info.clusters == {"C": ("broker-a",)}
+
+
+KEYS = {"access_key": "app", "secret_key": "secret12345"}
+REACHED = {
+    "a heartbeat": lambda client: client.heartbeat.heartbeat_now(),
+    "a question about a queue": lambda client: client.brokers.max_offset(QUEUE),
+    "administration": lambda client: client.admin.groups(),
+}
+
+
+@pytest.mark.parametrize("ask", REACHED.values(), ids=REACHED)
+def test_no_request_follows_a_name_server_to_a_host_that_is_not_allowed(
+    new_client, name_server, cluster, new_broker, ask, caplog
+):
+    """It may lie, or somebody else may answer for it: keys and messages stay here."""
+    stranger = new_broker()
+    address = stranger.address.replace("127.0.0.1", "localhost")
+    cluster.add("orders", **{"broker-a": {0: address}})
+    client = new_client(broker_hosts="127.0.0.0/8;*.mq.example.com", **KEYS)
+    client.heartbeat.register_producer("p")
+    client.routes.get("orders")
+    try:
+        ask(client)
+        said = caplog.text  # a heartbeat that fails is logged
+    except ConnectFailed as error:
+        said = str(error)
+    assert "broker_hosts (ORDERLY_BROKER_HOSTS)" in said
+    assert stranger.accepted == 0
+    allowed = new_client(broker_hosts="localhost", **KEYS)
+    allowed.heartbeat.register_producer("p")
+    allowed.routes.get("orders")
+    with suppress(BrokerError):  # it answers nothing but heartbeats
+        ask(allowed)
+    assert stranger.accepted == 1
+    assert "Signature" in stranger.received[0][1].ext
+    assert all("Signature" not in command.ext for _, command in name_server.received)

@@ -1,6 +1,8 @@
 """What brokers ask of a member is answered, never on a reader thread, whatever happens."""
 
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -250,3 +252,151 @@ def test_the_heartbeat_tells_the_message_model(client, broker, broadcasting, mod
     client.heartbeat.heartbeat_now()
     (beat,) = broker.requests(RequestCode.HEART_BEAT)
     assert decode_heartbeat(beat.body).consumers[0].message_model is model
+
+
+# --- more than is answered ---------------------------------------------------------------------
+
+
+class Asking:
+    """A peer's end of things: what it was answered, and why it was given up."""
+
+    def __init__(self, address="10.0.0.1:10911"):
+        self.address = address
+        self.answers = []
+        self.ends = []
+
+    def reply(self, command):
+        self.answers.append(command)
+
+    def give_up(self, why):
+        self.ends.append(why)
+
+
+@pytest.fixture
+def busy():
+    """A member that answers nothing until `go_on` is set; `.peers` takes requests in."""
+    member, go_on = Member(), threading.Event()
+    wait = member.running_info
+
+    def running_info(stack):
+        assert go_on.wait(SOON)
+        return wait(stack)
+
+    answers = member.answers()
+    answers = replace(answers, running_info=running_info)
+    peers = PeerRequests(
+        lambda group: answers if group == "g" else None, lambda _: None, redact=False
+    )
+    yield SimpleNamespace(member=member, peers=peers, go_on=go_on)
+    go_on.set()
+    peers.close()
+
+
+def info(body=b"", **ext):
+    header = GetRunningInfo(consumer_group="g", client_id="c")
+    return request(header.code, to_ext(header) | ext, body)
+
+
+def test_a_peer_that_asks_more_than_is_answered_is_given_up(busy):
+    flood, other = Asking(), Asking("10.0.0.2:10911")
+    for _ in range(100):
+        busy.peers.receive(flood, info())
+    assert flood.ends == []
+    busy.peers.receive(flood, info())
+    (why,) = flood.ends
+    assert "100 requests of it" in why
+    busy.peers.receive(other, info())
+    assert other.ends == [], "it has to do with the one that floods only"
+    again = Asking(flood.address)
+    busy.peers.receive(again, info())
+    assert len(again.ends) == 1, "a new connection has no more than the old one"
+    busy.go_on.set()
+    eventually(lambda: len(flood.answers) == 100 and len(other.answers) == 1)
+    eventually(lambda: not busy.peers._waiting)
+    busy.peers.receive(again, info())
+    eventually(lambda: again.answers)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        info(bytes(5 << 20)),
+        info(name="x" * (5 << 20)),
+        info(**{str(number): "" for number in range(30_000)}),
+    ],
+    ids=["body", "field", "fields"],
+)
+def test_a_peer_may_not_have_more_bytes_held_than_a_frame_has(busy, large):
+    flood = Asking()
+    for _ in range(67):
+        busy.peers.receive(flood, large)
+    assert len(flood.ends) >= 64
+    busy.go_on.set()
+    eventually(lambda: not busy.peers._waiting)
+    assert len(flood.answers) <= 3
+
+
+def test_one_request_is_taken_however_large_it_is(busy):
+    peer = Asking()
+    busy.peers.receive(peer, info(bytes(32 << 20)))
+    assert peer.ends == []
+
+
+def test_messages_to_consume_directly_in_many_groups_start_no_more_threads_than_may_wait(busy):
+    """Each group has a thread of its own, and the peer makes the names."""
+    flood, holding = Asking(), threading.Event()
+    busy.member.hold = lambda: holding.wait(SOON)
+    body = encode_stored_message(MESSAGE)
+    busy.peers.receive(flood, request(directly().code, to_ext(directly()), body))
+    busy.member.asked.wait()
+    for _ in range(99):
+        busy.peers.receive(flood, info())
+    late = directly("another")
+    busy.peers.receive(flood, request(late.code, to_ext(late), body))
+    assert len(flood.ends) == 1
+    holding.set()
+    busy.go_on.set()
+    eventually(lambda: not busy.peers._waiting)
+    assert len(flood.answers) == 100
+    busy.peers.receive(flood, request(late.code, to_ext(late), body))
+    answer = eventually(lambda: flood.answers[100:])[0]
+    assert "no consumer of group 'another'" in answer.remark, "not: busy"
+
+
+def test_an_answer_that_ends_the_thread_is_counted_out(busy):
+    peer = Asking()
+    busy.member.error = SystemExit()
+    busy.go_on.set()
+    busy.peers.receive(peer, info())
+    busy.member.asked.wait()
+    eventually(lambda: not busy.peers._waiting)
+
+
+def test_a_flood_ends_the_connection_with_an_event(client, broker, caplog):
+    """The whole way: a real connection, a member that is busy, and a broker that does not stop."""
+    go_on = threading.Event()
+    member = Member()
+    answers = replace(member.answers(), running_info=lambda _: go_on.wait(SOON) and INFO)
+    client.heartbeat.register_consumer(
+        "g", subscriptions=tuple, on_members_changed=lambda: None, answers=answers
+    )
+    client.routes.get("orders")
+    client.heartbeat.heartbeat_now()
+    assert broker.open_connections() == 1
+    with suppress(OSError):  # it may be closed in the middle
+        for _ in range(300):
+            broker.push(info())
+    eventually(lambda: "connection.given_up" in caplog.text)
+    assert "requests of it with" in caplog.text
+    assert "request.handler_failed" not in caplog.text
+    go_on.set()
+
+
+def test_notices_of_changed_members_wait_nowhere():
+    changed, peer = [], Asking()
+    peers = PeerRequests(lambda _: None, changed.append, redact=False)
+    notice = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, oneway=True)
+    for _ in range(1000):
+        peers.receive(peer, notice)
+    peers.close()
+    assert (changed, peer.ends) == (["g"] * 1000, [])

@@ -27,7 +27,12 @@ def test_without_a_name_server_there_is_no_driver(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"tls": True}, {"access_key": "a", "secret_key": "b", "security_token": "c"}]
+    "settings",
+    [
+        {"tls": True},
+        {"access_key": "a", "secret_key": "b", "security_token": "c"},
+        {"broker_hosts": "10.0.0.0/8"},
+    ],
 )
 def test_what_would_weaken_security_is_refused(settings):
     with pytest.raises(UnsupportedByDriver, match="OrderlyProducer and OrderlyConsumer"):

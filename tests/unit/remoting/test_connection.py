@@ -507,6 +507,68 @@ def test_a_peer_that_never_reads_is_given_up(server, connect, inbox, monkeypatch
     assert {type(o) for o in outcomes.wait(24)} == {ConnectionLost}
 
 
+def test_what_waits_for_a_slow_peer_is_counted_until_it_is_read(server, connect):
+    connection = connect()
+    peer = server.accept()
+    writer = connection._writer
+    for number in range(24):
+        connection.submit(ask(str(number), body=bytes(1024 * 1024)), LONG, lambda _: None)
+    assert 0 < writer.unsent < 25 * 2**20, "the kernel holds the rest"
+    for _ in range(24):
+        peer.read()
+    eventually(lambda: writer.unsent == 0)
+
+
+def flood(peer, size):
+    """Ask until the connection ends; the answers are not read."""
+    command = request(RequestCode.GET_CONSUMER_RUNNING_INFO, {"size": str(size)})
+    frames = encode_frame(command) * 64
+    try:
+        for _ in range(4096):
+            peer.sock.sendall(frames)
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("size", [0, 1024 * 1024])
+def test_a_peer_that_asks_and_reads_no_answer_is_given_up(
+    server, connect, inbox, monkeypatch, caplog, size
+):
+    """Small answers, too: each costs more than its bytes."""
+    limit, most, frames, ended = 1024 * 1024, [0], [0], inbox()
+    monkeypatch.setattr(connection_module, "_MAX_UNREAD", limit)
+
+    def answer(connection, command):
+        connection.reply(reply_to(command, body=bytes(size)))
+        most[0] = max(most[0], connection._writer.unsent)
+        frames[0] = max(frames[0], len(connection._writer._unsent))
+
+    connection = connect(on_request=answer, on_close=ended)
+    assert flood(server.accept(), size), "it was not stopped"
+    assert ended.one() is connection
+    eventually(lambda: "connection.given_up" in caplog.text)
+    assert "it does not read" in caplog.text
+    assert "handler_failed" not in caplog.text
+    assert most[0] < limit + 3 * (size + 1024)
+    assert frames[0] < limit / 200
+
+
+def test_requests_that_nobody_reads_are_bounded_too(server, connect, inbox, monkeypatch, caplog):
+    monkeypatch.setattr(connection_module, "_MAX_UNSENT", 16 * 1024 * 1024)
+    connection = connect()
+    server.accept()
+    outcomes, refused = inbox(), []
+    for _ in range(64):
+        try:
+            connection.submit(ask(body=bytes(1024 * 1024)), LONG, outcomes)
+        except ConnectionLost as error:
+            refused.append(str(error))
+    assert "was given up: it does not read" in refused[0]
+    assert {type(outcome) for outcome in outcomes.wait(64 - len(refused))} == {ConnectionLost}
+    eventually(lambda: "connection.given_up" in caplog.text)
+
+
 # --- opening -----------------------------------------------------------------------------------
 
 

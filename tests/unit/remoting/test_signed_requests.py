@@ -2,10 +2,12 @@
 
 import pytest
 
+from orderly.config import ClientConfig
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to, request
 from orderly.protocol.signing import Credentials, signed
-from orderly.remoting.security import Security
+from orderly.remoting.connection import Connection
+from orderly.remoting.security import Security, security_of
 
 APP = Credentials("app", "secret12345")
 SOON = 30.0
@@ -56,3 +58,28 @@ def test_answers_to_the_peer_are_not_signed(server, connect):
     peer = server.accept()
     peer.send(request(RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "g"}))
     assert peer.read().ext == {}
+
+
+@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("token", ["", "token-1"])
+def test_a_name_server_gets_no_signature_unless_it_is_to(server, timeouts, in_thread, signs, token):
+    """It checks none: it would learn key, token and something to try secrets on."""
+    keys = {"access_key": "app", "secret_key": "secret12345", "security_token": token}
+    security = security_of(
+        ClientConfig(namesrv=server.address, sign_name_server_requests=signs, **keys)
+    )
+    connection = Connection(
+        server.address,
+        timeouts=timeouts,
+        connect_timeout=2.0,
+        max_frame=2**24,
+        on_request=lambda *_: None,
+        on_close=lambda _: None,
+        security=security,
+    )
+    wait_for_reply(connection, in_thread)
+    received = server.accept().read()
+    connection.close()
+    assert ("Signature" in received.ext) is ("AccessKey" in received.ext) is signs
+    assert ("SecurityToken" in received.ext) is (signs and token != "")
+    assert security.credentials_for("10.0.0.1:10911") is not None, "brokers check it"

@@ -8,6 +8,7 @@ import pytest
 
 from orderly.cli.doctor import installation
 from orderly.cli.root import run
+from tests.support.certificates import Authority
 
 PYPROJECT = Path(__file__).parents[4] / "pyproject.toml"
 FIND = "orderly.native.library.find_library"
@@ -85,7 +86,8 @@ def test_settings_that_cannot_be_used_are_critical(doctor, monkeypatch):
 
 
 @pytest.mark.parametrize(("verify", "state"), [("none", "WARNING"), ("chain", "OK")])
-def test_tls_that_trusts_anybody_is_a_warning(doctor, monkeypatch, verify, state):
+def test_tls_that_trusts_anybody_is_a_warning(doctor, monkeypatch, tmp_path, verify, state):
+    monkeypatch.setenv("ORDERLY_TLS_CA_FILE", str(Authority(tmp_path).ca))
     monkeypatch.setenv("ORDERLY_NAMESRV", "127.0.0.1:1")
     monkeypatch.setenv("ORDERLY_TLS", "yes")
     monkeypatch.setenv("ORDERLY_TLS_VERIFY", verify)
