@@ -14,6 +14,7 @@ from orderly.config.fields import MIB, FromEnv, check_types, given, require
 from orderly.config.names import parse_addresses
 
 _VERIFICATIONS = ("host", "chain", "none")
+_SHORTEST = 16  # characters of a secret
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -42,6 +43,11 @@ class ClientConfig(FromEnv):
             the host that was connected to (brokers announce IP addresses unless their brokerIP1 is
             a name). "chain": signed is enough. "none" is insecure, and warns: anybody on the way
             may read and change messages.
+        record_secrets: of the members of groups that keep order by key, for their records in state
+            and park topics: "new;old". The first one seals what is written, and only what one of
+            them sealed is believed. An empty one stands for no seal: "new;" believes all, for a
+            group whose members get their first secret. Empty: nothing is sealed, nor looked at:
+            who may write to those topics can forge records. In no repr and no pickle, either.
         redact_keys: "hash": events, and what consumers tell brokers of themselves, have hashes
             instead of keys and no text of a failure, for both may be personal data; commands that
             have --redact-keys take it from here. Empty: keys are shown.
@@ -62,6 +68,7 @@ class ClientConfig(FromEnv):
     tls_cert_file: str = ""
     tls_key_file: str = ""
     tls_verify: str = "host"
+    record_secrets: str = field(default="", repr=False)
     redact_keys: str = ""
 
     def __post_init__(self) -> None:
@@ -92,6 +99,11 @@ class ClientConfig(FromEnv):
         for name in ("tls_ca_file", "tls_cert_file", "tls_key_file"):
             require(self.tls or not getattr(self, name), f"{name} needs tls=True (ORDERLY_TLS)")
         require(
+            all(not each or len(each) >= _SHORTEST for each in self.record_secrets.split(";")),
+            f"each of record_secrets must have at least {_SHORTEST} characters, say of"
+            " `openssl rand -hex 32`; between them is a semicolon",
+        )
+        require(
             not self.tls_key_file or self.tls_cert_file != "",
             "tls_key_file needs tls_cert_file, the certificate it is the key of",
         )
@@ -99,9 +111,9 @@ class ClientConfig(FromEnv):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
         require(
-            not self.access_key,
-            "a ClientConfig with keys is not pickled, nor copied: whatever holds the pickle would"
-            " hold them; make it where it is used (ClientConfig.from_settings, or from_env)",
+            not self.access_key and not self.record_secrets,
+            "a ClientConfig with keys or secrets is not pickled, nor copied: whatever holds the"
+            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or from_env)",
         )
         return object.__reduce_ex__(self, protocol)
 
