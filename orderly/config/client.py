@@ -113,7 +113,8 @@ class ClientConfig(FromEnv):
         require(
             not self.access_key and not self.record_secrets,
             "a ClientConfig with keys or secrets is not pickled, nor copied: whatever holds the"
-            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or from_env)",
+            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or"
+            " from_env)",
         )
         return object.__reduce_ex__(self, protocol)
 

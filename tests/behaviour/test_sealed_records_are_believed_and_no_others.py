@@ -1,0 +1,69 @@
+"""A group with a secret works as one without, and does nothing that others have written."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from orderly import Ack, Client, ClientConfig, Park
+from orderly.monitoring.parking.commands import run_command
+from orderly.monitoring.parking.queue import ParkedQueue
+from orderly.ordering.state.topic import state_topic
+from orderly.protocol.park_control import Verb
+from tests.support.consuming import send_numbers
+from tests.support.waiting import eventually
+
+SECRET, BAD = "a secret of the group", "bad"
+
+
+class Account:
+    """Parks one key until it is mended; notes what it applied."""
+
+    def __init__(self):
+        self.applied, self.mended = [], False
+
+    def __call__(self, messages, context):
+        if context.key == BAD and not self.mended:
+            return Park("no such account")
+        self.applied += [message.queue_offset for message in messages if context.key == BAD]
+        return Ack()
+
+
+@pytest.fixture
+def told():
+    with capture_logs() as lines:
+        yield lambda event: [line for line in lines if line["event"] == event]
+
+
+@pytest.fixture
+def operator(orderly_namesrv, closing, group):
+    """Gives a command with a secret, as the command line does; returns its outcome."""
+
+    def give(queue, verb):
+        client = closing(Client(ClientConfig(namesrv=orderly_namesrv, record_secrets=SECRET)))
+        parked = ParkedQueue(client, group, queue)
+        options = {"patience": 60.0, "on_progress": lambda _: None, "on_sent": lambda _: None}
+        return run_command(parked, verb, BAD, **options)
+
+    return give
+
+
+def test_a_key_is_parked_handed_over_and_released_and_a_forged_drop_does_nothing(
+    start_group, start_member, producer, topic, group, parks, operator, told
+):
+    account = Account()
+    members = start_group(account, order="key", secrets=SECRET)
+    stored = send_numbers(producer, topic, [BAD], 4)
+    queue, offsets = stored[0].queue, [each.queue_offset for each in stored]
+    eventually(lambda: parks.parked(queue, BAD) == offsets, within=30)
+    parks.command(queue, Verb.DROP, BAD)  # by somebody who knows all but the secret
+    eventually(lambda: told("record.not_believed"), within=30)
+    members.close()
+    member, _ = start_member(account, order="key", secrets=SECRET)
+    eventually(lambda: queue in member.assignment, within=60)
+    assert [key.key for key in member.parked()[queue]] == [BAD]
+    account.mended = True
+    assert operator(queue, Verb.RELEASE).settled == len(offsets)
+    assert account.applied == offsets
+    assert not told("state.damaged")
+    assert not told("state.rebuilt")
+    refused = {line["topic"] for line in told("record.not_believed")}
+    assert state_topic(group, topic) not in refused  # its own it believes
