@@ -16,7 +16,6 @@ from orderly.ordering.parking.index import KeyIndex, Place
 from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKeys
 from orderly.ordering.state import inheritance
 from orderly.protocol.park_control import Verb
-from orderly.protocol.seal import Seal
 
 
 def count_what_was_not_stored(set_):
@@ -245,11 +244,6 @@ def never_add(set_):
     set_(Adding, "_begin", _begin)
 
 
-def believe_any_seal(set_):
-    """A record is believed whatever its seal says."""
-    set_(Seal, "accepts", lambda self, queue, message: True)
-
-
 PARKING_MUTATIONS = (
     count_what_was_not_stored,
     park_the_failed_message_only,
@@ -273,5 +267,4 @@ PARKING_MUTATIONS = (
     count_again_what_is_parked_again,
     add_beside_the_handler,
     never_add,
-    believe_any_seal,
 )
