@@ -1,13 +1,18 @@
 """A group with a secret works as one without, and does nothing that others have written."""
 
+import json
+
 import pytest
 from structlog.testing import capture_logs
 
 from orderly import Ack, Client, ClientConfig, Park
+from orderly.client.pulling import PullQuery
 from orderly.monitoring.parking.commands import run_command
 from orderly.monitoring.parking.queue import ParkedQueue
 from orderly.ordering.state.topic import state_topic
-from orderly.protocol.park_control import Verb
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.park_control import COMMAND, Verb
+from orderly.protocol.park_record import ParkMessage, park_request
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -67,3 +72,25 @@ def test_a_key_is_parked_handed_over_and_released_and_a_forged_drop_does_nothing
     assert not told("state.rebuilt")
     refused = {line["topic"] for line in told("record.not_believed")}
     assert state_topic(group, topic) not in refused  # its own it believes
+
+
+def test_a_genuine_drop_that_is_appended_again_drops_nothing_that_was_parked_since(
+    start_group, producer, topic, group, client, parks, operator
+):
+    start_group(Account(), order="key", secrets=SECRET)
+    first = send_numbers(producer, topic, [BAD], 2)
+    queue, offsets = first[0].queue, [each.queue_offset for each in first]
+    eventually(lambda: parks.parked(queue, BAD) == offsets, within=30)
+    assert operator(queue, Verb.DROP).reason is None
+    offsets += [each.queue_offset for each in send_numbers(producer, topic, [BAD], 2)]
+    eventually(lambda: parks.parked(queue, BAD) == offsets, within=30)
+    target = parks.queue_of(queue)
+    query = PullQuery(group, target, 0, 32, Subscription(target.topic), suspend=1.0)
+    stored = client.brokers.pull_now(query).messages
+    (drop,) = [message for message in stored if message.tags == COMMAND]
+    again = ParkMessage(dict(drop.properties), drop.body)
+    at = client.brokers.send_now(target, park_request(group, target, again, 1.0)).queue_offset
+    number = json.loads(drop.body.split(b" ", 4)[4])["id"]
+    last = eventually(lambda: [r for r in parks.results(queue, number) if r.done][1:], within=30)
+    assert at > drop.queue_offset
+    assert "is not parked" in last[-1].reason

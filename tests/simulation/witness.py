@@ -465,9 +465,10 @@ class Witness:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
     def told_of_stops(self):
-        """Whether members still say of each queue that is not consumed that they cannot take it."""
+        """Whether members still say of each queue that is left that they cannot take it."""
         since = self._kernel.now - _STILL
-        left = [queue for queue in self._truth.queues() if not self._truth.consumed(queue)]
+        truth = self._truth
+        left = [q for q in truth.queues() if not (truth.consumed(q) and truth.owner(q))]
         return bool(left) and all(self.stopped.get(queue, 0.0) > since for queue in left)
 
     def died(self, member, *, clean):
