@@ -162,9 +162,8 @@ class _Desk:
     def _refusal(self, command: Command, message: ReceivedMessage) -> str | None:
         with self._held.lock:
             parked = self._held.owned.parking.get(command.key)
-        if parked is None or parked.at > written_behind(
-            message
-        ):  # a command must not outlive what it was about
+        # A command must not outlive what it was about, nor be given again later.
+        if parked is None or parked.at > written_behind(message):
             return (
                 f"key {command.key!r} is not parked in {self._held.queue} now: an earlier command"
                 " may have settled it"
