@@ -14,8 +14,9 @@ from orderly.config.fields import MIB, NOT_SHOWN, FromEnv, Secret, check_types, 
 from orderly.config.hosts import parse_hosts
 from orderly.config.names import parse_addresses
 
-_SECRETS = ("access_key", "secret_key", "security_token")
+_SECRETS = ("access_key", "secret_key", "security_token", "record_secrets")
 _VERIFICATIONS = ("host", "chain", "none")
+_SHORTEST = 16  # characters of a secret
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -50,6 +51,11 @@ class ClientConfig(FromEnv):
             other host no connection is made. Names are compared, not looked up. Empty: any host.
         sign_name_server_requests: sign what name servers are asked, too. They check no signature;
             a proxy that is named as one does.
+        record_secrets: of the members of groups that keep order by key, for their records in state
+            and park topics: "new;old". The first one seals what is written, and only what one of
+            them sealed is believed. An empty one stands for no seal: "new;" believes all, for a
+            group whose members get their first secret. Empty: nothing is sealed, nor looked at:
+            who may write to those topics can forge records. In no repr and no pickle, either.
         redact_keys: "hash": events, and what consumers tell brokers of themselves, have hashes
             instead of keys and no text of a failure, for both may be personal data; commands that
             have --redact-keys take it from here. Empty: keys are shown.
@@ -72,6 +78,7 @@ class ClientConfig(FromEnv):
     tls_verify: str = "host"
     broker_hosts: str = ""
     sign_name_server_requests: bool = False
+    record_secrets: str = field(default="", repr=False)
     redact_keys: str = ""
 
     def __post_init__(self) -> None:
@@ -113,6 +120,11 @@ class ClientConfig(FromEnv):
         )
         parse_hosts(self.broker_hosts)
         require(
+            all(not each or len(each) >= _SHORTEST for each in self.record_secrets.split(";")),
+            f"each of record_secrets must have at least {_SHORTEST} characters, say of"
+            " `openssl rand -hex 32`; between them is a semicolon",
+        )
+        require(
             not self.tls_key_file or self.tls_cert_file != "",
             "tls_key_file needs tls_cert_file, the certificate it is the key of",
         )
@@ -120,9 +132,10 @@ class ClientConfig(FromEnv):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
         require(
-            not self.access_key,
-            "a ClientConfig with keys is not pickled, nor copied: whatever holds the pickle would"
-            " hold them; make it where it is used (ClientConfig.from_settings, or from_env)",
+            not self.access_key and not self.record_secrets,
+            "a ClientConfig with keys or secrets is not pickled, nor copied: whatever holds the"
+            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or"
+            " from_env)",
         )
         return object.__reduce_ex__(self, protocol)
 

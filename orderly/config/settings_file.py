@@ -29,7 +29,7 @@ from orderly.log import get_logger
 _log = get_logger("orderly.config")
 
 SETTINGS = (*(field.name for field in fields(ClientConfig)), "color")
-_SECRETS = ("secret_key", "security_token")
+_SECRETS = ("secret_key", "security_token", "record_secrets")
 _CURRENT, _CONTEXTS = "context", "contexts"
 _RESERVED = {_CURRENT, _CONTEXTS}
 

@@ -71,7 +71,7 @@ def new_session(
 ) -> tuple[Session, LocalOffsets | None]:
     """The shared state, and a broadcasting member's own offsets."""
     if not config.broadcasting:
-        perform = performer(group, client.brokers)
+        perform = performer(group, client.brokers, client.config.record_secrets)
         return Session(group, client, config, perform, hooks, key=key), None
     offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
     perform = broadcasting_performer(group, offsets, client.brokers)

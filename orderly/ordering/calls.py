@@ -161,11 +161,13 @@ class ParkedRead:
         messages: rising positions; may be empty before the end, too.
         next_offset: where to read on; the queue ends where it is not above what was asked for.
         min_offset: the oldest message the broker still has.
+        unsealed: how many that look like parked ones have no seal, where one is needed.
     """
 
     messages: tuple[ReceivedMessage, ...]
     next_offset: int
     min_offset: int
+    unsealed: int = 0
 
 
 Call = (

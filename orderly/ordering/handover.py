@@ -63,6 +63,7 @@ class Begin:
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
             of a former owner and the consumer does not begin with the first one.
+        end: the offset after the newest message, if it was told with `landmark`.
     """
 
     start: int
@@ -70,6 +71,7 @@ class Begin:
     former: int | None = None
     forgotten: bool = False
     passed_over: tuple[int, int] | None = None
+    end: int | None = None
 
 
 def find_start(
@@ -113,10 +115,10 @@ def _resumed(queue: MessageQueue, stored: int | None, known: Known) -> Dialogue[
     elif stored is not None and _is_outdated(stored, known, beyond=beyond):
         start = None
     if start is not None and start == stored:
-        return Begin(start, below, former)
+        return Begin(start, below, former, end=end if below else None)
     kept = yield from _save(queue, known.offset if start is None else start)
-    below, _ = yield from _below(queue, kept)
-    return Begin(kept, below, former, forgotten=former is None)
+    below, end = yield from _below(queue, kept)
+    return Begin(kept, below, former, former is None, end=end if below else None)
 
 
 def _is_outdated(stored: int, known: Known, *, beyond: bool) -> bool:

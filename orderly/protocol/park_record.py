@@ -35,6 +35,7 @@ from orderly.protocol.park_control import (
 from orderly.protocol.park_request import ParkMessage, park_request
 from orderly.protocol.parked_key import Key, as_key, key_tag
 from orderly.protocol.record_line import Unknown
+from orderly.protocol.seal import SEAL
 
 __all__ = [
     "COMMAND",
@@ -63,7 +64,7 @@ _LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999
 
 # What a broker acts upon, or sets anew, is not stored as a property of the parked message.
 _STORED_AGAIN = frozenset({names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY})
-_HELD_BACK = (names.RESERVED - _STORED_AGAIN) | {PARKED}
+_HELD_BACK = (names.RESERVED - _STORED_AGAIN) | {PARKED, SEAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,8 @@ def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
 def parked_again(stored: ReceivedMessage) -> ParkMessage:
     """Write a message of a park queue once more, before the broker deletes it by its age."""
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
-    same = {name: stored.properties[name] for name in (names.TAGS, PARKED)}
+    own = (names.TAGS, PARKED, SEAL)  # a seal stays right, for who has no secret
+    same = {name: stored.properties[name] for name in own if name in stored.properties}
     body, sys_flag = sent_body(stored)
     return ParkMessage(kept | same | {names.WAIT: "true"}, body, sys_flag, stored.flag)
 

@@ -70,6 +70,7 @@ def start_member(orderly_namesrv, topic, group, closing):
         hooks=None,
         allocate=averagely,
         route_interval=None,
+        secrets="",
         key=sharding_key,
         **settings,
     ):
@@ -77,8 +78,11 @@ def start_member(orderly_namesrv, topic, group, closing):
         config = ConsumerConfig(**{"consume_from": "first", "rebalance_interval": 5} | settings)
         known = {"namesrv": orderly_namesrv}
         if route_interval is not None:
-            client = Client(ClientConfig(**known, route_interval=route_interval))
-            known = {"client": closing(client)}
+            known["route_interval"] = route_interval
+        if secrets:
+            known["record_secrets"] = secrets
+        if len(known) > 1:
+            known = {"client": closing(Client(ClientConfig(**known)))}
         consumer = OrderlyConsumer(
             group, recorder, config=config, hooks=hooks, allocate=allocate, key=key, **known
         )

@@ -94,7 +94,8 @@ class Member:
                 return
 
     def _start(self):
-        client = Client(ClientConfig(namesrv=NAMESRV))
+        secrets = self.world.scenario.secrets
+        client = Client(ClientConfig(namesrv=NAMESRV, record_secrets=secrets))
         self.client_id = client.client_id
         scenario = self.world.scenario
         executor = "process" if scenario.engine == "process" else "thread"

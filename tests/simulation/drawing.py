@@ -3,10 +3,12 @@
 import random
 
 from tests.simulation.cast import Cast
+from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
 
+_FORGERS = 0.03  # share of the histories in which somebody forges records
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
@@ -20,6 +22,9 @@ def draw(seed):
     others = random.Random(f"program {seed}")
     if others.random() < _PROGRAMS:
         changes = others.choice(PROGRAM_PLOTS)(Cast(others, members, producers, brokers))
+    forgers = random.Random(f"forgeries {seed}")
+    if forgers.random() < _FORGERS:
+        changes = forged(Cast(forgers, members, producers, brokers))
     drawn = {
         "seed": seed,
         "members": members,
@@ -51,6 +56,7 @@ def draw(seed):
         "poison": 0.0,
         "killers": 0,
         "fixed": 0.0,
+        "secrets": "",
     }
     drawn |= _handlers(rng)
     settings = drawn["settings"] | changes.pop("settings", {})
@@ -62,7 +68,8 @@ def draw(seed):
     elif drawn["killers"]:
         drawn |= {"engine": "thread", "dying": 0.0}  # they are to end more than a worker
     drawn["settings"] = tuple(settings.items())
-    faults = [*drawn.get("faults", ()), *_acts_of_programs(cast)]
+    acts = _acts_of_programs(cast)
+    faults = [*drawn.get("faults", ()), *([] if drawn["secrets"] else acts)]
     drawn["faults"] = tuple(sorted(faults, key=lambda fault: fault.at))
     return Scenario(**drawn)
 

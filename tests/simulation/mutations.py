@@ -11,6 +11,7 @@ from unittest import mock
 
 from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.crash_mutations import CRASH_MUTATIONS
+from tests.simulation.forgery_mutations import FORGERY_MUTATIONS
 from tests.simulation.handling_mutations import HANDLING_MUTATIONS
 from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
@@ -36,6 +37,7 @@ _GROUPS = (  # and what a history must have, other than 0, for one of them to sh
     (CRASH_MUTATIONS, "killers"),
     (PROGRAM_MUTATIONS, None),
     (BROKER_MUTATIONS, None),
+    (FORGERY_MUTATIONS, "forged"),
 )
 MUTATIONS = {mutation.__name__: mutation for group, _ in _GROUPS for mutation in group}
 _NEEDS = {mutation.__name__: needs for group, needs in _GROUPS for mutation in group}

@@ -8,6 +8,7 @@ from tests.simulation.scenario import (
     ACTS,
     BACK,
     COMMIT,
+    FORGERIES,
     ONCE,
     PULL,
     SEND,
@@ -178,6 +179,35 @@ def _acts(cast, until):
         )
         for _ in range(rng.choice([0, 1, 3, 6]))
     ]
+
+
+def forged(cast):
+    """Somebody without the members' secret forges records, while members come and go."""
+    rng = cast.rng
+    kinds = rng.sample(range(len(FORGERIES)), k=rng.choice([1, 1, 2, 4]))
+    faults = [
+        Fault(rng.uniform(2, 60), "forge", code=rng.choice(kinds))
+        for _ in range(rng.choice([3, 10, 20]))
+    ]
+    for _ in range(rng.choice([1, 2, 4])):
+        kind = rng.choice(["kill", "kill", "kill at", "close", "cut", "broker restart"])
+        faults.append(cast.fault(kind, rng.uniform(3, 60)))
+    faults += [Fault(rng.uniform(10, 60), "release") for _ in range(rng.choice([0, 2]))]
+    return {
+        "faults": faults,
+        "secrets": "known to members",
+        "poison": rng.choice([0.1, 0.3]),
+        "fixed": rng.choice([10.0, 30.0]),
+        "settings": _BY_KEY | {"commit_interval": rng.choice([5.0, 1.0])},
+        "messages": rng.choice([10, 20]),
+        "keys": rng.choice([1, 3]),
+        "seconds": rng.choice([10.0, 40.0]),
+        "handling": rng.choice([0.0, 0.01, 0.5]),
+        "stuck": rng.choice([0.0, 30.0]),
+        "manual": 0.0,
+        "engine": "thread",
+        "dying": 0.0,
+    }
 
 
 PARKING_PLOTS = (

@@ -94,6 +94,8 @@ PATHS = (
     Path("a start forgotten", _happened("start forgotten"), "forget_where_the_group_began"),
     Path("a topic made anew", _fault("topic anew"), "ignore_a_topic_made_anew"),
     Path("no state topic", _happened("state topic deleted"), "take_a_deleted_topic_for_there"),
+    # What others write.
+    Path("forged records", _happened("forged"), "believe_any_seal"),
     # What becomes of messages.
     Path("a dead letter", _happened("dead letter"), "bury_without_a_grave"),
     Path("a parked key", _happened("parked"), "handle_what_is_behind"),

@@ -8,6 +8,10 @@ BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is comm
 ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC = 1, 2, 4  # of a topic of records: how it comes back, which
 ACTS = ("release", "drop", "try", "add", "look")  # what an operator does about parked keys
+FORGERIES = (  # what somebody appends who may write records; methods of `forgers.Forger`
+    "state again", "park again", "another queues",
+    "changed entry", "takeover", "damage", "parked message", "line",
+)  # fmt: skip
 SETTLED = 30.0  # seconds after which members that nothing disturbs have shared the queues
 
 _SHARES = (
@@ -29,7 +33,8 @@ class Fault:
         code: the request it is about; of an offset reset: where to, in percent; of an operator's
             command: ONCE, TWICE or UNKNOWN (an add is about a key that waits, or any); of deleted
             records: flags, as MADE_BY_HAND; of lost ones: how many; of a slow network: milliseconds
-            at most. A kill at SEND is one at a record or a parked message.
+            at most; of forged records: which of FORGERIES. A kill at SEND is one at a record or a
+            parked message.
     """
 
     at: float
@@ -74,6 +79,7 @@ class Scenario:
             over; then a handler is deployed that keeps nothing.
         dying: share of calls in which the worker process ends, with `engine` "process".
         extending: share of messages for which the handler extends the lease.
+        secrets: of the members and the operator, for their records.
         faults: what goes wrong, by time.
     """
 
@@ -102,6 +108,7 @@ class Scenario:
     manual: float
     dying: float
     extending: float
+    secrets: str
     faults: tuple
 
     @property
@@ -109,6 +116,11 @@ class Scenario:
         """Seconds from the start after which no fault is left."""
         better = self.fixed if self.poison or self.killers else 0.0
         return max([self.seconds, self.stuck, better, *(fault.end for fault in self.faults)])
+
+    @property
+    def forged(self):
+        """Whether somebody forges records: then a history is judged by what is handled alone."""
+        return any(fault.kind == "forge" for fault in self.faults)
 
     def smaller(self):
         """Scenarios with less in them."""

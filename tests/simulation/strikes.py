@@ -278,6 +278,9 @@ class Strikes:
     def _look(self, fault):
         self._world.operator.act(Verb.LOOK, fault.code)
 
+    def _forge(self, fault):
+        self._world.forger.strike(fault.code)
+
     def _lose_records(self, fault):
         """All members are killed, and what they left on record is lost before they come back."""
         for member in self._world.members:

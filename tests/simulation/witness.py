@@ -30,6 +30,7 @@ _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "state.damaged",
     "message.deleted",
 )
+_STILL = 130.0  # seconds; what cannot be read is tried again after 60 at most
 _IN_HAND = 1.0  # seconds within which a message that was taken before a pause is handed out
 _DEFECTS = ("run.failed", "periodic_work.failed")
 
@@ -115,6 +116,9 @@ class Witness:
         self.events = []
         self.commits = Commits(world, self.ledger, self.events)
         self.calls = Counter()
+        self.stopped = {}  # by queue, when a member said last that it cannot take it
+        if world.scenario.forged:
+            self._truth.covered = lambda queue, offset: True
         world.network.sending = self._leaves
         world.network.watch = self._arrives
         world.network.answered = self._answered
@@ -197,8 +201,9 @@ class Witness:
         """A broker grants locks and refuses others, and stores records and parked messages."""
         if not outgoing:
             return
+        forged = self._world.scenario.forged
         member, reply = self._of(link), outgoing[-1].command
-        if command.code == SEND and not reply.code:
+        if command.code == SEND and not reply.code and not forged:
             self._check_record(member, link, command, int(reply.ext["queueOffset"]))
         elif command.code == LOCK and member is not None:
             self._grants.answered(member, link, command, reply)
@@ -296,7 +301,7 @@ class Witness:
                 self._kernel.fail(Broken("two handlers", text))
         if any(self.lane(message)[1:] != lane[1:] for message in messages):
             self._kernel.fail(Broken("mixed keys", f"{member} handles a batch of several"))
-        if self._grants.rightful(member, queue):
+        if self._grants.rightful(member, queue) and not self._world.scenario.forged:
             self._checked(self.ledger.check_token, member, queue, context.token)
         self._check_pause(member, queue, context)
         self._check_seek(member, queue, messages[0])
@@ -434,6 +439,7 @@ class Witness:
     def _check_loss(self, member, queue):
         began = self.ledger.tenures.get((member.process, queue), math.inf)
         undoubted = self._grants.undoubted(member, queue, began)
+        undoubted = undoubted and not self._world.scenario.forged
         anew = self._generations.ended_at > began
         anew = anew or self.ledger.lost_records_since(queue, began)
         if undoubted and not anew and queue not in self.commits.reset:
@@ -445,7 +451,10 @@ class Witness:
         """The library warns people: it is true."""
         if event in _DEFECTS:
             self._kernel.fail(Broken("broke down", f"{event}: {fields}"))
-        if event not in _FALSE_ALARMS:
+        if event == "queue.start_unknown":
+            place = fields["topic"], fields["broker"], fields["queue_id"]
+            self.stopped[MessageQueue(*place)] = self._kernel.now
+        if event not in _FALSE_ALARMS or self._world.scenario.forged:
             return
         queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
         excused = queue in self.commits.reset or self._generations.changed
@@ -454,6 +463,13 @@ class Witness:
             self._world.happened["alarm, excused"] += 1
         else:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
+
+    def told_of_stops(self):
+        """Whether members still say of each queue that is left that they cannot take it."""
+        since = self._kernel.now - _STILL
+        truth = self._truth
+        left = [q for q in truth.queues() if not (truth.consumed(q) and truth.owner(q))]
+        return bool(left) and all(self.stopped.get(queue, 0.0) > since for queue in left)
 
     def died(self, member, *, clean):
         """A process has ended, with its handlers; clean: it had given everything back."""
@@ -479,7 +495,8 @@ class Witness:
         self._world.note(member, "replays" if replayed else "handles", offset, "of", home)
         self.calls[place] += 1
         in_hand = self.kept.handled(call, offset)
-        if self._grants.rightful(member, queue) and home == queue:
+        forged = self._world.scenario.forged  # what is on record may then come again
+        if self._grants.rightful(member, queue) and home == queue and not forged:
             self._check_delivery(call, place)
             if in_hand:
                 text = f"{member}: {offset} of {queue}, which it keeps in hand"

@@ -27,22 +27,29 @@ from orderly.ordering.calls import (
     UnlockQueues,
 )
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.seal import Seal
 
 
-def performer(group: str, brokers: BrokerCalls) -> Callable[[Call], Any]:
+def performer(group: str, brokers: BrokerCalls, secrets: str = "") -> Callable[[Call], Any]:
     """Return the function that answers calls for one group.
 
     It is thread-safe, blocks for up to a request's time-out and raises OrderlyError when there is
     no answer or one that says no.
+
+    Args:
+        group: as the broker names it.
+        brokers: asks them.
+        secrets: `ClientConfig.record_secrets`.
     """
+    seal = Seal(group, secrets)
     table: dict[type[Call], Callable[[Any], Any]] = {
         LockQueues: lambda call: brokers.lock_queues(group, call.broker_name, call.queues),
         UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
         QueryOffset: lambda call: brokers.query_offset(group, call.queue),
         SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
-        AppendRecord: lambda call: append_record(brokers, group, call),
-        ReadRecords: lambda call: read_records(brokers, group, call),
-        ReadParked: lambda call: read_parked(brokers, group, call),
+        AppendRecord: lambda call: append_record(brokers, group, seal, call),
+        ReadRecords: lambda call: read_records(brokers, group, seal, call),
+        ReadParked: lambda call: read_parked(brokers, group, seal, call),
         Peek: lambda call: _peek(brokers, group, call),
         **_positions(brokers),
     }

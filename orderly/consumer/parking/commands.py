@@ -14,6 +14,7 @@ from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.model import ReceivedMessage
 from orderly.protocol.park_control import COMMAND, RESULT, Command, Result, Verb
 from orderly.protocol.park_record import control_message, read_park
+from orderly.protocol.seal import written_behind
 
 LOOK_INTERVAL = 1.0  # seconds
 IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds
@@ -137,14 +138,15 @@ class _Desk:
             self._held.log.warning("command.unreadable", position=position, error=str(error))
             command = None
         if isinstance(command, Command):
-            self._begin(command, position, message.store_time)
+            self._begin(command, message)
         self._at = position + 1
 
-    def _begin(self, command: Command, position: int, stored_at: float) -> None:
+    def _begin(self, command: Command, message: ReceivedMessage) -> None:
+        position = message.queue_offset
         adds = command.verb in (Verb.ADD, Verb.LOOK)
         if adds and any(result.done for result in self._results(command, position)):
             return  # answered: and what it was about is another thing by now
-        refusal = _too_old(stored_at) if adds else self._refusal(command, position)
+        refusal = _too_old(message.store_time) if adds else self._refusal(command, message)
         if refusal is None:
             self._held.log.info("command.taken", command=command.id, verb=str(command.verb))
             work = (self._session, self._held, command, position, self._ready)
@@ -157,17 +159,18 @@ class _Desk:
             parking = self._held.owned.parking
             parking.commands = max(parking.commands, position + 1)
 
-    def _refusal(self, command: Command, position: int) -> str | None:
+    def _refusal(self, command: Command, message: ReceivedMessage) -> str | None:
         with self._held.lock:
             parked = self._held.owned.parking.get(command.key)
-        if parked is None or parked.at > position:  # a command must not outlive what it was about
+        # A command must not outlive what it was about, nor be given again later.
+        if parked is None or parked.at > written_behind(message):
             return (
                 f"key {command.key!r} is not parked in {self._held.queue} now: an earlier command"
                 " may have settled it"
             )
         if command.verb is Verb.TRY and not self._dry_run:
             return _NO_DRY_RUN
-        if command.verb is not Verb.DROP and self._ends_processes(command, position):
+        if command.verb is not Verb.DROP and self._ends_processes(command, message.queue_offset):
             return _ENDS_PROCESSES
         return None
 

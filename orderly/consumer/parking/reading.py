@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from orderly.consumer.session import Held, Session, now
 from orderly.errors import LockLost, OrderlyError
-from orderly.ordering.calls import ParkedRead, ReadParked
+from orderly.ordering.calls import MaxOffset, ParkedRead, ReadParked
 from orderly.ordering.state.topic import park_topic
-from orderly.protocol.park_record import ParkMessage, park_request
+from orderly.protocol.park_record import PARKED, ParkMessage, park_request
+from orderly.protocol.seal import Seal
 
 _LOOKS = 20
 _PAUSE = 0.01  # seconds between two looks
@@ -31,6 +32,7 @@ class ParkQueue:
     def __init__(self, session: Session, held: Held) -> None:
         self._session = session
         self._held = held
+        self._seal = Seal(session.group, session.client.config.record_secrets)
         self.queue = replace(held.queue, topic=park_topic(session.group, held.queue.topic))
 
     def append(self, message: ParkMessage) -> int:
@@ -44,7 +46,12 @@ class ParkQueue:
             ours = self._held.owned.keeps_lock(now()) and self._held.owned.counts
         if not ours:
             raise LockLost(f"{self._held.queue} is no longer ours; nothing is parked")
-        command = park_request(self._session.group, self.queue, message, time.time())
+        newest = None
+        if self._seal.signs and PARKED not in message.properties:
+            newest = self._session.perform(MaxOffset(self.queue)) - 1
+        command = park_request(
+            self._session.group, self.queue, message, time.time(), seal=self._seal, newest=newest
+        )
         return self._session.client.brokers.send_now(self.queue, command).queue_offset
 
     def read(self, position: int, tag: str | None = None, *, wait: bool = False) -> ParkedRead:

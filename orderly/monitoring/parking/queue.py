@@ -23,7 +23,8 @@ from orderly.ordering.parking.rebuild import rebuild
 from orderly.ordering.parking.telling_apart import parked_of
 from orderly.ordering.state.history import History
 from orderly.ordering.state.topic import park_topic, state_topic
-from orderly.protocol.park_record import Parked, ParkMessage, park_request
+from orderly.protocol.park_record import PARKED, Parked, ParkMessage, park_request
+from orderly.protocol.seal import Seal
 
 
 class Stored(NamedTuple):
@@ -90,7 +91,9 @@ class ParkedQueue:
         self.queue = queue
         self.state_queue = replace(queue, topic=state_topic(group, queue.topic))
         self.park_queue = replace(queue, topic=park_topic(group, queue.topic))
-        self.perform = performer(group, client.brokers)
+        secrets = client.config.record_secrets
+        self.perform = performer(group, client.brokers, secrets)
+        self._seal = Seal(group, secrets)
 
     def on_record(self) -> Kept:
         """The keys that are parked.
@@ -152,7 +155,12 @@ class ParkedQueue:
 
     def append(self, message: ParkMessage) -> int:
         """Store a message in the park queue; returns its position. It may be stored on an error."""
-        request = park_request(self.group, self.park_queue, message, time.time())
+        newest = None
+        if self._seal.signs and PARKED not in message.properties:
+            newest = self.perform(MaxOffset(self.park_queue)) - 1
+        request = park_request(
+            self.group, self.park_queue, message, time.time(), seal=self._seal, newest=newest
+        )
         return self.client.brokers.send_now(self.park_queue, request).queue_offset
 
     def _scan(self, at: int, end: int, tag: str | None) -> Iterator[ReceivedMessage]:

@@ -21,6 +21,7 @@ from orderly.protocol.park_record import (
     Unknown,
     read_park,
 )
+from orderly.protocol.seal import written_behind
 
 _RENEW_EVERY = 50  # blocks: a thousand of them may take longer than a lock lasts
 
@@ -59,6 +60,13 @@ def rebuild(park_queue: MessageQueue, source: MessageQueue | None = None) -> Dia
                 f"which keys are parked is no longer on record and cannot be read from {park_queue}"
                 f" either ({error}); it is tried again"
             ) from error
+        if read.unsealed:
+            raise OrderlyError(
+                f"which keys are parked is no longer on record, and {park_queue} holds parked"
+                " messages that none of record_secrets has sealed: somebody forged them, or a"
+                " member without these secrets parked them. Look at them with any tool; to have"
+                " them believed, give all members an empty secret, too, as in 'secret;'"
+            )
         for message in read.messages:
             found.take(message)
         if read.next_offset <= at:
@@ -105,7 +113,7 @@ class _Found:
                 place = _Place(record.position, record.size)
                 self.keys.setdefault(record.key, {}).setdefault(record.offset, place)
             case Released():
-                self._release(record)
+                self._release(record, written_behind(message))
             case Command():
                 self.commands.setdefault(record.id, message.queue_offset)
             case Result():
@@ -117,10 +125,14 @@ class _Found:
                     " release cannot read: a newer one parked them; upgrade this member"
                 )
 
-    def _release(self, record: Released) -> None:
+    def _release(self, record: Released, newest: int) -> None:
         # Only what was parked before: the committed offset may have been set back since.
         places = self.keys.pop(record.key, {})
-        left = {offset: place for offset, place in places.items() if offset >= record.below}
+        left = {
+            offset: place
+            for offset, place in places.items()
+            if offset >= record.below or place.position > newest
+        }
         if left:
             self.keys[record.key] = left
 

@@ -23,9 +23,10 @@ from orderly.ordering.state.content import Remembered
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import BLOCK, History, State
 from orderly.ordering.state.memory import Memory
-from orderly.ordering.state.runs import Runs
+from orderly.ordering.state.runs import Runs, difference
 from orderly.protocol.state_record import Acquire, Confirm, Record, encode_record
 
+_NEVER = 1 << 63  # offsets are below it
 _BEYOND = 8  # records behind our own confirm that the first block can show: somebody was faster
 
 
@@ -193,11 +194,16 @@ def resume(found: State | None, begin: Begin, takeovers: int) -> Resumed:
     if found is None or begin.former is not None:  # of a former generation nothing counts
         return Resumed(stored, (), reset=False)
     entry = found.entry
+    # What is not stored is not finished: the log was cut, or the record is forged.
+    end = _NEVER if begin.end is None else begin.end
+    if stored <= end < entry.low:
+        return Resumed(stored, (), reset=True)
+    runs = difference(found.runs, ((end, _NEVER),)) if end < _NEVER else found.runs
     if stored in (entry.low, entry.previous_low):
-        return Resumed(entry.low, found.runs, reset=False)
+        return Resumed(entry.low, runs, reset=False)
     if stored in entry.window:
         if found.runs:
-            return Resumed(entry.low, found.runs, reset=False)
+            return Resumed(entry.low, runs, reset=False)
         return Resumed(stored, (), reset=False)  # whoever set it: there is nothing to discard
     progress = stored > entry.low and not found.runs and (takeovers > 0 or not entry.closed)
     return Resumed(stored, (), reset=not progress)

@@ -18,6 +18,7 @@ from orderly.protocol.park_record import (
     Verb,
     control_message,
 )
+from orderly.protocol.seal import SEAL
 from tests.support.park_queue import PARK_QUEUE, parked_message, stored
 from tests.support.state_queue import QUEUE
 
@@ -169,3 +170,26 @@ def test_parked_is_what_was_appended_and_not_settled_since(steps, block):
         if places
     ]
     assert keys_of(rebuilt(queue(*steps), block)) == expected
+
+
+# --- seals ---------------------------------------------------------------------------------------
+
+
+def test_what_has_no_seal_is_never_passed_over():
+    def perform(call):
+        return ParkedRead((), 1, 0, unsealed=1) if call.offset == 0 else END
+
+    with pytest.raises(OrderlyError, match="record_secrets"):
+        converse(rebuild(PARK_QUEUE), perform)
+
+
+def test_a_tombstone_that_is_appended_again_settles_nothing_that_was_parked_since():
+    again = queue(("a", 1), Released("a", 5, 1), ("a", 2), Released("a", 5, 1))
+    told = [
+        message.changed(properties={**message.properties, SEAL: "0:a genuine one"})
+        if message.tags == "released"
+        else message
+        for message in again
+    ]
+    assert keys_of(rebuilt(again)) == []
+    assert keys_of(rebuilt(told)) == [("a", 2, 2, 1)]

@@ -765,3 +765,24 @@ def test_what_the_record_of_a_former_release_does_not_tell_is_not_guessed(broker
     found = inherit()
     assert (found.start, found.finished, found.reset) == (10, ((90, 99),), False)
     assert (found.memory.generation, found.begin.landmark) == (0, Landmark(7, broker.stored_at(7)))
+
+
+# --- what cannot be so ---------------------------------------------------------------------------
+
+
+def test_nothing_is_finished_that_is_not_stored_yet(owner, broker, inherit):
+    owner(3, (5, 2000))
+    assert inherit().finished == ((5, 1000),)
+
+
+def test_nor_is_an_offset_beyond_the_log_gone_on_from(owner, broker, inherit):
+    broker.offset = 3
+    owner(1001, (1005, 1007), committed=False)
+    found = inherit()
+    assert (found.start, found.finished, found.reset) == (3, (), True)
+
+
+def test_where_the_end_was_not_told_a_record_is_believed(owner, broker, inherit):
+    owner(3, (5, 2000))
+    broker.unreadable = frozenset({2})
+    assert inherit().finished == ((5, 2000),)

@@ -1,0 +1,109 @@
+"""Seals of state and park records: who may write to their topics cannot make any.
+
+A seal is an HMAC with a secret of the group's members. It is a property of the message: the record
+itself is what it is without, and who has no secret reads it as before. It covers group and queue,
+the properties that count and the body, so that no record counts elsewhere. That a genuine one is
+appended again later is what the numbers in it are for; those of a park topic's lines say nothing of
+when they were written, so their seal does: it has the newest position of that moment in it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.protocol import properties as names
+
+SEAL = "ORDERLY_SEAL"
+_BYTES = 16  # of the HMAC
+_DIGITS = 20  # an offset has fewer
+# What a broker adds or acts upon is not covered, nor an id that it gives to what has none.
+_COVERED = frozenset({names.KEYS, names.SHARDING_KEY, names.TAGS})
+_LEFT_OUT = (names.RESERVED - _COVERED) | {SEAL}
+
+
+class Seal:
+    """The secrets of one group. Thread-safe.
+
+    Args:
+        group: the consumer group, as the broker names it.
+        secrets: `ClientConfig.record_secrets`.
+
+    Attributes:
+        group: as given.
+        signs: whether what is written gets a seal.
+    """
+
+    def __init__(self, group: str, secrets: str = "") -> None:
+        self.group = group
+        first, *others = secrets.split(";")
+        self.signs = first != ""
+        self._takes_all = "" in (first, *others)
+        self._secrets = tuple(secret.encode() for secret in (first, *others))
+
+    def put_on(
+        self,
+        queue: MessageQueue,
+        properties: Mapping[str, str],
+        body: bytes,
+        newest: int | None = None,
+    ) -> dict[str, str]:
+        """Return the properties of a record with its seal; without a secret as they are.
+
+        Args:
+            queue: where the record goes.
+            properties: of its message.
+            body: as it will be read there: not compressed.
+            newest: the highest position of the queue by now, where that matters.
+        """
+        if not self.signs:
+            return dict(properties)
+        told = "" if newest is None else str(newest)
+        mac = self._mac(self._secrets[0], queue, told, properties, body)
+        return {**properties, SEAL: f"{told}:{mac}"}
+
+    def accepts(self, queue: MessageQueue, message: ReceivedMessage) -> bool:
+        """Whether a record may be believed that was read from a queue."""
+        if self._takes_all:
+            return True
+        told, _, mac = message.properties.get(SEAL, "").partition(":")
+        content = (queue, told, message.properties, message.raw_body)
+        # As bytes: of a text that is no ASCII compare_digest wants to know nothing.
+        return any(
+            hmac.compare_digest(self._mac(secret, *content).encode(), mac.encode())
+            for secret in self._secrets
+        )
+
+    def _mac(
+        self,
+        secret: bytes,
+        queue: MessageQueue,
+        told: str,
+        properties: Mapping[str, str],
+        body: bytes,
+    ) -> str:
+        texts = [self.group, queue.topic, queue.broker_name, str(queue.queue_id), told]
+        for name in sorted(properties.keys() - _LEFT_OUT):
+            texts += [name, properties[name]]
+        mac = hmac.new(secret, digestmod="sha256")
+        for part in (*(text.encode("utf-8", "surrogatepass") for text in texts), body):
+            mac.update(len(part).to_bytes(8) + part)  # so that nothing moves from one to the next
+        return mac.digest()[:_BYTES].hex()
+
+
+def without_content(message: ReceivedMessage) -> ReceivedMessage:
+    """Return a message in whose place nothing can be read: what is not believed is damaged."""
+    kept = {names.TAGS: message.tags} if message.tags else {}
+    return message.changed(properties=kept, body=b"")
+
+
+def written_behind(message: ReceivedMessage) -> int:
+    """Position of the newest message that the writer of a park topic's line knew of.
+
+    Its own, if it has no seal; one that was appended again tells the old one.
+    """
+    told = message.properties.get(SEAL, "").partition(":")[0]
+    position = message.queue_offset
+    known = told.isascii() and told.isdecimal() and len(told) < _DIGITS
+    return min(int(told), position) if known else position

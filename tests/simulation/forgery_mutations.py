@@ -1,0 +1,24 @@
+"""Defects of seals, as `mutations` lists them: they show where somebody forges records."""
+
+from orderly.protocol.seal import Seal
+
+
+def believe_any_seal(set_):
+    """A record is believed whatever its seal says."""
+    set_(Seal, "accepts", lambda self, queue, message: True)
+
+
+def seal_for_any_queue(set_):
+    """A seal does not say for which queue it is."""
+    mac = Seal._mac
+
+    def anywhere(self, secret, queue, *content):
+        return mac(self, secret, type(queue)("t", "b", 0), *content)
+
+    set_(Seal, "_mac", anywhere)
+
+
+FORGERY_MUTATIONS = (
+    believe_any_seal,
+    seal_for_any_queue,
+)
