@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
-from math import inf
 
 from orderly.client.replies import failure
 from orderly.errors import ReplyTooLarge
@@ -18,6 +17,7 @@ from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stored_message import decode_pull
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
+_READERS_ROOM = 64 * 1024 * 1024  # bytes, for who has no cache to fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class PullQuery:
         subscription: the broker filters by hashes of its tags; compare the tags again.
         suspend: seconds the broker may hold the request until a message comes; 0: answer now.
         broker_id: the replica to ask, as the previous reply suggested; 0 is the master.
-        room: bytes of memory there are for what is unpacked of the reply; asked when it is read.
-            What does not fit is left for the next pull.
+        room: bytes of memory there are for what is unpacked of the reply, asked when it is read;
+            64 MiB for who has no cache. What does not fit is left for the next pull.
     """
 
     group: str
@@ -46,7 +46,7 @@ class PullQuery:
     subscription: Subscription
     suspend: float = MAX_SUSPEND
     broker_id: int = 0
-    room: Callable[[], float] = field(default=lambda: inf, repr=False, compare=False)
+    room: Callable[[], float] = field(default=lambda: _READERS_ROOM, repr=False, compare=False)
 
     def for_fewer(self) -> PullQuery:
         """The same for half of the messages, after a reply that was too large."""

@@ -65,8 +65,9 @@ class ConsumerConfig(FromEnv):
             with exit code 70: for who starts it again. Its queues are free after 60 s, and all that
             it had in work comes again; it counts as a crash.
         pull_batch: messages asked for in one pull (the broker caps it at 32).
-        pull_threshold, pull_threshold_bytes: cached messages and bytes per queue at which
-            pulling pauses.
+        pull_threshold, pull_threshold_bytes: cached messages, and bytes that they take of memory,
+            per queue at which pulling pauses. Bodies count unpacked, and 2 KiB are added for each
+            message; a queue may exceed it by what one pull brings packed, and one unpacked body.
         pull_threshold_topic, pull_threshold_topic_bytes: the same for a topic, split over the
             queues held of it; they replace the limits per queue. None: no such limit.
         pull_retry: seconds before a pull that failed, or was not allowed, is tried again.

@@ -20,7 +20,7 @@ class QueueHealth:
         offset: of its first message that is not finished; this is what is saved for the group.
             None if it is not known yet.
         next_offset: the offset of the next message to pull; None before the first pull.
-        cached_messages, cached_bytes: pulled and not yet finished.
+        cached_messages, cached_bytes: pulled and not yet finished; bytes of memory, unpacked.
         parked_keys: keys set aside until somebody releases them.
     """
 

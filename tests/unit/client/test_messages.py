@@ -16,11 +16,12 @@ from orderly.errors import (
     RequestTimeout,
     TopicNotFound,
 )
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to, request
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.stored_message import encode_stored_message
+from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.stored_message import SysFlag, encode_stored_message
 from tests.support.messages import message
 
 QUEUE = MessageQueue("orders", "broker-a", 2)
@@ -38,6 +39,16 @@ def stored_message(offset, body):
     return encode_stored_message(replace(message(offset, queue=QUEUE), body=body))
 
 
+def stored_batch(offset, count):
+    """A batch as a queue of type BatchCQ stores it."""
+    whole = message(offset, queue=QUEUE).changed(
+        body=encode_batch([(b"%d" % number, "", 0) for number in range(count)]),
+        properties={"INNER_NUM": str(count)},
+        sys_flag=SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP,
+    )
+    return encode_stored_message(whole)
+
+
 def query(**changes):
     fields = {
         "group": "g",
@@ -50,6 +61,19 @@ def query(**changes):
 
 
 # --- pull --------------------------------------------------------------------------------------
+
+
+def test_a_pull_from_within_a_batch_brings_what_is_not_below_it(client, broker):
+    broker.on(PULL, code=0, ext=HEADER, body=stored_batch(8, 4))
+    found = client.brokers.pull_now(query()).messages
+    assert [(m.queue_offset, m.body) for m in found] == [(10, b"2"), (11, b"3")]
+
+
+def test_a_batch_has_no_offset_that_the_next_pull_begins_with(client, broker):
+    broker.on(PULL, code=0, ext=HEADER, body=stored_batch(10, 3))
+    (found,) = client.brokers.pull_now(query()).messages
+    assert isinstance(found, UndecodableMessage)
+    assert "offset 12" in found.why
 
 
 def test_a_pull_carries_its_subscription_asks_to_be_held_and_commits_nothing(client, broker):
