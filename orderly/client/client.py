@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import threading
+from functools import partial
 from typing import Self
 
 from orderly.client.admin import Admin
@@ -78,8 +79,9 @@ class Client:
         self.groups = GroupAdmin(masters, self.admin, self.routes)
         self.housekeeping = Housekeeping(masters, self.name_servers, self.routes, self.admin)
         self._peer_requests = PeerRequests(
-            self.heartbeat.answers_of, self.heartbeat.members_changed, redact=self.config.redacts
+            self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
         )
+        self._changed: set[str] = set()  # groups of which a notice waits
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
@@ -126,6 +128,16 @@ class Client:
 
     def _on_request(self, connection: Connection, command: RemotingCommand) -> None:
         self._peer_requests.receive(connection, command)
+
+    def _members_changed(self, group: str) -> None:
+        """Pass a notice on, off the reader thread. However many come of a group, one waits."""
+        if group not in self._changed and self.heartbeat.concerns(group):
+            self._changed.add(group)
+            self.schedule.after(0, partial(self._pass_on, group))
+
+    def _pass_on(self, group: str) -> None:
+        self._changed.discard(group)  # before: what changes from now on is news
+        self.heartbeat.members_changed(group)
 
     def _on_open(self, connection: Connection) -> None:
         self.heartbeat.connected(connection)

@@ -106,7 +106,7 @@ class Heartbeats:
             group: its name.
             subscriptions: asked for with each heartbeat. It replaces the whole group's at the
                 broker; the group's %RETRY% topic belongs into it.
-            on_members_changed: called when a broker says so, on a reader thread: must not block.
+            on_members_changed: called when a broker says so; must not block.
             consume_from: as in ConsumerConfig; the broker only shows it to administrators.
             broadcasting: each member gets all messages; brokers then keep no offsets for it.
             answers: what brokers are told that ask this member; None: it refuses to answer.
@@ -195,12 +195,17 @@ class Heartbeats:
             self._timer.wake_within(_REJOIN_AFTER)
 
     def members_changed(self, group: str) -> None:
-        """Pass on a broker's word that the group's members changed. Never blocks."""
+        """Pass on a broker's word that the group's members changed."""
         member = self._consumers.get(group)
-        if member is None:
-            _log.debug("group.foreign_changed", group=group)
-        else:
+        if member is not None:
             member.on_members_changed()
+
+    def concerns(self, group: str) -> bool:
+        """Whether a broker's word about `group` is for a member here; logged if not."""
+        if group in self._consumers:
+            return True
+        _log.debug("group.foreign_changed", group=group)
+        return False
 
     def answers_of(self, group: str) -> GroupAnswers | None:
         """What the member of `group` answers to brokers; None if there is none that does."""

@@ -278,14 +278,26 @@ def changed(group):
     return request(CHANGED, {"consumerGroup": group}, oneway=True)
 
 
-def test_a_change_of_members_reaches_its_group(client, broker, join):
-    """At once, on the reader thread: nothing piles up, however many notices come."""
+def test_a_change_of_members_reaches_its_group_off_the_reader_thread(client, broker, join):
     changes, others = join(client), join(client, group="other")
     client.heartbeat.heartbeat_now()
     broker.push(changed("g"))
     (thread,) = eventually(lambda: changes)
-    assert thread.startswith("orderly-read")
+    assert not thread.startswith("orderly-read")
     assert others == []
+
+
+def test_however_many_notices_come_one_of_a_group_waits(client, broker, join):
+    changes, going_on = join(client), threading.Event()
+    client.schedule.after(0, lambda: going_on.wait(30))  # it is busy
+    for number in range(1000):
+        client._members_changed("g")
+        client._members_changed(f"stranger-{number}")
+    assert len(client.schedule._timers) <= 2
+    going_on.set()
+    eventually(lambda: changes)
+    client._members_changed("g")
+    eventually(lambda: len(changes) == 2)
 
 
 def test_a_change_in_a_group_nobody_knows_is_ignored(client, broker, join):

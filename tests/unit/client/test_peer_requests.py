@@ -390,13 +390,3 @@ def test_a_flood_ends_the_connection_with_an_event(client, broker, caplog):
     assert "requests of it with" in caplog.text
     assert "request.handler_failed" not in caplog.text
     go_on.set()
-
-
-def test_notices_of_changed_members_wait_nowhere():
-    changed, peer = [], Asking()
-    peers = PeerRequests(lambda _: None, changed.append, redact=False)
-    notice = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, oneway=True)
-    for _ in range(1000):
-        peers.receive(peer, notice)
-    peers.close()
-    assert (changed, peer.ends) == (["g"] * 1000, [])
