@@ -128,7 +128,8 @@ def test_a_worker_process_is_killed_and_its_message_comes_again(
             message = diary.message(topic, key, number, hang=(key, number) == BAD)
             place = producer.send(message)
             sent.append(Sent(key, (key, number), (place.queue.queue_id, key), place.queue_offset))
-    settings = SETTINGS | {"executor": "process", "concurrency": 2, "handler_timeout": 5.0}
+    settings = SETTINGS | {"executor": "process", "concurrency": 2}
+    settings["handler_timeout"] = 15.0  # the start of a worker process counts
     member, _ = start_member(recorder=handler, **settings)
     done = len(KEYS) * COUNT
     eventually(lambda: sum(c.ended is not None for c in diary.calls()) >= done, within=30)

@@ -370,7 +370,7 @@ def test_submit_works_in_a_callback_even_if_the_producer_is_full(start, broker):
 
 
 @pytest.mark.parametrize("method", ["send", "flush", "close"])
-def test_what_would_wait_for_itself_is_refused_in_a_callback(start, broker, method):
+def test_what_would_wait_for_itself_is_refused_in_a_callback(start, broker, method, until):
     producer = start()
     caught = []
 
@@ -386,7 +386,7 @@ def test_what_would_wait_for_itself_is_refused_in_a_callback(start, broker, meth
     broker.let_go()
     future.result(PATIENCE)
     assert producer.flush(PATIENCE)
-    assert caught
+    until(lambda: caught)
     assert "callback" in caught[0]
 
 
