@@ -38,7 +38,8 @@ SETTINGS = (
     orderly.Retry,
     orderly.PoisonRules,
 )
-OF_MESSAGES = {"ORDERLY_PARKED", "ORDERLY_ID", "ORDERLY_SEQ", "ORDERLY_UNREAD"}  # properties
+# Properties of messages, and no variables.
+OF_MESSAGES = {f"ORDERLY_{name}" for name in ("PARKED", "ID", "SEQ", "UNREAD", "SEAL")}
 _EVENT = re.compile(r"^\| `([^`]+)` \| ([a-z, ]+) \| ([a-z]+) \|.*\|(.*)\|$", re.MULTILINE)
 
 
