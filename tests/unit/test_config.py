@@ -368,3 +368,14 @@ def test_keys_and_tls_come_from_the_environment():
     env |= {f"ORDERLY_{name.upper()}": value for name, value in KEYS.items()}
     config = ClientConfig.from_env(env)
     assert config == ClientConfig(namesrv="host:1", tls=True, tls_verify="chain", **KEYS)
+
+
+def test_secrets_of_records_are_long_enough_and_shown_nowhere():
+    config = ClientConfig(namesrv="h:1", record_secrets="a secret of sixteen;")
+    assert "sixteen" not in repr(config)
+    with pytest.raises(ConfigError, match="pickled") as refused:
+        pickle.dumps(config)
+    assert "sixteen" not in str(refused.value)
+    with pytest.raises(ConfigError, match="16 characters") as refused:
+        ClientConfig(namesrv="h:1", record_secrets="a secret of sixteen;short")
+    assert "short" not in str(refused.value)
