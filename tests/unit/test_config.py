@@ -421,3 +421,14 @@ def test_keys_and_tls_come_from_the_environment():
         sign_name_server_requests=True,
         **KEYS,
     )
+
+
+def test_secrets_of_records_are_long_enough_and_shown_nowhere():
+    config = ClientConfig(namesrv="h:1", record_secrets="a secret of sixteen;")
+    assert "sixteen" not in f"{config!r} {dataclasses.asdict(config)}"
+    with pytest.raises(ConfigError, match="pickled") as refused:
+        pickle.dumps(config)
+    assert "sixteen" not in str(refused.value)
+    with pytest.raises(ConfigError, match="16 characters") as refused:
+        ClientConfig(namesrv="h:1", record_secrets="a secret of sixteen;short")
+    assert "short" not in str(refused.value)
