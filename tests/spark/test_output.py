@@ -31,12 +31,11 @@ def files(request, spark, tmp_path):
 
 
 def test_files_of_this_machine_and_of_hadoop_are_the_same(files):
-    assert (files.read("a.json"), files.names(), files.tree()) == (None, [], [])
+    assert (files.read("a.json"), files.tree()) == (None, [])
     files.write("a.json", "é1")
     files.write("a.json", "é2")
     files.write("runs/1/b", "")
     assert (files.read("a.json"), files.exists("runs"), files.exists("gone")) == ("é2", True, False)
-    assert files.names() == ["a.json", "runs"]
     assert files.tree() == ["a.json", "runs/1/b"]
     assert files.tree("runs") == ["runs/1/b"]
     assert [files.make("x/y"), files.make("x/y")] == [True, False]

@@ -8,7 +8,7 @@ from orderly.spark.jobs.files import LocalFiles
 def test_a_file_gets_its_name_when_its_content_is_on_the_disk(tmp_path, monkeypatch):
     files = LocalFiles(str(tmp_path))
     named = []
-    monkeypatch.setattr(os, "fsync", lambda _: named.append(files.names()))
+    monkeypatch.setattr(os, "fsync", lambda _: named.append(files.tree()))
     files.write("result.json", "é")
     assert named == [[".result.json.part"]]
-    assert (files.read("result.json"), files.names()) == ("é", ["result.json"])
+    assert (files.read("result.json"), files.tree()) == ("é", ["result.json"])
