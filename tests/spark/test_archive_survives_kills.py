@@ -26,7 +26,7 @@ settings = {{"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1
 spark = get_session("killed", master="local[1]", settings=settings)
 {recipe}
 """
-SOON = 600  # seconds: Spark starts slowly on a busy machine
+SOON = 240  # seconds: Spark starts slowly on a busy machine
 
 
 @pytest.fixture
