@@ -69,7 +69,7 @@ def over_time(text):
     days = [(AT + 86_400 * day, None if day == 9 else 1000 + 90 * day) for day in range(30)]
     sticks = [Stick(f"{text}{n}", 10 + n if n != 3 else None) for n in range(12)]
     return (
-        Plot("Backlog", lines("lines", {text: days, "other": days[:20]}, dots=False)),
+        Plot("Backlog", lines("lines", {text: days, "other": days[:20]})),
         Plot("Queues", columns("queues", sticks, f"queue of {text}")),
     )
 
