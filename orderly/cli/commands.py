@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
     "parked": ("orderly.cli.parked", "Keys set aside: list, look, add, release, export."),
     "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
-    "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, skew, archive."),
+    "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, replay."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
     "bench": ("orderly.cli.bench", "How fast your cluster goes, with this library."),

@@ -11,6 +11,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.asking import require_somebody
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Group
+from orderly.cli.grouping import group_by_option, print_groups
 from orderly.cli.hiding import letter_without_key
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.progress import Progress
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from orderly.monitoring.dead_letters import DeadLetter, Replayed, ReplayPlan
 
 LIST_SCHEMA = "orderly.dlq/v1"
+GROUPS_SCHEMA = "orderly.dlq-groups/v1"
 REPLAY_SCHEMA = "orderly.dlq-replay/v1"
 PREVIEW = 60  # characters of a body
 LIST = """\b
 Examples:
   orderly dlq list shipping
   orderly dlq list shipping --redact-keys hash -o json
+  orderly dlq list shipping --group-by topic
 """
 REPLAY = """\b
 Examples:
@@ -53,11 +56,14 @@ def dlq() -> None:
 
 @dlq.command("list", epilog=LIST)
 @group_argument
+@group_by_option("topic", "tags", "key")
 @redact_option
 @output_option
 @common_options
 @click.pass_context
-def list_letters(ctx: click.Context, *, group: str, redact_keys: str | None, output: str) -> None:
+def list_letters(
+    ctx: click.Context, *, group: str, group_by: str | None, redact_keys: str | None, output: str
+) -> None:
     """Show the dead letters of GROUP, whoever wrote them: this library, Java, or a broker."""
     settings = settings_of(ctx)
     group = settings.group(group)
@@ -66,7 +72,10 @@ def list_letters(ctx: click.Context, *, group: str, redact_keys: str | None, out
     with settings.client() as client:
         letters = DeadLetters(client, group).list()
     redact = redact_keys is not None
-    if output == "json":
+    if group_by is not None:
+        rows = [_told(letter, redact=redact) | {"messages": 1} for letter in letters]
+        print_groups(rows, group_by, output, {"schema": GROUPS_SCHEMA, "group": group})
+    elif output == "json":
         told = [_told(letter, redact=redact) for letter in letters]
         print_json({"schema": LIST_SCHEMA, "group": group, "dead_letters": told})
     else:

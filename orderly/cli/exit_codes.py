@@ -44,7 +44,6 @@ CODES: Mapping[str, Mapping[int, str]] = {
         3: "UNKNOWN: never committed, could not be read, or nothing could be measured",
     },
     "backlog explain": _READ,
-    "backlog record": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not begin"},
     "backlog report": {
         0: "written",
         3: "not written; or a queue or a broker could not be read, and the rest is written",
@@ -86,18 +85,6 @@ CODES: Mapping[str, Mapping[int, str]] = {
         0: "in order",
         1: "the order is broken, or messages are repeated",
         3: "that cannot be said: no messages, no keys, or some were gone",
-    },
-    "spark skew": {0: "even", 1: "something stands out", 3: "no message has a key"},
-    "spark backlog": {0: "kept", 1: "a promise was broken", 3: "nothing was measured"},
-    "spark poison": {
-        0: "nothing waits",
-        1: "something waits or was given up",
-        3: "it could not be read",
-    },
-    "spark archive": {
-        0: "archived, or whole",
-        1: "messages or queues are missing: deleted before, not listed, not as the book says",
-        3: "not done",
     },
     "spark replay": {
         0: "nothing speaks against it, or all is sent",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +16,6 @@ from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.command import Command
 from orderly.cli.durations import Duration
-from orderly.cli.monitoring import monitor_of, recorder_of, told_to_end
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.text import printable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from orderly.monitoring.collecting.selection import Selection
 
 DEFAULT_LISTEN = "127.0.0.1:9788"
-
+_LOOK = 0.2  # seconds
 
 EXAMPLES = """\b
 Examples:
@@ -66,15 +67,6 @@ Examples:
 )
 @redact_option
 @click.option("--once", is_flag=True, help="Print the metrics of one scan and end.")
-@click.option(
-    "--record",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep every scan as Parquet, too, for `orderly spark backlog`.",
-)
-@click.option(
-    "--keep", type=Duration(1), help="With --record: remove days older than this, as 30d."
-)
 @click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
 @selection_options
 @common_options
@@ -87,8 +79,6 @@ def exporter(
     granularity: str,
     redact_keys: str | None,
     once: bool,
-    record: Path | None,
-    keep: float | None,
     otlp: bool,
     names: Names,
 ) -> int:
@@ -105,16 +95,12 @@ def exporter(
         if once:
             return _print_once(client, selection, detail)
         totals = Totals()
-        with ExitStack() as stack:
-            recorder = stack.enter_context(recorder_of(record, interval, keep)) if record else None
 
-            def take(snapshot: Snapshot) -> None:
-                totals.take(redacted(snapshot, redact_keys))
-                if recorder is not None:
-                    recorder.take(snapshot)  # it keeps no keys
+        def take(snapshot: Snapshot) -> None:
+            totals.take(redacted(snapshot, redact_keys))
 
-            monitor = monitor_of(client, selection, interval, take)
-            _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
+        monitor = _monitor(client, selection, interval, take)
+        _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
     return 0
 
 
@@ -136,6 +122,20 @@ def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
     return NOT_MEASURED if errors else 0
 
 
+def _monitor(
+    client: Client, selection: Selection, interval: float, taken: Callable[[Snapshot], None]
+) -> Monitor:
+    """A monitor with all details; enter it to start it."""
+    from orderly.monitoring.backlog.evaluate import Backlog  # noqa: PLC0415 - `--help` is quick
+    from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
+    from orderly.monitoring.collecting.monitor import Monitor  # noqa: PLC0415
+    from orderly.monitoring.collecting.scan import Collector  # noqa: PLC0415
+
+    collector = Collector(client, selection)
+    details = Details(collector.pipeline, asked=selection.named_groups)
+    return Monitor(collector, Backlog(), details, interval=interval, taken=taken)
+
+
 def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp: bool) -> None:
     """Scan and serve until SIGTERM or ^C."""
     host, port = where
@@ -146,7 +146,7 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
             " members, and keys of messages (--redact-keys hash); there is no password",
             err=True,
         )
-    wait = told_to_end()
+    wait = _told_to_end()
     with ExitStack() as running:
         if otlp:
             from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
@@ -156,3 +156,21 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
         wait()
+
+
+def _told_to_end() -> Callable[[], None]:
+    """Have SIGTERM and ^C leave a note; returns what waits for one, in the main thread.
+
+    They do no more, for they may interrupt a lock's holder. The wait looks again and again: Python
+    runs a signal's handler between two steps of the main thread, so one that comes right before a
+    wait without end would not end it.
+    """
+    notes: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: notes.append(received))
+
+    def wait() -> None:
+        while not notes:
+            time.sleep(_LOOK)
+
+    return wait

@@ -5,6 +5,7 @@ The commands that change something are in `parked_commands`, the work in `orderl
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -17,6 +18,7 @@ from orderly.cli import NOT_MEASURED
 from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Group
 from orderly.cli.durations import Finite
+from orderly.cli.grouping import group_by_option, print_groups
 from orderly.cli.hiding import listing_without_keys
 from orderly.cli.output import Table, json_body, print_json, print_table
 from orderly.cli.parked_commands import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from orderly.protocol.park_record import Parked
 
 LIST_SCHEMA = "orderly.parked/v1"
+GROUPS_SCHEMA = "orderly.parked-groups/v1"
 SHOW_SCHEMA = "orderly.parked-key/v1"
 PREVIEW = 60  # characters of a body
 _HOUR = 3600.0
@@ -49,6 +52,7 @@ LIST = """\b
 Examples:
   orderly parked list shipping
   orderly parked list shipping -t orders --redact-keys hash -o json
+  orderly parked list shipping --group-by fingerprint
 """
 SHOW = """\b
 Examples:
@@ -83,12 +87,19 @@ parked.add_command(drop)
 @parked.command("list", short_help="The parked keys of a group.", epilog=LIST)
 @group_argument
 @topic_option
+@group_by_option("fingerprint", "class", "queue")
 @redact_option
 @output_option
 @common_options
 @click.pass_context
 def list_keys(
-    ctx: click.Context, *, group: str, topic: str | None, redact_keys: str | None, output: str
+    ctx: click.Context,
+    *,
+    group: str,
+    topic: str | None,
+    group_by: str | None,
+    redact_keys: str | None,
+    output: str,
 ) -> int:
     """Show the parked keys of GROUP; nobody needs to be running."""
     settings = settings_of(ctx)
@@ -99,8 +110,14 @@ def list_keys(
         listing = ParkedMessages(client, group, topic).list()
     if redact_keys:
         listing = listing_without_keys(listing)
-    if output == "json":
-        print_json(_listed(group, listing))
+    if group_by is not None:
+        rows = map(_to_group, listing.keys)
+        print_groups(rows, group_by, output, _told(GROUPS_SCHEMA, group, listing))
+        for queue, error in listing.unknown:
+            say(f"UNKNOWN {queue}: {error}")
+    elif output == "json":
+        keys = [_fields(report) for report in listing.keys]
+        print_json(_told(LIST_SCHEMA, group, listing) | {"keys": keys})
     else:
         _print_listing(listing)
     brokers = ", ".join(sorted({queue.broker_name for queue in listing.read})) or "no broker"
@@ -119,12 +136,27 @@ def _say_gone(what: str, count: int) -> None:
         )
 
 
-def _listed(group: str, listing: Listing) -> dict[str, Any]:
+_CLASS = re.compile(r"(answered )?[\w.]+")  # a fingerprint begins with it
+
+
+def _to_group(report: KeyReport) -> dict[str, Any]:
+    """A row for `grouped`: a key counts as its first message, which is the one that failed."""
+    found = _fields(report)
+    queue, how = report.queue, found["fingerprint"]
+    named = None if how is None else _CLASS.match(how)
+    return found | {
+        "time": found["since"],
+        "fingerprint": how or found["reason"],
+        "class": None if named is None else named[0],
+        "queue": f"{queue.topic}/{queue.broker_name}/{queue.queue_id}",
+    }
+
+
+def _told(schema: str, group: str, listing: Listing) -> dict[str, Any]:
     return {
-        "schema": LIST_SCHEMA,
+        "schema": schema,
         "time": iso_time(time.time()),
         "group": group,
-        "keys": [_fields(report) for report in listing.keys],
         "read": [str(queue) for queue in listing.read],
         "unknown": [
             {"topic": q.topic, "broker": q.broker_name, "queue": q.queue_id, "error": str(error)}

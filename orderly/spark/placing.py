@@ -128,24 +128,6 @@ def round_robin(rows: int, first: int = 0) -> Numbers:
     return np.arange(first, first + rows, dtype=np.int64)
 
 
-def stored_numbers(keys: pa.Array) -> pa.Array | None:
-    """Read stored keys (texts) back as the integers that `numeric_numbers` takes.
-
-    Returns:
-        None if one of them is not written as a producer writes a number: then no producer of the
-        topic can have placed its keys by number.
-
-    Raises:
-        ConfigError: a null.
-    """
-    _refuse_nulls(keys)
-    try:
-        numbers = keys.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return None
-    return numbers if numbers.cast(keys.type).equals(keys) else None
-
-
 def _signed_numbers(keys: pa.Array, selector: str) -> Numbers:
     def hashed(data: Data, bounds: Bounds, first: int) -> Numbers:
         return _hash_codes(*_utf16(data, bounds, first)).astype(np.int64)

@@ -297,6 +297,7 @@ def _of_a_group(ask: _Asking, fake: FakeBroker) -> None:
     patiently = (*of_topic, "--timeout", str(WITHIN))
     with consumer.subscribe("orders"):
         ask.until(lambda it: sum(e["messages"] for e in it["keys"]) == 3, "parked list", *told)
+        ask("parked list", *told, "--group-by", "class")
         ask("parked show", *told, "bad", *of_topic)
         for key in ("stuck", "bad"):  # the one can be parked, the other one is
             ask("parked add", *told, key, "--dry-run", *patiently)
@@ -305,6 +306,7 @@ def _of_a_group(ask: _Asking, fake: FakeBroker) -> None:
             ask("parked release", *told, key, *patiently)
         ask("parked drop", *told, "worse", "--yes", *patiently)
         ask.until(lambda it: it["dead_letters"], "dlq list", *told)
+        ask("dlq list", *told, "--group-by", "topic")
         ask("dlq replay", *told, "--yes")
         ask.until(lambda it: any(each["owner"] for each in it["queues"]), "locks", "-g", *told)
         shown = ("offsets show", "-g", *told, *of_topic)

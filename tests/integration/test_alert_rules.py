@@ -6,6 +6,7 @@ import re
 import pytest
 import yaml
 
+from tests.docs.pages import blocks_of
 from tests.support.alert_cases import CASES, labels
 from tests.support.mixin import ALERTS, FOLDER
 from tests.support.program import EXAMPLES
@@ -80,3 +81,25 @@ def test_prometheus_takes_what_the_dashboards_ask(path, tmp_path):
 
 def test_prometheus_takes_the_configuration(tmp_path):
     promtool("check", "config", str(FOLDER / "prometheus.yaml"), cwd=tmp_path)
+
+
+def test_the_page_on_monitoring_tells_since_when_a_backlog_grows(tmp_path):
+    (query,) = [
+        block.text.strip()
+        for block in blocks_of("docs/how-to/monitoring.md")
+        if "timestamp" in block.text
+    ]
+    name = 'orderly_group_backlog_messages{cluster="a",group="shipping",instance="%s"}'
+    grows = "5x60 50+100x59"  # an hour long 5, then 50, 150, 250, ... a minute
+    asked = {"expr": query, "eval_time": "119m"}
+    told = [{"labels": '{group="shipping"}', "value": 60 * 60}]
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": name % n, "values": values} for n in (1, 2)],
+            "promql_expr_test": [asked | {"exp_samples": samples}],
+        }
+        for values, samples in ((grows, told), ("500+1x120", []))
+    ]
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"tests": tests}))
+    promtool("test", "rules", "test.yaml", cwd=tmp_path)

@@ -101,7 +101,7 @@ def importable(text):
 
 
 def is_spark(name):
-    return name.startswith(("orderly.spark.", "orderly.monitoring.recording.", "orderly.cli.spark"))
+    return name.startswith(("orderly.spark.", "orderly.cli.spark"))
 
 
 @pytest.mark.parametrize("extra", ALONE)
@@ -147,7 +147,6 @@ def test_without_the_extra_cli_the_command_says_so(environment):
     ("arguments", "extras"),
     [
         ("broker start", "embedded"),
-        ("exporter --namesrv 127.0.0.1:1 --record rows", "spark"),
         ("exporter --namesrv 127.0.0.1:1 --otlp", "cli,otlp"),
         ("spark audit --namesrv 127.0.0.1:1 -t orders", "cli,spark"),
         ("spark bundle orderly.zip", "cli,spark"),

@@ -31,12 +31,11 @@ def files(request, spark, tmp_path):
 
 
 def test_files_of_this_machine_and_of_hadoop_are_the_same(files):
-    assert (files.read("a.json"), files.names(), files.tree()) == (None, [], [])
+    assert (files.read("a.json"), files.tree()) == (None, [])
     files.write("a.json", "é1")
     files.write("a.json", "é2")
     files.write("runs/1/b", "")
     assert (files.read("a.json"), files.exists("runs"), files.exists("gone")) == ("é2", True, False)
-    assert files.names() == ["a.json", "runs"]
     assert files.tree() == ["a.json", "runs/1/b"]
     assert files.tree("runs") == ["runs/1/b"]
     assert [files.make("x/y"), files.make("x/y")] == [True, False]
@@ -52,18 +51,17 @@ def test_an_output_is_there_when_it_is_finished_and_not_before(spark, tmp_path):
     out = tmp_path / "out"
     with Output(out) as output:
         output.table("keys", KEYS)
-        output.table("days", spark.range(4).selectExpr("id", "id % 2 as day"), ["day"])
-        output.table("none", spark.createDataFrame([], "key string, day int"), ["day"])
+        output.table("days", spark.range(4).selectExpr("id", "id % 2 as day"))
         assert [path.name for path in out.iterdir()] == [".unfinished"]
         finish(output, inversions=0)
     assert sorted(path.name for path in out.iterdir()) == [
-        "days", "keys", "none", "report.html", "result.json",
+        "days", "keys", "report.html", "result.json",
     ]  # fmt: skip
     assert pq.read_table(out / "keys").to_pydict() == KEYS.to_pydict()
     assert spark.read.parquet(output.path("days")).where("day = 1").count() == 2
     result = json.loads((out / "result.json").read_text())
     assert result["schema"] == "orderly.spark.audit/v1"
-    assert result["tables"] == dict.fromkeys(("keys", "days", "none"), "parquet")
+    assert result["tables"] == dict.fromkeys(("keys", "days"), "parquet")
     assert (result["verdict"], result["figures"]) == ("OK", {"inversions": 0})
 
 
@@ -114,9 +112,7 @@ def test_an_earlier_output_is_replaced_only_if_told_and_nothing_else_is_removed(
     with Output(tmp_path) as output:
         output.table("keys", KEYS)
         output.table("extra", KEYS)
-        output.text("commands.sh", "true")
         finish(output)
-    assert (tmp_path / "commands.sh").read_text() == "true"
     with pytest.raises(ConfigError, match="--overwrite"):
         Output(tmp_path)
     with Output(tmp_path, overwrite=True) as output:
@@ -138,7 +134,7 @@ def test_what_no_result_of_ours_names_is_never_removed(spark, tmp_path):
     with pytest.raises(ConfigError, match="none of a job"):
         Output(tmp_path, overwrite=True)
     (tmp_path / "result.json").write_text(
-        '{"schema": "orderly.spark.audit/v1", "tables": {"../x": ""}, "files": ["../y"]}'
+        '{"schema": "orderly.spark.audit/v1", "tables": {"../x": ""}}'
     )
     with Output(tmp_path, overwrite=True) as output:
         finish(output)
@@ -157,11 +153,8 @@ def test_delta_is_refused_at_once_where_spark_has_none(spark, tmp_path):
 
 @pytest.mark.parametrize("name", ["Keys", "a/b", "..", "result.json", ""])
 def test_a_part_has_a_plain_name(spark, tmp_path, name):
-    with Output(tmp_path) as output:
-        with pytest.raises(ConfigError, match="no name"):
-            output.table(name, KEYS)
-        with pytest.raises(ConfigError, match="no name"):
-            output.text(name, "")
+    with Output(tmp_path) as output, pytest.raises(ConfigError, match="no name"):
+        output.table(name, KEYS)
 
 
 def test_a_path_is_where_spark_takes_it_to_be(spark, tmp_path):

@@ -1,18 +1,18 @@
 """Promise: a replay sends each selected message once, in its key's old order, through crashes."""
 
+import shutil
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql.functions import lit
 
 from orderly.client import Client
 from orderly.errors import ConfigError
-from orderly.model import Message
+from orderly.model import Message, MessageQueue
 from orderly.monitoring.backlog.states import Verdict
 from orderly.producer import OrderlyProducer
-from orderly.spark.jobs.archive.run import ArchiveSettings
-from orderly.spark.jobs.archive.run import run as archive
 from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.run import ReplaySettings, run
 from orderly.spark.jobs.replay.selection import KEY, SEQ, Selection, keys_as_numbers, numbered
@@ -38,14 +38,15 @@ def client(orderly_namesrv):
 
 @pytest.fixture(scope="module")
 def archived(orderly_namesrv, orderly_topic, client, spark, tmp_path_factory):
-    """An archive of 200 messages; the topic grew after 120, so that keys lie in several queues."""
+    """A table of 200 messages; the topic grew after 120, so that keys lie in several queues."""
     topic = orderly_topic(queues=2)
     send(orderly_namesrv, topic, range(120))
     grow(client, topic, 5)
     send(orderly_namesrv, topic, range(120, 200))
     eventually(lambda: len(pulled(client, topic)) == 200)
     directory = str(tmp_path_factory.mktemp("archive") / "a")
-    archive(spark, ArchiveSettings({"namesrv": orderly_namesrv, "topic": topic}, directory))
+    options = {"namesrv": orderly_namesrv, "topic": topic, "includeProperties": "true"}
+    spark.read.format("rocketmq").options(**options).load().write.parquet(directory)
     return ReplaySettings(directory, topic, {"namesrv": orderly_namesrv})
 
 
@@ -84,7 +85,9 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
     archived, orderly_topic, client, spark, tmp_path, monkeypatch
 ):
     target = orderly_topic(queues=3)
-    settings = replace(archived, topic=target, directory=str(tmp_path / "replay"))
+    table = tmp_path / "growing"
+    shutil.copytree(archived.table, table)
+    settings = replace(archived, topic=target, table=str(table), directory=str(tmp_path / "replay"))
 
     dry = run(spark, replace(settings, directory=""))
     assert (dry.due, dry.extent.keys, dry.sent, dry.verdict) == (200, KEYS, None, Verdict.OK)
@@ -101,6 +104,10 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
     with pytest.raises(ConfigError, match="begun with another selection"):
         run(spark, replace(settings, selection=Selection(keys=("key-1",))))
 
+    behind = spark.read.parquet(archived.table).limit(7)  # a stream goes on with the table
+    behind.selectExpr("* EXCEPT (queue_offset)", "queue_offset + 1000 AS queue_offset").write.mode(
+        "append"
+    ).parquet(str(table))
     rest = run(spark, settings)
     await_visible(client)
     copies = pulled(client, target)
@@ -139,6 +146,49 @@ def test_a_clock_that_went_back_turns_no_queue_round_where_a_key_lies_in_two(spa
     assert len({row[SEQ] for row in found}) == 3
 
 
+def test_what_a_table_leaves_out_may_be_what_a_group_has_consumed(
+    archived, client, spark, tmp_path
+):
+    """A table of one key's messages does not tell what lies between them."""
+    whole = spark.read.parquet(archived.table)
+    few = tmp_path / "few"
+    whole.where("sharding_key = 'key-1'").write.parquet(str(few))
+    settings = replace(archived, table=str(few))
+    group = unique("shipping")
+    pulled(client, archived.topic, group)
+    first = whole.where("sharding_key = 'key-1'").orderBy("store_ts").first()
+    queue = MessageQueue(first.topic, first.broker, first.queue_id)
+    commit(client, group, {queue: first.queue_offset + 1})
+    assert run(spark, settings).objections == (), "it has consumed what the table holds"
+    commit(client, group, {queue: first.queue_offset + 2})
+    dry = run(spark, settings)
+    assert [(it.group, it.queue, it.known) for it in dry.objections] == [(group, queue, False)]
+    assert run(spark, replace(archived, selection=Selection(keys=("key-1",)))).objections == (), (
+        "the whole table says that it was another key's"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda rows: rows.drop("store_ts", "body"), "no column store_ts, body"),
+        (lambda rows: rows.union(rows.limit(1)), "or the same one"),
+        (lambda rows: rows.withColumn("queue_offset", lit(None).cast("long")), "have no place"),
+        (lambda rows: rows.union(rows.withColumn("topic", lit("other"))), "several topics"),
+    ],
+)
+def test_a_table_that_does_not_say_what_to_send_is_refused(archived, spark, tmp_path, change, why):
+    path = str(tmp_path / "table")
+    change(spark.read.parquet(archived.table)).write.parquet(path)
+    with pytest.raises(ConfigError, match=why):
+        run(spark, replace(archived, table=path))
+
+
+def test_what_is_no_table_is_refused(archived, spark, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read as parquet"):
+        run(spark, replace(archived, table=str(tmp_path / "none")))
+
+
 def test_into_its_own_topic_only_if_no_group_has_consumed_later_messages(
     archived, client, spark, tmp_path
 ):
@@ -170,7 +220,7 @@ def test_into_its_own_topic_only_if_no_group_has_consumed_later_messages(
 
 
 def table(directory, messages):
-    """The places of messages, as the poison job lists them."""
+    """The places of messages, as a table."""
     rows = [
         {
             "topic": it.queue.topic,

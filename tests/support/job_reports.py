@@ -7,11 +7,9 @@ from orderly.monitoring.reporting.words import NOT_KNOWN
 from orderly.spark.jobs.origin import Origin
 from orderly.spark.offsets.ranges import QueueRange
 from orderly.spark.reporting.contents import Column, Fact, Kind, Plot, Report, Section, Table
-from orderly.spark.reporting.plots import Dot, heat_map, order_picture
+from orderly.spark.reporting.plots import Dot, order_picture
 
 AT = 1_800_000_000.0  # 2027-01-15T08:00:00Z
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-HOURS = [f"{hour:02}" for hour in range(24)]
 
 
 def origin(**fields):
@@ -68,12 +66,10 @@ def worst(text):
 
 
 def over_time(text):
-    values = [[(x * y) % 29 if x != 5 else None for x in range(24)] for y in range(7)]
     days = [(AT + 86_400 * day, None if day == 9 else 1000 + 90 * day) for day in range(30)]
     sticks = [Stick(f"{text}{n}", 10 + n if n != 3 else None) for n in range(12)]
     return (
-        Plot("Messages by hour", heat_map("heat", DAYS, HOURS, values, f"messages/h {text}")),
-        Plot("Backlog", lines("lines", {text: days, "other": days[:20]}, dots=False)),
+        Plot("Backlog", lines("lines", {text: days, "other": days[:20]})),
         Plot("Queues", columns("queues", sticks, f"queue of {text}")),
     )
 

@@ -13,7 +13,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("orderly.cli.backlog.watch", "The backlog as it changes."),
     "check": ("orderly.cli.backlog.check", "A verdict in one line, for cron, Nagios, CI, a probe."),
     "explain": ("orderly.cli.backlog.explain", "Why groups are behind, and what to do next."),
-    "record": ("orderly.cli.backlog.record", "A history as Parquet, for `orderly spark backlog`."),
     "report": ("orderly.cli.backlog.report", "All of it as one HTML file, with plots."),
 }
 

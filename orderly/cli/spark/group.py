@@ -8,11 +8,7 @@ from orderly.cli.lazy import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("orderly.cli.spark.audit", "Is each key's order whole? Inversions, gaps, repeats."),
-    "skew": ("orderly.cli.spark.skew", "Hot keys and queues; other numbers of queues; selectors."),
-    "backlog": ("orderly.cli.spark.backlog", "What recorded backlogs say over days."),
-    "poison": ("orderly.cli.spark.poison", "What parked and dead messages have in common."),
-    "archive": ("orderly.cli.spark.archive", "A topic as Parquet files, by day and queue."),
-    "replay": ("orderly.cli.spark.replay", "From the archive into a topic, in each key's order."),
+    "replay": ("orderly.cli.spark.replay", "From a table into a topic, in each key's order."),
     "bundle": (
         "orderly.cli.spark.bundle",
         "What a cluster needs to run these: a zip and a script.",

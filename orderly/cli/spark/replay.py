@@ -1,4 +1,4 @@
-"""`orderly spark replay`: part of an archive into a topic, in each key's order."""
+"""`orderly spark replay`: part of a table into a topic, in each key's order."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXAMPLES = """\b
 Examples:
   orderly spark replay /data/orders --into orders-again --from 2026-11-20T08:00:00Z
   orderly spark replay /data/orders --into orders-again --key o-17 --key o-18 --send --out replay-1
-  orderly spark replay /data/orders --into orders-mended --places poison/replay_list
+  orderly spark replay /data/orders --into orders-mended --places failed.parquet
 """
 
 
 @click.command(cls=Command, epilog=EXAMPLES)
-@click.argument("directory", metavar="ARCHIVE")
+@click.argument("table")
 @click.option(
     "--into",
     required=True,
@@ -58,8 +58,8 @@ Examples:
     "--places",
     default="",
     metavar="TABLE",
-    help="Only the messages of a Parquet table with topic, broker, queue_id, queue_offset, as"
-    " replay_list of `orderly spark poison`.",
+    help="Only the messages whose topic, broker, queue_id and queue_offset are in this Parquet"
+    " table.",
 )
 @click.option("--send", is_flag=True, help="Send. Without it nothing is sent.")
 @click.option(
@@ -79,9 +79,12 @@ Examples:
 @job_options(topic=False)
 @click.pass_context
 def replay(
-    ctx: click.Context, /, *, directory: str, into: str, job: Job, send: bool, **wanted: Any
+    ctx: click.Context, /, *, table: str, into: str, job: Job, send: bool, **wanted: Any
 ) -> int:
-    """Tell what of ARCHIVE would go into a topic; with --send, send it.
+    """Tell what of TABLE would go into a topic; with --send, send it.
+
+    TABLE is any with the source's columns topic, broker, queue_id, queue_offset, sharding_key,
+    store_ts and body (and tag, keys, properties), such as a stream writes to Parquet.
 
     A key's messages go in their old order; a key that lay in several queues is merged by store
     time. Each carries its old place as the property ORDERLY_ID. With --send, --out DIR is needed:
@@ -97,12 +100,13 @@ def replay(
         from orderly.spark.jobs.replay.run import ReplaySettings, run  # noqa: PLC0415  pyspark
 
         settings = ReplaySettings(
-            directory,
+            table,
             here.settings.topic(into),
             connection(here.settings),
             _selection(**wanted),
             job.out,
             send=send,
+            table_format=job.table_format,
             overwrite=job.overwrite,
             redact=redact,
             **options,

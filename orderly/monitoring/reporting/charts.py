@@ -169,13 +169,12 @@ def short(value: float) -> str:
 # --- over time -----------------------------------------------------------------------------------
 
 
-def lines(name: str, shown: Mapping[str, Series], *, dots: bool = True) -> str:
+def lines(name: str, shown: Mapping[str, Series]) -> str:
     """Values over time; a gap where one was not known.
 
     Args:
         name: its own on the page.
         shown: at most five series by what they are called.
-        dots: whether each value has one; not for hundreds.
     """
     values = [value or 0 for series in shown.values() for _, value in series]
     top = max(values, default=0) or 1
@@ -188,7 +187,7 @@ def lines(name: str, shown: Mapping[str, Series], *, dots: bool = True) -> str:
                 [at for at, _ in series],
                 [math.nan if value is None else value for _, value in series],
                 color=SERIES[place], linestyle=_DASHES[place], linewidth=2,
-                marker="o" if dots else "", markersize=3.5,
+                marker="o", markersize=3.5,
             )  # fmt: skip
         axes.set_ylim(-0.03 * top, top * 1.08)
         count_axis(axes)

@@ -30,12 +30,10 @@ COLORS = {
     Verdict.UNKNOWN: "#0c0008",
 }
 SERIES = ("#0c0011", "#0c0012", "#0c0013", "#0c0014", "#0c0015")
-HEAT = ("#0c0020", "#0c0021", "#0c0022", "#0c0023", "#0c0024", "#0c0025", "#0c0026")
 _VARIABLES = {
     INK: "ink", FAINT: "faint", LINE: "line", PAPER: "card",
     **{code: f"fill-{verdict.name.lower()}" for verdict, code in COLORS.items()},
     **{code: f"series-{number}" for number, code in enumerate(SERIES, 1)},
-    **{code: f"heat-{number}" for number, code in enumerate(HEAT)},
 }  # fmt: skip
 _CODE = re.compile("|".join(_VARIABLES))
 _NAME = re.compile(r'(\bid="|href="#|url\(#)')

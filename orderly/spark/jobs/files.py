@@ -38,9 +38,6 @@ class Files(Protocol):
     def exists(self, name: str) -> bool:
         """Whether there is a file or a folder of that name."""
 
-    def names(self, folder: str = "") -> list[str]:
-        """What is in a folder, sorted: names, without the folder's; [] if there is none."""
-
     def tree(self, folder: str = "") -> list[str]:
         """All files in a folder and its folders, sorted, as names below the directory."""
 
@@ -115,11 +112,6 @@ class LocalFiles:
         """See `Files`."""
         return self.path.joinpath(name).exists()
 
-    def names(self, folder: str = "") -> list[str]:
-        """See `Files`."""
-        path = self.path.joinpath(folder)
-        return sorted(each.name for each in path.iterdir()) if path.is_dir() else []
-
     def tree(self, folder: str = "") -> list[str]:
         """See `Files`."""
         found = self.path.joinpath(folder).rglob("*")
@@ -189,12 +181,6 @@ class HadoopFiles:
     def exists(self, name: str) -> bool:
         """See `Files`."""
         return bool(self._fs.exists(self._at(name)))
-
-    def names(self, folder: str = "") -> list[str]:
-        """See `Files`."""
-        if not self.exists(folder):
-            return []
-        return sorted(str(it.getPath().getName()) for it in self._fs.listStatus(self._at(folder)))
 
     def tree(self, folder: str = "") -> list[str]:
         """See `Files`."""

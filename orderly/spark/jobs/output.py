@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -75,7 +75,6 @@ class Output:
         self._overwrite = overwrite
         self._old = self._former()
         self._tables: list[str] = []
-        self._texts: list[str] = []
         self._open = True
         self._take_place()
 
@@ -88,48 +87,30 @@ class Output:
         """Where a table is once the output is finished."""
         return f"{self.root}/{name}"
 
-    def table(
-        self, name: str, data: DataFrame | pa.Table, partition_by: Sequence[str] = ()
-    ) -> None:
+    def table(self, name: str, data: DataFrame | pa.Table) -> None:
         """Write a table.
 
         Args:
             name: small letters, digits, `_` and `-`.
             data: the rows.
-            partition_by: columns that become folders.
 
         Raises:
             ConfigError: a bad name, or one that is taken.
             OrderlyError: what executors wrote is not to be seen from here.
         """
-        self._check_name(name, _NAME)
+        self._check_name(name)
         self._tables.append(name)
         staged = f"{_UNFINISHED}/{name}"
         if self._is_small_and_here(data):
             self._write_here(staged, data)
             return
         frame = data if isinstance(data, DataFrame) else self._spark.createDataFrame(data)
-        writer = frame.write.format(self.table_format).partitionBy(*partition_by)
-        writer.save(f"{self.root}/{staged}")
-        if not self._is_seen(staged) and not (partition_by and frame.isEmpty()):
+        frame.write.format(self.table_format).save(f"{self.root}/{staged}")
+        if not self._is_seen(staged):
             raise OrderlyError(
                 f"executors wrote the table {name} to {self.root}, and nothing of it is there as"
                 " seen from the driver: on a cluster the output must be on storage that all share"
             )
-
-    def text(self, name: str, content: str) -> None:
-        """Write a file beside the tables.
-
-        Args:
-            name: as a table's, and an ending: "commands.sh".
-            content: of the file.
-
-        Raises:
-            ConfigError: a bad name, or one that is taken.
-        """
-        self._check_name(name, _TEXT)
-        self._texts.append(name)
-        self._files.write(f"{_UNFINISHED}/{name}", content)
 
     def finish(self, document: Mapping[str, Any], report: Report) -> None:
         """Make it count; nothing can be added any more.
@@ -139,12 +120,12 @@ class Output:
             report: for `report.html`.
         """
         tables = dict.fromkeys(self._tables, self.table_format)
-        result = {**document, "tables": tables, "files": self._texts}
+        result = {**document, "tables": tables}
         text = json.dumps(result, indent=2, allow_nan=False) + "\n"  # first: it may be no JSON
         self._files.write(f"{_UNFINISHED}/{REPORT}", self._html(report))
         self._files.write(f"{_UNFINISHED}/{RESULT}", text)  # whose it is, if this ends half-way
         self._remove_old()
-        for name in (*self._tables, *self._texts, REPORT):
+        for name in (*self._tables, REPORT):
             self._files.move(f"{_UNFINISHED}/{name}", name)
         self._files.write(RESULT, text)
         self._leave()
@@ -181,7 +162,6 @@ class Output:
             found = json.loads(text)
             ours = found["schema"].startswith(_SCHEMA)
             parts = [name for name in found["tables"] if _NAME.fullmatch(name)]
-            parts += [name for name in found["files"] if _TEXT.fullmatch(name)]
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigError(_not_ours(self.root)) from error
         if not ours:
@@ -203,9 +183,8 @@ class Output:
         self._files.remove(_UNFINISHED)
         self._files.make(_UNFINISHED)
 
-    def _check_name(self, name: str, form: re.Pattern[str]) -> None:
-        taken = (*self._tables, *self._texts, RESULT, REPORT)
-        if not form.fullmatch(name) or name in taken:
+    def _check_name(self, name: str) -> None:
+        if not _NAME.fullmatch(name) or name in self._tables:
             raise ConfigError(f"{name!r} is no name for a part of an output, or is taken")
         if name not in self._old and self._files.exists(name):
             raise ConfigError(_somebodys(self.path(name)))
@@ -234,7 +213,6 @@ class Output:
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_TEXT = re.compile(r"[a-z][a-z0-9_-]{0,63}\.[a-z]{1,8}")
 _DATA = re.compile(r"(^|/)part-[^/]*$")
 
 

@@ -105,7 +105,6 @@ TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping"]
         ("backlog describe b", ["billing"]),
         ("offsets show --group ", GROUPS),
         ("doctor -g ", GROUPS),
-        ("spark poison ", GROUPS),
         ("topic create ", []),
     ],
 )

@@ -83,6 +83,23 @@ def terminal(monkeypatch):
     return sit
 
 
+@pytest.mark.parametrize(
+    ("by", "counts"),
+    [
+        ("topic", [("orders", 2, 3)]),
+        ("tags", [(None, 2, 3)]),
+        ("key", [("\x1b[2Jevil", 1, 1), (None, 0, 1), ("k", 1, 1)]),
+    ],
+)
+def test_letters_are_counted_by_what_they_have_in_common(group, capsys, by, counts):
+    assert run(["dlq", "list", "shipping", "--group-by", by, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["by"]) == ("orderly.dlq-groups/v1", by)
+    assert [(it[by], it["keys"], it["messages"]) for it in found["groups"]] == counts
+    assert run(["dlq", "list", "shipping", "--group-by", by]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_the_table_is_safe_for_a_terminal(group, capsys):
     assert run(["dlq", "list", "shipping"]) == 0
     out = capsys.readouterr().out

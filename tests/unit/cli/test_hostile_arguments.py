@@ -64,7 +64,6 @@ def nothing_to_reach(monkeypatch, tmp_path):
         "orderly.testing.java.find_java",
         "orderly.testing.FakeBroker",
         "orderly.cli.exporter._serve",
-        "orderly.cli.backlog.record.told_to_end",
         "orderly.spark.bundling.write_bundle",
     ):
         monkeypatch.setattr(name, refuse)

@@ -24,7 +24,8 @@ from orderly.protocol.park_record import ParkDetails, Parked
 from tests.support.messages import message
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
-DETAILS = ParkDetails(key="k", reason="\x1b[2Jwhy", attempts=2, parked_at=9.0, token=1)
+WHY = "\x1b[2Jwhy"
+DETAILS = ParkDetails(key="k", reason=WHY, attempts=2, parked_at=9.0, token=1)
 FIRST = Parked(replace(message(5), queue=QUEUE, body=b"\x1b]0;x\x07hello"), DETAILS, 7, 9.0, 100)
 REPORT = KeyReport(QUEUE, "k\x1b[31m", 2, 200, 2, 0, FIRST, 6, 72.0)
 DONE = Outcome(QUEUE, "k", 2)
@@ -124,6 +125,39 @@ def test_the_tables_say_what_failed(group, capsys):
         for args in (["list", "shipping"], ["show", "shipping", "k"]):
             assert run(["parked", *args]) == 0
             assert why in capsys.readouterr().out
+
+
+def failed(key, fingerprint, queue=QUEUE, messages=2, parked_at=9.0):
+    details = replace(DETAILS, fingerprint=fingerprint, parked_at=parked_at)
+    first = replace(FIRST, details=details)
+    return replace(REPORT, key=key, queue=queue, first=first, messages=messages)
+
+
+@pytest.mark.parametrize(
+    ("by", "counts"),
+    [
+        ("fingerprint", [("a.Bad[4]: no (a:f)", 2, 5), ("a.Bad: other", 1, 2), (WHY, 1, 1)]),
+        ("class", [("a.Bad", 3, 7), (None, 1, 1)]),
+        ("queue", [("orders/broker-a/3", 3, 6), ("orders/broker-a/4", 1, 2)]),
+    ],
+)
+def test_keys_are_counted_by_what_failed_alike(group, capsys, by, counts):
+    reports = (
+        failed("a", "a.Bad[4]: no (a:f)", messages=3, parked_at=7.0),
+        failed("b", "a.Bad[4]: no (a:f)"),
+        failed("c", "a.Bad: other", queue=replace(QUEUE, queue_id=4)),
+        failed("d", None, messages=1),
+    )
+    group.listing = Listing(reports, (QUEUE,), SILENT)
+    assert run(["parked", "list", "shipping", "--group-by", by, "-o", "json"]) == 3
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["schema"], found["by"]) == ("orderly.parked-groups/v1", by)
+    assert [(it[by], it["keys"], it["messages"]) for it in found["groups"]] == counts
+    assert (found["groups"][0]["first"], len(found["unknown"])) == ("1970-01-01T00:00:07.000Z", 1)
+    assert "UNKNOWN orders/broker-a/4: broker-a is gone" in err
+    assert run(["parked", "list", "shipping", "--group-by", by]) == 3
+    assert capsys.readouterr().out.split()[:5] == [by.upper(), "KEYS", "MESSAGES", "FIRST", "LAST"]
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

@@ -165,14 +165,3 @@ def test_text_that_is_not_utf8_is_named_by_its_row():
     broken = pa.Array.from_buffers(pa.string(), len(bad), bad.buffers())
     with pytest.raises(ConfigError, match="row 40000 is not UTF-8"):
         placing.hash_numbers(broken)
-
-
-@given(st.lists(LONGS))
-def test_stored_numbers_are_read_back(keys):
-    stored = pa.array([str(key) for key in keys], pa.string())
-    assert placing.stored_numbers(stored).to_pylist() == keys
-
-
-@pytest.mark.parametrize("text", ["", "07", "+1", "-0", "1.0", "x", " 1", str(2**63), "٣"])
-def test_texts_that_no_producer_writes_for_a_number_are_none(text):
-    assert placing.stored_numbers(pa.array(["1", text])) is None

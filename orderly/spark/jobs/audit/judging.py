@@ -1,4 +1,4 @@
-"""The audit over summaries, wherever they come from: a whole topic at once, or a state on disk."""
+"""The judgement: every key by its summaries, and suspects by their messages."""
 
 from __future__ import annotations
 

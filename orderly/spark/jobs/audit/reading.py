@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody does
 
 from orderly.spark import source
 from orderly.spark.jobs.audit.evidence import columns
 from orderly.spark.jobs.audit.judging import Messages
 from orderly.spark.jobs.audit.settings import AuditSettings
-from orderly.spark.jobs.hiding import hidden
 from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.options.table import OPTIONS, STREAM
 
 _FEW = 1_000  # suspects that are named to the source
-_OF_STREAMS = {option.name.lower() for option in OPTIONS if option.only == STREAM}
 
 
 def summaries(
@@ -34,7 +31,7 @@ def again(spark: SparkSession, settings: AuditSettings) -> Messages:
         given = {
             name: text
             for name, text in options(spark, settings).items()
-            if name.lower() not in {*_OF_STREAMS, "failondataloss"}
+            if name.lower() != "failondataloss"
         }
         # A suspect of which messages have expired since is told by its summaries.
         given |= {"pushdown": "true", "failOnDataLoss": "false"}
@@ -49,7 +46,13 @@ def again(spark: SparkSession, settings: AuditSettings) -> Messages:
 
 def shown(rows: DataFrame, key: str, settings: AuditSettings) -> DataFrame:
     """Rows with hashes instead of keys, if that is wanted: as the command line shows them."""
-    return rows.withColumn(key, hidden(F.col(key))) if settings.redact_keys else rows
+    return rows.withColumn(key, _hidden(F.col(key))) if settings.redact_keys else rows
+
+
+def _hidden(key: Column) -> Column:
+    """`foreign_text.hidden` of a text, as a column; null stays null."""
+    digest = F.sha2(F.concat(F.lit("s"), key).cast("binary"), 256)
+    return F.concat(F.lit("#"), F.substring(digest, 1, 16))
 
 
 def options(spark: SparkSession, settings: AuditSettings) -> dict[str, str]:

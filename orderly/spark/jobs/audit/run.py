@@ -1,8 +1,7 @@
-"""The audit of a topic in one go: pin, read summaries, judge, read the suspects again, tell."""
+"""The audit of a topic: pin, read summaries, judge, read the suspects again, tell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from orderly.monitoring.backlog.states import Verdict
 from orderly.spark.discovering import pin
 from orderly.spark.jobs.audit.figures import Figures, headline
 from orderly.spark.jobs.audit.findings import Tables
-from orderly.spark.jobs.audit.judging import Judgement, judge
+from orderly.spark.jobs.audit.judging import judge
 from orderly.spark.jobs.audit.merging import merged
 from orderly.spark.jobs.audit.reading import again, summaries
 from orderly.spark.jobs.audit.report import report
@@ -21,7 +20,6 @@ from orderly.spark.jobs.audit.showing import shown, worst_keys
 from orderly.spark.jobs.origin import Origin, origin
 from orderly.spark.jobs.output import Output
 from orderly.spark.jobs.progress import Progress, silent
-from orderly.spark.offsets.ranges import QueueRange
 
 __all__ = ["AuditResult", "AuditSettings", "run"]
 
@@ -76,17 +74,6 @@ def run(
         read = pin(settings.source)
     parts = merged(summaries(spark, read, settings), by_seq=settings.by_seq)
     found = judge(parts, again(spark, settings), settings, progress)
-    return told(found, read, settings, output, progress)
-
-
-def told(
-    found: Judgement,
-    read: Sequence[QueueRange],
-    settings: AuditSettings,
-    output: Output | None,
-    progress: Progress,
-) -> AuditResult:
-    """Make the result of a judgement, and leave it in the output if there is one."""
     made_from = origin("audit", read, settings.told())
     document = made_from.document(found.figures.verdict, asdict(found.figures))
     said = headline(found.figures, settings.seq_property)

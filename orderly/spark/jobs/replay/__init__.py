@@ -1,1 +1,1 @@
-"""Archived messages sent again, each key's in order."""
+"""Messages of a table sent again, each key's in order."""

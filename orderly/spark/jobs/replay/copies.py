@@ -1,4 +1,4 @@
-"""Which archived messages have their copy in a topic, told by the recognition id that each carries.
+"""Which messages of the table have their copy in a topic, told by the id that each carries.
 
 So a replay that broke off goes on exactly where it stopped, whatever it had sent: the topic itself
 is the record. It must still hold what was sent; what expired meanwhile would be sent again.

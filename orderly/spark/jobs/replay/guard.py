@@ -2,8 +2,8 @@
 
 The copies are stored at the end of the topic, so each group handles them after everything that is
 stored now. Where a group has already consumed later messages of one of these keys, that key's
-order is broken for it: new state first, old state last. What a group consumed of the messages that
-came after the archive is not known, and is taken for the worst.
+order is broken for it: new state first, old state last. What a group consumed of messages that the
+table does not hold is not known, and is taken for the worst.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Committed = Mapping[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What the archive knows of a queue that holds selected messages, or later ones of their keys.
+    """What the table knows of a queue that holds selected messages, or later ones of their keys.
 
     Attributes:
         first: offset of the first message that comes after a selected one of its key, and is not
-            selected itself; None: the archive has none.
-        end: up to where the queue is archived.
+            selected itself; None: the table has none.
+        end: up to where the table holds every message of the queue.
     """
 
     queue: MessageQueue
@@ -39,7 +39,7 @@ class Objection:
     Attributes:
         group: which has consumed.
         queue: what.
-        known: whether the archive shows a later message of a key among it.
+        known: whether the table shows a later message of a key among it.
     """
 
     group: str
@@ -50,15 +50,15 @@ class Objection:
         if self.known:
             return f"group {self.group} has consumed later messages of these keys in {self.queue}"
         return (
-            f"group {self.group} has consumed messages of {self.queue} that came after the archive,"
-            " and of which keys they are is not known"
+            f"group {self.group} has consumed messages of {self.queue} that the table does not"
+            " hold, and of which keys they are is not known"
         )
 
 
-def unarchived(groups: Mapping[str, Committed], archived: Iterable[MessageQueue]) -> list[Later]:
-    """The queues that the archive does not know: where keys went on when the topic grew."""
+def elsewhere(groups: Mapping[str, Committed], known: Iterable[MessageQueue]) -> list[Later]:
+    """The queues that the table does not know: where keys went on when the topic grew."""
     seen = {queue for committed in groups.values() for queue in committed}
-    return [Later(queue, None, 0) for queue in sorted(seen.difference(archived))]
+    return [Later(queue, None, 0) for queue in sorted(seen.difference(known))]
 
 
 def objections(groups: Mapping[str, Committed], queues: Iterable[Later]) -> tuple[Objection, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from orderly.errors import ConfigError, ProtocolError
 from orderly.model import MessageQueue
-from orderly.protocol.json_values import load_object, natural_in, object_in, text_in
+from orderly.protocol.json_values import load_object, object_in, text_in
 from orderly.spark.offsets import text as offsets_json
 
 SCHEMA = "orderly.spark.replay-plan/v1"
@@ -20,14 +20,14 @@ class Plan:
     """A replay that has begun.
 
     Attributes:
-        runs: so many finished runs of the archive take part; what it gains later does not.
+        ends: where the table's queues ended when it began: what came later takes no part.
         target: the topic sent to.
         wanted: what was asked for; a plan is gone on with only by the same.
         starts: where the target's queues ended before the first message was sent: what was sent
             lies behind.
     """
 
-    runs: int
+    ends: Mapping[MessageQueue, int]
     target: str
     wanted: Mapping[str, Any]
     starts: Mapping[MessageQueue, int]
@@ -37,7 +37,7 @@ def to_text(plan: Plan) -> str:
     """Write it."""
     fields = {
         "schema": SCHEMA,
-        "runs": plan.runs,
+        "ends": offsets_json.to_object(plan.ends),
         "target": plan.target,
         "wanted": dict(plan.wanted),
         "starts": offsets_json.to_object(plan.starts),
@@ -55,13 +55,10 @@ def from_text(text: str) -> Plan:
         fields = load_object(text.encode())
         if text_in(fields, "schema") != SCHEMA:
             raise ConfigError(f"replay.json is no {SCHEMA}: give another directory")
-        starts = offsets_json.from_object(object_in(fields, "starts"), "starts")
-        return Plan(
-            natural_in(fields, "runs"),
-            text_in(fields, "target"),
-            object_in(fields, "wanted"),
-            starts,
+        ends, starts = (
+            offsets_json.from_object(object_in(fields, name), name) for name in ("ends", "starts")
         )
+        return Plan(ends, text_in(fields, "target"), object_in(fields, "wanted"), starts)
     except ProtocolError as error:
         raise ConfigError(
             f"replay.json cannot be read ({error}): give another directory"

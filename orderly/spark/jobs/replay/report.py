@@ -42,14 +42,14 @@ def _against(result: ReplayResult) -> Iterator[Section]:
     shown = result.objections[:_OBJECTIONS]
     table = Table(
         [Column("group"), Column("queue"), Column("known")],
-        [(it.group, str(it.queue), "yes" if it.known else "not archived") for it in shown],
+        [(it.group, str(it.queue), "yes" if it.known else "not in the table") for it in shown],
         len(result.objections) - len(shown),
         of="objection",
     )
     yield Section(
         "What speaks against it",
         "The copies come behind everything that is stored now. These groups have consumed messages"
-        " that were sent after the originals; known: the archive shows one of a selected key.",
+        " that were sent after the originals; known: the table shows one of a selected key.",
         table=table,
     )
 

@@ -1,4 +1,4 @@
-"""The replay job: part of an archive goes into a topic, each key's messages in their old order.
+"""The replay job: part of a table goes into a topic, each key's messages in their old order.
 
 Nothing is sent unless that is said. Each copy carries the place of its original as its recognition
 id, so that a repeat is known as one, here and by consumers.
@@ -22,16 +22,13 @@ from orderly.model import MessageQueue
 from orderly.namespace import wrap
 from orderly.spark.connecting import access_of
 from orderly.spark.discovering import pin
-from orderly.spark.jobs.archive.book import Book
-from orderly.spark.jobs.archive.ledger import Run, covered
-from orderly.spark.jobs.archive.reading import read as read_archive
-from orderly.spark.jobs.consumed import committed_on
 from orderly.spark.jobs.files import Files, alone, files_at
 from orderly.spark.jobs.origin import origin
 from orderly.spark.jobs.output import RESULT, Output
 from orderly.spark.jobs.progress import Progress, silent
+from orderly.spark.jobs.replay.consumed import committed_on
 from orderly.spark.jobs.replay.copies import copies
-from orderly.spark.jobs.replay.guard import Later, objections, require_none, unarchived
+from orderly.spark.jobs.replay.guard import Later, elsewhere, objections, require_none
 from orderly.spark.jobs.replay.plan import Plan, check_same, from_text, to_text
 from orderly.spark.jobs.replay.report import report
 from orderly.spark.jobs.replay.result import KeyRow, ReplayResult
@@ -49,6 +46,8 @@ from orderly.spark.jobs.replay.selection import (
     place,
     queues_of,
 )
+from orderly.spark.jobs.replay.table import load, spans, up_to, without_holes
+from orderly.spark.offsets.ranges import QueueRange
 from orderly.spark.offsets.text import to_object
 from orderly.spark.options.parsing import parse
 from orderly.spark.sink import user_properties, write_ordered
@@ -64,7 +63,7 @@ class ReplaySettings:
     """What to send where.
 
     Args:
-        archive: its directory.
+        table: path of a table with the columns of the source; it needs `table.NEEDED`.
         topic: to send to; it must exist.
         access: options of the source and the sink that say how to reach the brokers.
         selection: which messages.
@@ -73,11 +72,12 @@ class ReplaySettings:
         after_consumed: send although groups have consumed later messages of these keys.
         skip_keyless: leave messages without a sharding key out; they have no order to keep.
         selector: which queue for a key.
+        table_format: of the table: parquet or delta.
         overwrite: whether an earlier output in the directory may be replaced.
         redact: whether results show hashes instead of keys.
     """
 
-    archive: str
+    table: str
     topic: str
     access: Mapping[str, str]
     selection: Selection = field(default_factory=Selection)
@@ -86,6 +86,7 @@ class ReplaySettings:
     after_consumed: bool = False
     skip_keyless: bool = False
     selector: str = "hash_mod"
+    table_format: str = "parquet"
     overwrite: bool = False
     redact: bool = False
 
@@ -102,8 +103,8 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
         progress: told of each step.
 
     Raises:
-        ConfigError: no archive, messages without a key, groups that consumed later messages,
-            settings that differ from those of the begun replay, or another run in the directory.
+        ConfigError: a table that cannot be read, messages without a key, groups that consumed later
+            messages, other settings than those of the begun one, or another run in the directory.
         OrderlyError: a broker does not answer, or what was sent cannot be looked up any more.
     """
     if settings.send and not settings.directory:
@@ -120,18 +121,20 @@ def _run(
     spark: SparkSession, settings: ReplaySettings, files: Files | None, progress: Progress
 ) -> ReplayResult:
     begun = _begun(settings, files) if files is not None and settings.send else None
-    book = Book(spark, files_at(spark, settings.archive))
-    runs = book.runs()[: begun.runs if begun else None]
-    settings.selection.require_known(span.queue for span in covered(runs))
-    archive = read_archive(spark, settings.archive, runs)
-    selected = settings.selection.of(archive)
+    table = load(spark, settings.table, settings.table_format)
+    if begun is not None:
+        table = up_to(table, begun.ends)
+    with progress("looking where the table's queues begin and end"):
+        covered = spans(table)
+    settings.selection.require_known(span.queue for span in covered)
+    selected = settings.selection.of(table)
     found = _look(settings, selected, progress)
     if begun is None:
-        found = _guarded(settings, archive, selected, runs, found)
+        found = _guarded(settings, table, selected, covered, found)
     if files is not None and settings.send:
-        plan = begun or _begin(settings, len(runs), files)
+        plan = begun or _begin(settings, covered, files)
         found = _send(settings, selected, plan, found, progress, is_begun=begun is not None)
-    found = _told(settings, runs, found)
+    found = _told(settings, covered, found)
     if files is not None and settings.send and not found.missing:
         files.remove(PLAN)
     return found
@@ -153,7 +156,7 @@ def _wanted(settings: ReplaySettings) -> dict[str, Any]:
     """What may not change between a replay and its going on."""
     chosen = settings.selection
     return {
-        "archive": settings.archive,
+        "table": settings.table,
         "topic": settings.topic,
         "selection": {
             "since": chosen.since,
@@ -188,9 +191,9 @@ def _look(settings: ReplaySettings, selected: DataFrame, progress: Progress) -> 
 
 def _guarded(
     settings: ReplaySettings,
-    archive: DataFrame,
+    table: DataFrame,
     selected: DataFrame,
-    runs: Sequence[Run],
+    covered: Sequence[QueueRange],
     found: ReplayResult,
 ) -> ReplayResult:
     """Add what speaks against sending.
@@ -198,19 +201,18 @@ def _guarded(
     Raises:
         ConfigError: something does, they are to be sent, and nobody said "all the same".
     """
-    spans = covered(runs)
     access = access_of(parse({**settings.access, "topic": settings.topic}))
     with closing(access.client()) as client:
         topic = wrap(client.config.namespace, settings.topic)
-        if not spans or spans[0].queue.topic != topic:
+        if not covered or covered[0].queue.topic != topic:
             return found
-        behind = later(archive, selected)
+        behind = later(table, selected)
         touched = {(broker, queue_id) for broker, queue_id, _ in found.queues} | behind.keys()
         needed = () if settings.after_consumed else {broker for broker, _ in touched}
         groups = committed_on(client, topic, brokers=needed)
-    places = {it: (it.queue.broker_name, it.queue.queue_id) for it in spans}
+    places = {it: (it.queue.broker_name, it.queue.queue_id) for it in without_holes(table, covered)}
     queues = [Later(it.queue, behind.get(at), it.end) for it, at in places.items() if at in touched]
-    against = objections(groups, [*queues, *unarchived(groups, (it.queue for it in spans))])
+    against = objections(groups, [*queues, *elsewhere(groups, (it.queue for it in covered))])
     if settings.send and not settings.after_consumed:
         require_none(against)
     return replace(found, objections=against)
@@ -224,11 +226,12 @@ def _key_row(row: Row, *, redact: bool) -> KeyRow:
     return KeyRow(hidden(key) if redact and key is not None else key, **told)
 
 
-def _begin(settings: ReplaySettings, runs: int, files: Files) -> Plan:
+def _begin(settings: ReplaySettings, covered: Sequence[QueueRange], files: Files) -> Plan:
     """Write down from where on copies are to be looked for, before the first one is sent."""
-    ends = pin({**settings.access, "topic": settings.topic, "startingOffsets": "latest"})
-    starts: dict[MessageQueue, int] = {span.queue: span.end for span in ends}
-    plan = Plan(runs, settings.topic, _wanted(settings), starts)
+    target = pin({**settings.access, "topic": settings.topic, "startingOffsets": "latest"})
+    starts: dict[MessageQueue, int] = {span.queue: span.end for span in target}
+    ends = {span.queue: span.end for span in covered}
+    plan = Plan(ends, settings.topic, _wanted(settings), starts)
     files.write(PLAN, to_text(plan))
     return plan
 
@@ -284,9 +287,11 @@ def _stored(settings: ReplaySettings, plan: Plan, keyed: DataFrame, due: int) ->
     return known, stored
 
 
-def _told(settings: ReplaySettings, runs: Sequence[Run], result: ReplayResult) -> ReplayResult:
+def _told(
+    settings: ReplaySettings, covered: Sequence[QueueRange], result: ReplayResult
+) -> ReplayResult:
     """Write the report, if there is a directory for it."""
-    made_from = origin("replay", covered(runs), {**settings.access, **_wanted(settings)})
+    made_from = origin("replay", covered, {**settings.access, **_wanted(settings)})
     document = made_from.document(result.verdict, result.figures())
     if settings.directory:
         # What broke off may have left half of its report.

@@ -1,4 +1,4 @@
-"""Which archived messages are to be sent again, and in which order.
+"""Which messages of a table are to be sent again, and in which order.
 
 A key's messages go in the order of their queue's offsets. Where a key lies in several queues its
 queues are merged by store time, then by broker, queue and offset: no more is known of their order.
@@ -14,23 +14,22 @@ from pyspark.sql import functions as sf
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
-from orderly.spark.jobs.archive.reading import DAY
 
 KEY, PLACE, SEQ = "sharding_key", "place", "position"
-QUEUE = ("topic", "broker", "queue_id")
+QUEUE, OFFSET = ("topic", "broker", "queue_id"), "queue_offset"
 _IN_A_MILLISECOND = 1 << 20  # messages of one key; the time takes 41 bits of 63
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Part of an archive. What is not said selects everything.
+    """Part of a table. What is not said selects everything.
 
     Args:
         since, until: times of storing in seconds since the epoch; `until` is not included.
         start, end: queue offsets, by queue; `end` is not included. Queues not named: all of them.
         keys: only these sharding keys.
         places: path of a Parquet table with the columns topic, broker, queue_id, queue_offset:
-            only these messages, as `replay_list` of the poison job.
+            only these messages.
     """
 
     since: float | None = None
@@ -40,9 +39,9 @@ class Selection:
     keys: tuple[str, ...] = ()
     places: str = ""
 
-    def of(self, archive: DataFrame) -> DataFrame:
-        """The selected messages of an archive."""
-        found = archive
+    def of(self, table: DataFrame) -> DataFrame:
+        """The selected messages of a table."""
+        found = table
         for condition in self._conditions():
             found = found.where(condition)
         if self.keys:
@@ -51,7 +50,7 @@ class Selection:
             )
             found = found.join(sf.broadcast(wanted.distinct()), KEY, "left_semi")
         if self.places:
-            where = (*QUEUE, "queue_offset")
+            where = (*QUEUE, OFFSET)
             listed = found.sparkSession.read.parquet(self.places).select(*where).distinct()
             found = found.join(listed, [*where], "left_semi")
         return found
@@ -65,36 +64,31 @@ class Selection:
         known = {(it.broker_name, it.queue_id) for it in queues}
         for queue, offset in [*self.start.items(), *self.end.items()]:
             if (queue.broker_name, queue.queue_id) not in known:
-                raise ConfigError(f"the archive has no queue {queue}: its offset selects nothing")
+                raise ConfigError(f"the table has no queue {queue}: its offset selects nothing")
             if offset < 0:
                 raise ConfigError(
                     f"{offset} is no offset of {queue}: leave the queue out to have all of it"
                 )
 
     def _conditions(self) -> list[Column]:
-        stored, day = sf.col("store_ts"), sf.col(DAY)
+        stored, offset = sf.col("store_ts"), sf.col(OFFSET)
         conditions = []
         if self.since is not None:
-            conditions += [stored >= _moment(self.since), day >= _day(self.since)]
+            conditions.append(stored >= _moment(self.since))
         if self.until is not None:
-            conditions += [stored < _moment(self.until), day <= _day(self.until)]
-        offset = sf.col("queue_offset")
-        conditions += [~_is_of(queue) | (offset >= at) for queue, at in self.start.items()]
-        conditions += [~_is_of(queue) | (offset < at) for queue, at in self.end.items()]
+            conditions.append(stored < _moment(self.until))
+        conditions += [~is_of(queue) | (offset >= at) for queue, at in self.start.items()]
+        conditions += [~is_of(queue) | (offset < at) for queue, at in self.end.items()]
         return conditions
 
 
-def _is_of(queue: MessageQueue) -> Column:
+def is_of(queue: MessageQueue) -> Column:
+    """Whether a row is of this queue: a table has one topic."""
     return (sf.col("broker") == queue.broker_name) & (sf.col("queue_id") == queue.queue_id)
 
 
 def _moment(seconds: float) -> Column:
     return sf.timestamp_micros(sf.lit(round(seconds * 1_000_000)))
-
-
-def _day(seconds: float) -> Column:
-    """By UTC, as the archive's folders are."""
-    return sf.date_add(sf.lit("1970-01-01").cast("date"), int(seconds // 86400))
 
 
 def numbered(selected: DataFrame) -> DataFrame:
@@ -107,10 +101,10 @@ def numbered(selected: DataFrame) -> DataFrame:
     of_key, of_queue = Window.partitionBy(KEY), Window.partitionBy(KEY, "broker", "queue_id")
     here = (Window.unboundedPreceding, Window.currentRow)
     moved = sf.size(sf.collect_set(sf.struct("broker", "queue_id")).over(of_key)) > 1
-    at = sf.max("store_ts").over(of_queue.orderBy("queue_offset").rowsBetween(*here))
+    at = sf.max("store_ts").over(of_queue.orderBy(OFFSET).rowsBetween(*here))
     marked = selected.withColumn("_moved", moved).withColumn("_at", at)  # a clock may go back
     merged = [sf.when(sf.col("_moved"), sf.col(it)) for it in ("_at", "broker", "queue_id")]
-    order = [*merged, sf.col("queue_offset")]
+    order = [*merged, sf.col(OFFSET)]
     so_far = of_key.orderBy(*order).rowsBetween(*here)
     timed = marked.withColumn("_ms", sf.max(sf.unix_millis("store_ts")).over(so_far))
     within = sf.row_number().over(Window.partitionBy(KEY, "_ms").orderBy(*order))
@@ -154,8 +148,8 @@ def by_key_and_queue(selected: DataFrame) -> DataFrame:
     """A row for each key and queue: messages, first and last place and time."""
     return selected.groupBy(KEY, *QUEUE).agg(
         sf.count("*").alias("messages"),
-        sf.min("queue_offset").alias("first_offset"),
-        sf.max("queue_offset").alias("last_offset"),
+        sf.min(OFFSET).alias("first_offset"),
+        sf.max(OFFSET).alias("last_offset"),
         sf.min("store_ts").alias("first_stored"),
         sf.max("store_ts").alias("last_stored"),
     )
@@ -189,24 +183,24 @@ def extent(keys: DataFrame) -> Extent:
     return Extent(*row)
 
 
-def later(archive: DataFrame, selected: DataFrame) -> dict[tuple[str, int], int]:
-    """For each queue of an archive the first message that has no copy, behind one that has.
+def later(table: DataFrame, selected: DataFrame) -> dict[tuple[str, int], int]:
+    """For each queue of a table the first message that has no copy, behind one that has.
 
     Of a key whose messages are selected with holes, what lies in the holes comes later, too.
 
     Args:
-        archive: all of it.
+        table: all of it.
         selected: of it.
 
     Returns:
         Offsets by broker and queue id; a queue that has no such message is not in it.
     """
-    at = sf.struct("store_ts", "broker", "queue_id", "queue_offset")
+    at = sf.struct("store_ts", "broker", "queue_id", OFFSET)
     firsts = selected.groupBy(KEY).agg(sf.min(at).alias("first"))
-    behind = archive.join(firsts, KEY).where(at > sf.col("first"))
-    where = (*QUEUE, "queue_offset")
+    behind = table.join(firsts, KEY).where(at > sf.col("first"))
+    where = (*QUEUE, OFFSET)
     left_out = behind.join(selected.select(*where), [*where], "left_anti")
-    rows = left_out.groupBy("broker", "queue_id").agg(sf.min("queue_offset").alias("at")).collect()
+    rows = left_out.groupBy("broker", "queue_id").agg(sf.min(OFFSET).alias("at")).collect()
     return {(row.broker, row.queue_id): row.at for row in rows}
 
 
@@ -218,4 +212,4 @@ def queues_of(parts: DataFrame) -> tuple[tuple[str, int, int], ...]:
 
 def place() -> Column:
     """Of the original: "topic/broker/queue/offset"."""
-    return sf.concat_ws("/", *QUEUE, "queue_offset").alias(PLACE)
+    return sf.concat_ws("/", *QUEUE, OFFSET).alias(PLACE)

@@ -110,7 +110,7 @@ def hidden(monkeypatch):
 
 def test_without_pyspark_one_line_says_what_to_install(monkeypatch, capsys):
     hidden(monkeypatch)
-    assert run(["spark", "skew", *TOPIC]) == 3
+    assert run(["spark", "audit", *TOPIC]) == 3
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == (
@@ -122,7 +122,7 @@ def test_without_java_one_line_says_so(monkeypatch, capsys):
     pytest.importorskip("pyspark")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert run(["spark", "skew", *TOPIC]) == 3
+    assert run(["spark", "audit", *TOPIC]) == 3
     told = capsys.readouterr()
     assert told.err.startswith("error: Spark needs Java 17 or newer and none was found")
     assert told.err.count("\n") == 1
@@ -130,7 +130,7 @@ def test_without_java_one_line_says_so(monkeypatch, capsys):
 
 def test_a_bad_topic_is_told_before_spark_starts(monkeypatch, capsys):
     hidden(monkeypatch)
-    assert run(["spark", "skew", "--namesrv", "127.0.0.1:1", "--topic", "no topic"]) == 3
+    assert run(["spark", "audit", "--namesrv", "127.0.0.1:1", "--topic", "no topic"]) == 3
     assert "pyspark" not in capsys.readouterr().err
 
 

@@ -47,11 +47,6 @@ def test_the_mean_is_drawn_only_if_wanted():
     assert dashed not in columns("c", sticks, "x", mean=False)
 
 
-def test_of_hundreds_of_values_none_has_a_dot():
-    series = {"a": [(AT + n, n) for n in range(300)]}
-    assert lines("l", series, dots=False).count("<use") < 10 < lines("l", series).count("<use")
-
-
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [

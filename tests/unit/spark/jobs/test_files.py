@@ -8,10 +8,10 @@ from orderly.spark.jobs.files import LocalFiles
 def test_a_file_gets_its_name_when_its_content_is_on_the_disk(tmp_path, monkeypatch):
     files = LocalFiles(str(tmp_path))
     named = []
-    monkeypatch.setattr(os, "fsync", lambda _: named.append(files.names()))
+    monkeypatch.setattr(os, "fsync", lambda _: named.append(files.tree()))
     files.write("result.json", "é")
     assert named == [[".result.json.part"]]
-    assert (files.read("result.json"), files.names()) == ("é", ["result.json"])
+    assert (files.read("result.json"), files.tree()) == ("é", ["result.json"])
 
 
 def test_a_link_beside_a_file_does_not_choose_where_it_is_written(tmp_path):

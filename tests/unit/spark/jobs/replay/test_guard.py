@@ -4,7 +4,7 @@ import pytest
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
-from orderly.spark.jobs.replay.guard import Later, objections, require_none, unarchived
+from orderly.spark.jobs.replay.guard import Later, elsewhere, objections, require_none
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -15,8 +15,13 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
         (0, 5, 20, []),  # it has consumed nothing
         (5, 5, 20, []),  # the later message comes next, it has not had it
         (6, 5, 20, [True]),
-        (20, None, 20, []),  # everything archived is consumed, and nothing of the keys came later
-        (21, None, 20, [False]),  # what came after the archive may be of these keys
+        (
+            20,
+            None,
+            20,
+            [],
+        ),  # all that the table holds is consumed, and nothing of the keys came later
+        (21, None, 20, [False]),  # what the table does not hold may be of these keys
         (21, 5, 20, [True]),
     ],
 )
@@ -25,11 +30,11 @@ def test_the_table_of_cases(committed, first, end, known):
     assert [it.known for it in found] == known
 
 
-def test_a_queue_that_is_younger_than_the_archive_may_hold_later_messages_of_any_key():
+def test_a_queue_that_is_younger_than_the_table_may_hold_later_messages_of_any_key():
     """A topic that grows moves keys."""
     new, unread = MessageQueue("orders", "broker-a", 8), MessageQueue("orders", "broker-a", 9)
     groups = {"shipping": {QUEUE: 9, new: 3, unread: 0}}
-    found = objections(groups, unarchived(groups, [QUEUE]))
+    found = objections(groups, elsewhere(groups, [QUEUE]))
     assert [(it.queue, it.known) for it in found] == [(new, False)]
 
 

@@ -6,7 +6,8 @@ from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.spark.jobs.replay.plan import Plan, check_same, from_text, to_text
 
-PLAN = Plan(3, "orders", {"keys": ["a"], "until": None}, {MessageQueue("orders", "broker-a", 0): 9})
+QUEUE = MessageQueue("orders", "broker-a", 0)
+PLAN = Plan({QUEUE: 3}, "orders", {"keys": ["a"], "until": None}, {QUEUE: 9})
 
 
 def test_a_plan_reads_as_it_was_written():

@@ -7,7 +7,6 @@ import pytest
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
-from orderly.spark.jobs.archive.ledger import Run, Stretch
 from orderly.spark.jobs.files import LocalFiles, alone
 from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.plan import Plan, to_text
@@ -21,7 +20,7 @@ FOUND = ReplayResult("again", Extent(10, 0, 3, 0, 1.0, 2.0), (), (), ())
 
 @pytest.fixture
 def settings(tmp_path):
-    return ReplaySettings("archive", "again", {}, directory=str(tmp_path), send=True)
+    return ReplaySettings("table", "again", {}, directory=str(tmp_path), send=True)
 
 
 @pytest.fixture
@@ -29,8 +28,8 @@ def outcome(monkeypatch):
     """A job without Spark and brokers; what its sending comes to, to be changed by the test."""
     outcome = {"sent": 10, "missing": 0, "begun": []}
 
-    def begin(settings, runs, files):
-        plan = Plan(runs, settings.topic, job._wanted(settings), {})
+    def begin(settings, covered, files):
+        plan = Plan({}, settings.topic, job._wanted(settings), {})
         files.write(PLAN, to_text(plan))
         return plan
 
@@ -39,14 +38,15 @@ def outcome(monkeypatch):
         return replace(FOUND, sent=outcome["sent"], missing=outcome["missing"])
 
     monkeypatch.setattr(job, "files_at", lambda _, directory: LocalFiles(directory))
-    monkeypatch.setattr(job, "Book", lambda *_: SimpleNamespace(runs=list))
-    monkeypatch.setattr(job, "read_archive", lambda *_: None)
-    monkeypatch.setattr(Selection, "of", lambda _, archive: archive)
+    monkeypatch.setattr(job, "load", lambda *_: None)
+    monkeypatch.setattr(job, "up_to", lambda table, ends: table)
+    monkeypatch.setattr(job, "spans", lambda _: ())
+    monkeypatch.setattr(Selection, "of", lambda _, table: table)
     monkeypatch.setattr(job, "_look", lambda *_: FOUND)
     monkeypatch.setattr(job, "_guarded", lambda *given: given[-1])
     monkeypatch.setattr(job, "_begin", begin)
     monkeypatch.setattr(job, "_send", send)
-    monkeypatch.setattr(job, "_told", lambda settings, runs, found: found)
+    monkeypatch.setattr(job, "_told", lambda settings, covered, found: found)
     return outcome
 
 
@@ -78,7 +78,7 @@ def test_two_at_a_time_would_send_twice_and_the_second_is_refused(settings, outc
 def test_the_guard_knows_the_topic_by_its_name_in_the_namespace(settings, monkeypatch):
     """The sink and the source put a bare name into the namespace of the settings file."""
     queue = MessageQueue("shop%again", "broker-a", 0)
-    archived = Run(1, 0.0, (Stretch(QueueRange(queue, 0, 9), 0, 9),), {}, ())
+    covered = [QueueRange(queue, 0, 9)]
     asked = []
 
     def committed(_, topic, brokers):
@@ -88,7 +88,8 @@ def test_the_guard_knows_the_topic_by_its_name_in_the_namespace(settings, monkey
     client = SimpleNamespace(config=SimpleNamespace(namespace="shop"), close=lambda: None)
     monkeypatch.setattr(job, "access_of", lambda _: SimpleNamespace(client=lambda: client))
     monkeypatch.setattr(job, "later", lambda *_: {("broker-a", 0): 5})
+    monkeypatch.setattr(job, "without_holes", lambda _, covered: covered)
     monkeypatch.setattr(job, "committed_on", committed)
     with pytest.raises(ConfigError, match="shipping has consumed later"):
-        job._guarded(settings, None, None, [archived], FOUND)
+        job._guarded(settings, None, None, covered, FOUND)
     assert asked == [("shop%again", {"broker-a"})]

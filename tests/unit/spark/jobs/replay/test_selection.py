@@ -1,4 +1,4 @@
-"""Offsets of a selection are of queues that the archive has: a typing error selects not more."""
+"""Offsets of a selection are of queues that the table has: a typing error selects not more."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from orderly.spark.jobs.replay.selection import Selection
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
-def test_offsets_of_archived_queues_are_taken():
+def test_offsets_of_queues_of_the_table_are_taken():
     Selection(start={QUEUE: 0}, end={QUEUE: 5}).require_known([QUEUE])
     Selection().require_known([])
 

@@ -9,16 +9,11 @@ from orderly.cli.spark.replay import _selection
 from orderly.errors import ConfigError
 
 
-@pytest.mark.parametrize("job", ["archive", "replay", "poison"])
+@pytest.mark.parametrize("job", ["audit", "replay"])
 def test_help_tells_its_exit_codes_and_imports_no_pyspark(job, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert run(["spark", job, "--help"]) == 0
     assert "Exit codes:\n  0  " in capsys.readouterr().out
-
-
-def test_an_archive_needs_a_directory(capsys):
-    assert run(["spark", "archive", "-t", "orders"]) == 3
-    assert "--out DIR" in capsys.readouterr().err
 
 
 def test_a_replay_needs_a_target(capsys):

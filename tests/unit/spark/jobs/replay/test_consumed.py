@@ -4,7 +4,7 @@ import pytest
 
 from orderly.client import Client
 from orderly.errors import RouteError
-from orderly.spark.jobs.consumed import committed_on
+from orderly.spark.jobs.replay.consumed import committed_on
 
 
 def test_a_broker_that_left_the_route_is_not_taken_for_one_where_nothing_was_consumed(orderly_fake):

@@ -17,7 +17,6 @@ _PATIENCE = 10.0  # seconds for all brokers
 def committed_on(
     client: Client,
     topic: str,
-    groups: Collection[str] | None = None,
     brokers: Collection[str] = (),
 ) -> dict[str, dict[MessageQueue, int]]:
     """Committed offsets by group and queue; what was never committed is absent.
@@ -25,7 +24,6 @@ def committed_on(
     Args:
         client: asks.
         topic: as the broker names it.
-        groups: only these; None: all.
         brokers: names of some that must be asked, though the topic's route has them no more.
 
     Raises:
@@ -37,7 +35,7 @@ def committed_on(
         if master is None:
             raise RouteError(f"broker {name!r} has no master now, so what groups consumed there is"
                              " not known; wait until it is back")  # fmt: skip
-    questions = {master: [all_committed(groups)] for master in masters.values() if master}
+    questions = {master: [all_committed(None)] for master in masters.values() if master}
     answers = Pipeline(client.connections).ask_each(questions, time.monotonic() + _PATIENCE)
     found: dict[str, dict[MessageQueue, int]] = {}
     for name, master in masters.items():

@@ -1,1 +1,0 @@
-"""A topic as Parquet files, run after run, without a message lost or doubled."""

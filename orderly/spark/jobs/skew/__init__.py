@@ -1,1 +1,0 @@
-"""Hot keys and queues of a whole topic, counted exactly, and what other choices would give."""
