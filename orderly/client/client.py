@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import threading
-from functools import partial
 from typing import Self
 
 from orderly.client.admin import Admin
@@ -30,6 +29,8 @@ from orderly.remoting.connection import Connection
 from orderly.remoting.pool import Connections
 from orderly.remoting.schedule import Schedule
 from orderly.remoting.security import security_of
+
+_MAX_NOTICES = 16  # of a group, that wait to be passed on
 
 
 class Client:
@@ -81,7 +82,7 @@ class Client:
         self._peer_requests = PeerRequests(
             self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
         )
-        self._changed: set[str] = set()  # groups of which a notice waits
+        self._changed: list[str] = []  # the groups of the notices that wait
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
@@ -130,14 +131,13 @@ class Client:
         self._peer_requests.receive(connection, command)
 
     def _members_changed(self, group: str) -> None:
-        """Pass a notice on, off the reader thread. However many come of a group, one waits."""
-        if group not in self._changed and self.heartbeat.concerns(group):
-            self._changed.add(group)
-            self.schedule.after(0, partial(self._pass_on, group))
+        """Pass a notice on, off the reader thread. One that follows many says nothing new."""
+        if self.heartbeat.concerns(group) and self._changed.count(group) < _MAX_NOTICES:
+            self._changed.append(group)
+            self.schedule.after(0, self._pass_on)
 
-    def _pass_on(self, group: str) -> None:
-        self._changed.discard(group)  # before: what changes from now on is news
-        self.heartbeat.members_changed(group)
+    def _pass_on(self) -> None:
+        self.heartbeat.members_changed(self._changed.pop(0))
 
     def _on_open(self, connection: Connection) -> None:
         self.heartbeat.connected(connection)

@@ -95,7 +95,8 @@ class PeerRequests:
         self._answering = Schedule("answers")  # its own: the answers may block
         self._lock = threading.Lock()
         self._direct: set[str] = set()  # groups whose handler runs directly at this moment
-        self._waiting: dict[str, tuple[int, int]] = {}  # by address: how many, their bytes
+        # Whose requests wait, and their bytes. Without a lock: an address has one reader thread.
+        self._waiting: list[tuple[str, int]] = []
         self._questions: dict[int, Callable[[RemotingCommand], RemotingCommand]] = {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offsets,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._offsets,
@@ -131,23 +132,16 @@ class PeerRequests:
     def _admit(self, connection: Connection, command: RemotingCommand) -> bool:
         """Count a request in until `_answer` is done with it, or end its connection."""
         address, size = connection.address, _size(command)
-        with self._lock:
-            count, held = self._waiting.get(address, (0, 0))
-            admitted = not count or (count < _MAX_WAITING and held + size <= _MAX_WAITING_BYTES)
-            if admitted:
-                self._waiting[address] = count + 1, held + size
-        if not admitted:
-            connection.give_up(
-                f"{count} requests of it with {held} bytes wait for their answers, and it sent one"
-                f" of {size} more; {_MAX_WAITING} requests or {_MAX_WAITING_BYTES} bytes may wait"
-            )
-        return admitted
-
-    def _answered(self, address: str, command: RemotingCommand) -> None:
-        with self._lock:
-            count, held = self._waiting.pop(address)
-            if count > 1:
-                self._waiting[address] = count - 1, held - _size(command)
+        sizes = [held for asker, held in tuple(self._waiting) if asker == address]
+        count, held = len(sizes), sum(sizes)
+        if not count or (count < _MAX_WAITING and held + size <= _MAX_WAITING_BYTES):
+            self._waiting.append((address, size))
+            return True
+        connection.give_up(
+            f"{count} requests of it with {held} bytes wait for their answers, and it sent one of"
+            f" {size} more; {_MAX_WAITING} requests or {_MAX_WAITING_BYTES} bytes may wait"
+        )
+        return False
 
     def _reset_offsets(self, command: RemotingCommand) -> RemotingCommand:
         group = from_ext(ResetMemberOffset, command.ext).group
@@ -212,7 +206,7 @@ class PeerRequests:
         try:
             self._reply(connection, command, question)
         finally:
-            self._answered(connection.address, command)
+            self._waiting.remove((connection.address, _size(command)))
 
     def _reply(
         self,

@@ -287,17 +287,17 @@ def test_a_change_of_members_reaches_its_group_off_the_reader_thread(client, bro
     assert others == []
 
 
-def test_however_many_notices_come_one_of_a_group_waits(client, broker, join):
+def test_however_many_notices_come_few_of_a_group_wait(client, broker, join):
     changes, going_on = join(client), threading.Event()
     client.schedule.after(0, lambda: going_on.wait(30))  # it is busy
     for number in range(1000):
         client._members_changed("g")
         client._members_changed(f"stranger-{number}")
-    assert len(client.schedule._timers) <= 2
+    assert len(client.schedule._timers) <= 17
     going_on.set()
-    eventually(lambda: changes)
+    eventually(lambda: len(changes) == 16)
     client._members_changed("g")
-    eventually(lambda: len(changes) == 2)
+    eventually(lambda: len(changes) == 17)
 
 
 def test_a_change_in_a_group_nobody_knows_is_ignored(client, broker, join):
