@@ -35,7 +35,7 @@ class ClientConfig(FromEnv):
             (ReplyTooLarge). A message that needs more holds its queue.
         access_key, secret_key: user and password at brokers with access control (ACL 1.0 and 2.0):
             every request is signed. Empty: none is. Neither they nor the token are shown by the
-            repr or `dataclasses.asdict` ("***"), and a config that has them is not pickled: read
+            repr or `dataclasses.asdict`, and a config that has them is not pickled: read
             them where they are needed.
         security_token: sent along with signed requests, for who hands out keys for a while.
         tls: encrypt the connections to name servers and brokers, all of them.
