@@ -1,6 +1,6 @@
 """`orderly topic grow`: more queues, once nothing is left in the old ones.
 
-The steps and the way back are `orderly.monitoring.growing`; here are options, texts, exit codes.
+The steps and the way back are in `monitoring.topic_growth`; here are options, texts, exit codes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from orderly.cli.text import printable
 from orderly.monitoring.texts import iso_time
 
 if TYPE_CHECKING:
-    from orderly.monitoring.growing.standing import Standing
-    from orderly.monitoring.growing.topic_growth import TopicGrowth
+    from orderly.monitoring.topic_growth import Standing, TopicGrowth
 
 SCHEMA = "orderly.topic-grow/v1"
 EXAMPLES = """\b
@@ -104,10 +103,10 @@ def grow(
     ignored = [settings.group(group) for group in ignore_group]
     if output == "json" and not (yes or dry_run):
         raise click.UsageError("with --output json give --yes or --dry-run", ctx)
-    from orderly.monitoring.growing.topic_growth import (  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.topic_growth import (  # noqa: PLC0415  `--help` is quick
+        Patience,
         TopicGrowth,
     )
-    from orderly.monitoring.growing.waiting import Patience  # noqa: PLC0415
 
     began = time.time()
     with settings.client() as client:

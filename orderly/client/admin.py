@@ -185,8 +185,8 @@ class Admin:
     def put_topic(self, config: TopicConfig, broker: BrokerData) -> None:
         """Give a topic other settings on one broker; its attributes stay.
 
-        Queues and permission decide where keys go and what is left behind: `monitoring.growing`
-        has the way in which they may be changed.
+        Queues and permission decide where keys go and what is left behind: the way in which they
+        may be changed is in `monitoring.topic_growth`.
         """
         check_kind("config", config, TopicConfig)
         check_kind("broker", broker, BrokerData)

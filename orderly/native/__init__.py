@@ -5,9 +5,8 @@ driver cannot do. Nothing of the library is loaded before one of these is made.
 """
 
 from orderly.native.consumer import NativeConsumer
-from orderly.native.dead_letters import DeadLetters
 from orderly.native.library import Library, find_library
-from orderly.native.listeners import ConsumeStatus, NativeListener, listener
+from orderly.native.listeners import ConsumeStatus, DeadLetters, NativeListener, listener
 from orderly.native.producer import NativeOrderlyProducer
 
 __all__ = [

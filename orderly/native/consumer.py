@@ -9,13 +9,17 @@ from orderly.config import ClientConfig, check_group, check_topic
 from orderly.config.numbers import check_count
 from orderly.errors import ConfigError, LifecycleError, NativeCallFailed
 from orderly.namespace import wrap
-from orderly.native.contexts import refusal
-from orderly.native.dead_letters import DeadLetters
-from orderly.native.library import Library
-from orderly.native.life import Life
-from orderly.native.listeners import NativeListener
-from orderly.native.options import check_driver, connect, instance_name
-from orderly.native.signatures import CLUSTERING, CONSUMING, MessageCallback
+from orderly.native.library import (
+    CLUSTERING,
+    CONSUMING,
+    Library,
+    Life,
+    MessageCallback,
+    check_driver,
+    connect,
+    instance_name,
+)
+from orderly.native.listeners import DeadLetters, NativeListener, refusal
 from orderly.protocol.heartbeat import Subscription
 
 
@@ -32,7 +36,7 @@ class NativeConsumer:
 
     Args:
         group: the consumer group.
-        listener: what handles the messages; see `orderly.native.listener`.
+        listener: what handles the messages; see `orderly.native.listeners`.
         namesrv: "host:port;host:port" of the name servers; wins over the config's.
         config: name servers, namespace and keys; `tls` is refused.
         threads: how many queues are handled side by side, at most.
@@ -57,7 +61,7 @@ class NativeConsumer:
     ) -> None:
         if not isinstance(listener, NativeListener):
             raise ConfigError(
-                f"the listener must be made by orderly.native.listener, not {type(listener)!r}"
+                f"the listener must be made by orderly.native.listeners, not {type(listener)!r}"
             )
         self.group = check_group(group)
         self._config = check_driver(config, namesrv)

@@ -3,34 +3,212 @@
 For our NativeConsumer, and for `rocketmq.client.PushConsumer(group, orderly=True).subscribe(topic,
 callback)` of rocketmq-client-python. In that package a raise ends in whatever the C call's return
 slot holds, and a 0 there acknowledges the message; so nothing is ever raised here.
+
+librocketmq brings a failed message again within a second (after 15 times: 5 s) and takes no wish;
+the more it pulls meanwhile, the sooner. So a wait is kept by turning the message away until then
+(`Waits`). It has no call for dead letters, and tells of a delivered message neither the broker nor
+all properties: the message is read again where it can only be, recognised by its id, and sent as
+any consumer of ours does (`DeadLetters`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import wraps
 from typing import Any, Unpack, cast
 
-from orderly.config import is_async
-from orderly.errors import ConfigError, OrderlyError, UnsupportedByDriver
+from orderly.client import Client
+from orderly.client.pulling import PullQuery
+from orderly.config import ClientConfig, check_group, is_async
+from orderly.config.numbers import is_int
+from orderly.errors import (
+    ConfigError,
+    DataLost,
+    NativeLibraryError,
+    OrderlyError,
+    UnsupportedByDriver,
+)
 from orderly.listening import AsyncListener, Attempt, Block, Listener, Outcome
 from orderly.listening.settings import Rules, Settings
 from orderly.listening.trial import Function
-from orderly.log import error_text, get_logger, where
-from orderly.model import ReceivedMessage
-from orderly.native.contexts import NativeContext, refusal
-from orderly.native.dead_letters import DeadLetters
-from orderly.native.library import Library
-from orderly.native.reading import Reading
-from orderly.native.signatures import CONSUME_LATER, CONSUMED, CONSUMING
-from orderly.native.waits import Waits
+from orderly.log import error_text, get_logger, type_text, where
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.namespace import wrap
+from orderly.native.library import BODY_LENGTH, CONSUME_LATER, CONSUMED, CONSUMING, Library
+from orderly.ordering.context import ConsumeContext, Lost
+from orderly.ordering.latest import put_latest
 from orderly.ordering.outcomes import Park, Suspend
 from orderly.ordering.results import ConsumeResult
+from orderly.protocol import properties as names
+from orderly.protocol.dead_letter import dead_letter_request
+from orderly.protocol.heartbeat import Subscription
+
+_KNOWN = (names.SHARDING_KEY, names.TAGS, names.KEYS, names.UNIQ_KEY, names.RETRY_TOPIC)
+
+
+class Reading:
+    """Copies messages out of the library. Thread-safe.
+
+    Args:
+        library: whose messages they are.
+        properties: names of the program's own properties: the library tells those it is asked for.
+        text_bodies: bodies hold no NUL. Releases up to 2.2.0 do not say how long a body is, so
+            what follows a NUL would be lost.
+
+    Attributes:
+        library: whose messages they are.
+
+    Raises:
+        NativeLibraryError: the library cannot tell the length of a body, and bodies may need it.
+    """
+
+    def __init__(self, library: Library, properties: Iterable[str], *, text_bodies: bool) -> None:
+        if BODY_LENGTH not in library and not text_bodies:
+            raise NativeLibraryError(
+                f"librocketmq at {library.path} lacks {BODY_LENGTH}, so a body would end at its"
+                " first NUL: build it from its project's newest sources, say text_bodies=True if"
+                " no body of yours holds one, or use OrderlyConsumer"
+            )
+        self.library = library
+        self._names = tuple(dict.fromkeys((*_KNOWN, *properties)))
+
+    def message(self, handle: object) -> ReceivedMessage:
+        """Return the message.
+
+        Its queue's broker is "": GetMessageStoreHost answers with memory that is freed already.
+
+        Raises:
+            ConfigError: `handle` cannot be a pointer.
+        """
+        if not is_int(handle) or handle <= 0:
+            raise ConfigError(f"a message of librocketmq is a pointer, not {type_text(handle)}")
+        library = self.library
+        topic = self._text("GetMessageTopic", handle)
+        return ReceivedMessage(
+            queue=MessageQueue(topic, "", library["GetMessageQueueId"](handle)),
+            queue_offset=library["GetMessageQueueOffset"](handle),
+            body=self._body(handle),
+            properties=self._properties(handle),
+            message_id=self._text("GetMessageId", handle),
+            offset_message_id="",
+            born_time=library["GetMessageBornTimestamp"](handle) / 1000,
+            store_time=library["GetMessageStoreTimestamp"](handle) / 1000,
+            born_host="",
+            store_host="",
+            reconsume_times=library["GetMessageReconsumeTimes"](handle),
+            flag=0,
+            sys_flag=0,
+            physical_offset=library["GetMessageCommitLogOffset"](handle),
+            stored_size=library["GetMessageStoreSize"](handle),
+        )
+
+    def _body(self, handle: int) -> bytes:
+        start = self.library["GetMessageBody"](handle)
+        if not start:
+            return b""
+        if BODY_LENGTH not in self.library:
+            return ctypes.string_at(start)
+        return ctypes.string_at(start, self.library[BODY_LENGTH](handle))
+
+    def _properties(self, handle: int) -> dict[str, str]:
+        read = self.library["GetMessageProperty"]
+        found = {name: _decoded(read(handle, name.encode())) for name in self._names}
+        return {name: text for name, text in found.items() if text}
+
+    def _text(self, call: str, handle: int) -> str:
+        return _decoded(self.library[call](handle))
+
+
+def _decoded(text: bytes | None) -> str:
+    return (text or b"").decode("utf-8", "replace")
+
+
+def refusal(what: str) -> UnsupportedByDriver:
+    """Return the error that says that the native driver has no `what`, and who has."""
+    return UnsupportedByDriver(
+        f"librocketmq has no {what}: use orderly.OrderlyConsumer, which speaks to the brokers"
+        " itself (docs/how-to/native.md)"
+    )
+
+
+class NativeContext(ConsumeContext):
+    """A ConsumeContext that knows nothing of the queue's lock: that is in the library's hands."""
+
+    __slots__ = ()
+
+    @property
+    def deadline(self) -> float:
+        """Not to be had: raises UnsupportedByDriver."""
+        raise refusal("deadline of a queue's lock")
+
+    @property
+    def lost(self) -> Lost:
+        """Not to be had: raises UnsupportedByDriver."""
+        raise refusal("word of a lost lock")
+
+    def extend(self) -> float:
+        """Not to be had: raises UnsupportedByDriver."""
+        raise refusal("renewing of a lock by hand")
+
+
+_MOST = 10_000  # messages; each queue has one that failed
+Mark = tuple[str, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A message that is to come again: how often it was tried, and when the next try is due."""
+
+    tries: int
+    due: float
+
+
+class Waits:
+    """Thread-safe. Times are seconds of one clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[Mark, Failed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def tries(self, message: ReceivedMessage) -> int:
+        """How often the message failed."""
+        failed = self._of(message)
+        return 0 if failed is None else failed.tries
+
+    def holds(self, message: ReceivedMessage, now: float) -> bool:
+        """Whether the message's wait is not over."""
+        failed = self._of(message)
+        return failed is not None and now < failed.due
+
+    def settled(self, message: ReceivedMessage) -> None:
+        """The message will not come again."""
+        with self._lock:
+            self._failed.pop(_mark(message), None)
+
+    def again(self, message: ReceivedMessage, due: float, *, tried: bool) -> None:
+        """The message comes again, not before `due`; an attempt counts if it was `tried`."""
+        with self._lock:
+            mark = _mark(message)
+            before = self._failed.get(mark, Failed(0, due))
+            put_latest(self._failed, mark, Failed(before.tries + tried, due), _MOST)
+
+    def _of(self, message: ReceivedMessage) -> Failed | None:
+        with self._lock:
+            return self._failed.get(_mark(message))
+
+
+def _mark(message: ReceivedMessage) -> Mark:
+    queue = message.queue
+    return queue.topic, queue.queue_id, message.queue_offset, message.message_id
+
 
 _WAIT = 1.0  # seconds, where nobody says how long
 
@@ -221,3 +399,68 @@ def _path_of_the_binding() -> str | None:
     dll = getattr(sys.modules.get("rocketmq.ffi"), "dll", None)
     name = getattr(dll, "_name", None)
     return name if isinstance(name, str) else None
+
+
+class DeadLetters:
+    """Thread-safe; connects with the first dead letter.
+
+    Args:
+        group: the consumer group.
+        namesrv: "host:port;host:port"; wins over the config's.
+        config: of the connections.
+
+    Attributes:
+        group: as at the broker.
+        config: of the connections.
+
+    Raises:
+        ConfigError: a bad group; no name server.
+    """
+
+    def __init__(
+        self, group: str, *, namesrv: str = "", config: ClientConfig | None = None
+    ) -> None:
+        self._client = Client(config, namesrv=namesrv)
+        self.config = self._client.config
+        self.group = wrap(self.config.namespace, check_group(group))
+        self._opening = threading.Lock()
+
+    def bury(self, message: ReceivedMessage) -> None:
+        """Store a message in the group's dead letters. Blocks.
+
+        Args:
+            message: as librocketmq delivered it.
+
+        Raises:
+            DataLost: no broker has it any more.
+            OrderlyError: it is not stored, or nobody knows.
+        """
+        with self._opening:
+            self._client.start()
+        found = self._original(message)
+        found = replace(found, reconsume_times=message.reconsume_times)
+        command = dead_letter_request(self.group, found, found.queue.broker_name, time.time())
+        self._client.brokers.send_now(found.queue, command)
+
+    def close(self) -> None:
+        """Close its connections. Idempotent."""
+        self._client.close()
+
+    def _original(self, message: ReceivedMessage) -> ReceivedMessage:
+        queue_id = message.queue.queue_id
+        for queue in self._client.routes.get(message.queue.topic).read_queues():
+            if queue.queue_id == queue_id and (found := self._at(queue, message)) is not None:
+                return found
+        raise DataLost(
+            f"message {message.message_id} is at offset {message.queue_offset} of no queue"
+            f" {queue_id} of {message.queue.topic}: the broker deleted it, or its master is down"
+        )
+
+    def _at(self, queue: MessageQueue, message: ReceivedMessage) -> ReceivedMessage | None:
+        offset, everything = message.queue_offset, Subscription(queue.topic)
+        query = PullQuery(self.group, queue, offset, 1, everything, suspend=0)
+        for found in self._client.brokers.pull_now(query).messages[:1]:
+            ids = found.message_id, found.offset_message_id
+            if found.queue_offset == offset and message.message_id in ids:
+                return found
+        return None

@@ -42,6 +42,8 @@ MAX_CHUNKS = 256
 PARKED_CHUNKS = 56  # of them may hold parked keys: 10 000 of the longest
 MAX_RUNS = RUNS_A_RECORD * (MAX_CHUNKS - PARKED_CHUNKS)
 MAX_SUSPECTS = 1000
+TOKEN_EPOCH = 1_577_836_800_000  # 2020; a fencing token counts the milliseconds from here
+MAX_TOKEN_TIME = TOKEN_EPOCH + (1 << 41) - 1  # in 2089; with 22 bits behind it a token has 63
 MAX_WINDOW = 512  # commits in 15 s, of which a record can tell
 
 _END = 1 << 63  # offsets are below it
@@ -248,6 +250,8 @@ def _read_entry(fields: dict[str, Any]) -> Entry:
         generation=generation,
         token_time=natural_in(fields, "tokenTime", 0),
     )
+    if entry.token_time > MAX_TOKEN_TIME:  # forged: tokens that programs store would not fit
+        raise ProtocolError(f"a token of the time {entry.token_time}")
     if entry.chunks > MAX_CHUNKS or entry.chunk >= max(entry.chunks, 1):
         raise ProtocolError(f"chunk {entry.chunk} of {entry.chunks} of a state")
     return entry

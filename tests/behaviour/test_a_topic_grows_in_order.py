@@ -6,8 +6,7 @@ import pytest
 
 from orderly import Ack, OrderlyProducer, ProducerConfig
 from orderly.errors import LayoutChanged, RouteError
-from orderly.monitoring.growing.topic_growth import TopicGrowth
-from orderly.monitoring.growing.waiting import Patience
+from orderly.monitoring.topic_growth import Patience, TopicGrowth
 from tests.support.consuming import send_numbers
 from tests.support.visible import await_visible
 from tests.support.waiting import eventually

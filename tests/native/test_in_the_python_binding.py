@@ -12,7 +12,7 @@ import pytest
 
 from orderly import Ack, Message
 from orderly.native import ConsumeStatus, Library, listener
-from orderly.native.signatures import MessageCallback
+from orderly.native.library import MessageCallback
 
 
 class Received:

@@ -53,7 +53,7 @@ def _there(module: str) -> bool:
 
 def _librocketmq() -> Finding:
     from orderly.native import library as native  # noqa: PLC0415  `--help` is quick
-    from orderly.native.signatures import CONSUMING, NEWER, PRODUCING  # noqa: PLC0415
+    from orderly.native.library import CONSUMING, NEWER, PRODUCING  # noqa: PLC0415
 
     part, path = "librocketmq", native.find_library()
     if path is None:

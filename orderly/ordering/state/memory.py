@@ -17,10 +17,9 @@ from orderly.ordering.state.content import Part, Remembered, change, everything
 from orderly.ordering.state.fence import Fence
 from orderly.ordering.state.history import History
 from orderly.ordering.state.runs import Runs
-from orderly.protocol.state_record import MAX_RUNS, Entry, Trying, encode_record
+from orderly.protocol.state_record import MAX_RUNS, TOKEN_EPOCH, Entry, Trying, encode_record
 
 _TOKEN_BITS = 22  # of a token: an offset; a larger one counts as a millisecond more
-_YEAR_2020 = 1_577_836_800_000  # the milliseconds before them are counted from here, for 69 years
 MAX_CHANGES = 16  # since everything was written: with a take-over's own they fit into one block
 
 
@@ -87,7 +86,7 @@ class Memory:
         It rises also where the state topic was made anew, or lost its last records, and offsets
         come again; and for the sake of the offset where the broker's clock was set back.
         """
-        return (max(0, self._token_time - _YEAR_2020) << _TOKEN_BITS) + self.token
+        return (max(0, self._token_time - TOKEN_EPOCH) << _TOKEN_BITS) + self.token
 
     def recorded(self, key: Hashable) -> bool:
         """Whether a key is parked on record, whichever of the writes in doubt are stored.

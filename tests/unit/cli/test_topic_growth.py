@@ -13,7 +13,7 @@ from orderly.cli.root import run
 from orderly.client.routes import Routes
 from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
-from orderly.monitoring.growing import topic_growth
+from orderly.monitoring import topic_growth
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import (

@@ -6,7 +6,7 @@ from orderly import Ack, ConsumerConfig, OrderlyConsumer, OrderlyProducer, Produ
 from orderly.client import Client
 from orderly.config import ClientConfig
 from orderly.errors import ConfigError
-from orderly.native.options import check_driver
+from orderly.native.library import check_driver
 
 NAMESRV = "localhost:9876"
 TAKERS = {

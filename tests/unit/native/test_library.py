@@ -7,8 +7,7 @@ import pytest
 
 from orderly.errors import NativeLibraryError
 from orderly.native import library as library_module
-from orderly.native.library import Library, find_library
-from orderly.native.signatures import CONSUMING, PRODUCING
+from orderly.native.library import CONSUMING, PRODUCING, Library, find_library
 
 LIBC = find_installed("c")
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from orderly.errors import LifecycleError, NativeCallFailed
-from orderly.native import life as life_module
-from orderly.native.life import Life
+from orderly.native import library as life_module
+from orderly.native.library import Life
 
 
 class Told(list):

@@ -9,8 +9,8 @@ from orderly.foreign_text import hidden
 from orderly.listening import AsyncListener, Listener, Retry, Skip
 from orderly.model import MessageQueue
 from orderly.native import listeners as listeners_module
+from orderly.native.library import CONSUMING
 from orderly.native.listeners import ConsumeStatus, NativeListener, listener
-from orderly.native.signatures import CONSUMING
 from orderly.ordering.outcomes import DeadLetter, Park
 from tests.support.messages import message
 

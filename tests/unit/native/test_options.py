@@ -4,7 +4,7 @@ import pytest
 
 from orderly.config import ClientConfig
 from orderly.errors import ConfigError, UnsupportedByDriver
-from orderly.native.options import check_driver, connect, instance_name
+from orderly.native.library import check_driver, connect, instance_name
 
 
 class Told(list):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from orderly.native.waits import Waits
+from orderly.native.listeners import Waits
 from tests.support.messages import message
 
 ONE = message(7)
@@ -35,7 +35,7 @@ def test_settling_what_is_not_known_is_no_error():
 
 
 def test_it_forgets_the_oldest_beyond_its_bound(monkeypatch):
-    monkeypatch.setattr("orderly.native.waits._MOST", 2)
+    monkeypatch.setattr("orderly.native.listeners._MOST", 2)
     waits = Waits()
     for offset in range(3):
         waits.again(replace(ONE, queue_offset=offset), due=1.0, tried=True)

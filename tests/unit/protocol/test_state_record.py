@@ -14,6 +14,7 @@ from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import (
     MAX_RECORD,
     MAX_SUSPECTS,
+    MAX_TOKEN_TIME,
     MAX_WINDOW,
     RUNS_A_RECORD,
     Acquire,
@@ -66,7 +67,7 @@ def entries(draw):
         window=tuple(draw(st.lists(OFFSET, max_size=6))),
         landmark=draw(st.none() | st.tuples(OFFSET, OFFSET)),
         generation=draw(st.sampled_from([0, 0, 1, 2**63 - 1])),
-        token_time=draw(OFFSET),
+        token_time=draw(st.integers(0, MAX_TOKEN_TIME)),
     )
 
 
@@ -286,7 +287,7 @@ def test_as_many_runs_as_a_record_may_have_fit_however_large_they_are():
         previous_low=0, runs=runs, chunk=254, chunks=256, commands=2**62, deaths=2**62,
         suspects=tuple((2**62 + n, 2**31) for n in range(MAX_SUSPECTS)),
         window=tuple(2**63 - 1 - n for n in range(MAX_WINDOW)), landmark=(2**62, 2**62),
-        generation=2**62, token_time=2**62,
+        generation=2**62, token_time=MAX_TOKEN_TIME,
     )  # fmt: skip
     body = encode_record(entry)
     assert len(body) <= MAX_RECORD
@@ -298,3 +299,11 @@ def test_more_than_fits_is_refused_both_ways():
         encode_record(Acquire("x" * MAX_RECORD))
     with pytest.raises(ProtocolError):
         decode_record(sealed(b"acquire", b'{"owner":"%s"}' % (b"x" * MAX_RECORD)))
+
+
+def test_a_token_of_a_forged_time_is_refused():
+    """Whoever writes to the state topic could else make tokens that no database has room for."""
+    entry = replace(ENTRY, token_time=MAX_TOKEN_TIME)
+    assert decode_record(encode_record(entry)) == entry
+    with pytest.raises(ProtocolError, match="a token of the time"):
+        decode_record(encode_record(replace(entry, token_time=MAX_TOKEN_TIME + 1)))

@@ -20,6 +20,7 @@ from orderly.protocol.parked_key import MOST_OF_KEY
 from orderly.protocol.state_record import (
     MAX_RECORD,
     MAX_RUNS,
+    MAX_TOKEN_TIME,
     RUNS_A_RECORD,
     Acquire,
     Confirm,
@@ -493,3 +494,9 @@ def test_a_log_that_lost_its_end_and_grew_again_ends_it(broker, remember):
         append(broker, Acquire(OTHER))
     with pytest.raises(LockLost):
         remember(4, 3, (5, 9))
+
+
+def test_the_greatest_token_fits_into_63_bits():
+    settings = {"confirm": 0, "epoch": 1, "found": Remembered(), "token_time": MAX_TOKEN_TIME}
+    memory = Memory(STATE_QUEUE, ME, (1 << 22) - 1, **settings)
+    assert memory.fencing_token == (1 << 63) - 1

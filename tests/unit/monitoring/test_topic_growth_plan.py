@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orderly.errors import ConfigError
-from orderly.monitoring.growing.plan import make_plan
+from orderly.monitoring.topic_growth import make_plan
 from orderly.protocol.topic_config import TopicConfig
 
 TWO = TopicConfig(

@@ -4,10 +4,18 @@ import pytest
 
 from orderly.errors import OrderlyError, RequestTimeout
 from orderly.model import MessageQueue
-from orderly.monitoring.growing.plan import make_plan
-from orderly.monitoring.growing.standing import Behind, Standing
-from orderly.monitoring.growing.steps import Change, GrowBookKeeping, Look, Pause, Tell, growing
-from orderly.monitoring.growing.waiting import Patience
+from orderly.monitoring.topic_growth import (
+    Behind,
+    Change,
+    GrowBookKeeping,
+    Look,
+    Patience,
+    Pause,
+    Standing,
+    Tell,
+    growing,
+    make_plan,
+)
 from orderly.protocol.topic_config import TopicConfig
 
 TWO = TopicConfig(name="orders", read_queues=2, write_queues=2)
