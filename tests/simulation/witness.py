@@ -203,8 +203,11 @@ class Witness:
             return
         forged = self._world.scenario.forged
         member, reply = self._of(link), outgoing[-1].command
-        if command.code == SEND and not reply.code and not forged:
-            self._check_record(member, link, command, int(reply.ext["queueOffset"]))
+        if command.code == SEND and not reply.code:
+            if forged:  # what is stored is not judged; that members park is seen all the same
+                self._world.happened["parked"] += from_ext(SendMessage, command.ext).topic == PARK
+            else:
+                self._check_record(member, link, command, int(reply.ext["queueOffset"]))
         elif command.code == LOCK and member is not None:
             self._grants.answered(member, link, command, reply)
 
