@@ -49,10 +49,16 @@ def consumer(group):
 
 
 def tell_when_held(consumers):
-    """Print "ready" once every consumer has all queues, and "closing" when the first closes."""
+    """Print "ready" once every consumer has all queues, and "closing" when the first closes.
+
+    Where a wait replaces the handlers of signals, it has begun by then.
+    """
+    hears = WAY not in {"own", "off", "loop"}
 
     def look():
         while not all(len(each.assignment) == QUEUES for each in consumers):
+            time.sleep(0.01)
+        while hears and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             time.sleep(0.01)
         say("ready")
         while consumers[0].state == "running":
