@@ -10,7 +10,7 @@ JOBS ?= 2
 SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,9 +45,9 @@ test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
 ON_CONTAINER := container container_bad_input bad_input cli offsets_cli members_are_asked java_member \
   mqadmin mixed_groups state_records state_topics
 
-test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker)
+test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker; SMOKE=1: without behaviour)
 	@$(BIN)/pytest $(SIDE_BY_SIDE) $(ON_CONTAINER:%=tests/integration/test_%.py) tests/contract \
-	  tests/behaviour \
+	  $(if $(SMOKE),,tests/behaviour) \
 	  --broker=container -m "not slow" $(ARGS)
 
 test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
@@ -79,6 +79,9 @@ soak: $(READY)  ## Ten minutes and a million messages; memory and threads must s
 
 fuzz: $(READY)  ## Throw hostile bytes at the decoders (ARGS="--cases 1000000 --seed 7 --jobs 2")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+nightly: $(READY)  ## Run all long suites, for hours; writes docs/proof/nightly.md (STAGES="simulate mutants", ARGS=--quick)
+	@$(BIN)/python -m tests.nightly --stages "$(STAGES)" $(ARGS)
 
 offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh

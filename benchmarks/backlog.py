@@ -23,13 +23,11 @@ from orderly.client import Client
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.backlog_json import Detail
 from orderly.monitoring.collecting.details import Details
-from orderly.monitoring.collecting.look import Observer
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
-from orderly.monitoring.exporting.render import metrics_of
+from orderly.monitoring.collecting.survey import Observer
+from orderly.monitoring.metrics import metrics_of
 from orderly.testing.java import find_java
-from tests.support.java import broker_classpath
-from tests.support.java_member import quiet_options
-from tests.support.mqadmin import MAIN
+from tests.support.java import MQADMIN, broker_classpath, quiet_options
 
 POINTS = 60  # scans a history holds
 _RECEIVED = 128  # where Linux's struct tcp_info has tcpi_bytes_received
@@ -150,7 +148,7 @@ def mqadmin_seconds(namesrv):
     with tempfile.TemporaryDirectory() as directory:
         class_path = os.pathsep.join([directory, broker_classpath()])
         options = quiet_options(Path(directory))
-        command = [find_java(), *options, "-cp", class_path, MAIN, "consumerProgress"]
+        command = [find_java(), *options, "-cp", class_path, MQADMIN, "consumerProgress"]
         began = time.perf_counter()
         done = subprocess.run(
             [*command, "-n", namesrv],

@@ -14,15 +14,16 @@ import time
 from dataclasses import dataclass, replace
 
 from orderly.client import Client
-from orderly.client.gate import Limits
-from orderly.client.pipeline import Pipeline, Question
+from orderly.client.pipeline import Limits, Pipeline, Question
 from orderly.errors import BrokerBusy, OrderlyError
 from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.group_config import GroupConfig, encode_group_config
-from orderly.protocol.headers import CreateTopic, SendBatch, UpdateConsumerOffset, to_ext
-from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.groups import GroupConfig, encode_group_config
+from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendBatch, encode_batch
+from orderly.protocol.topics import CreateTopic
 from orderly.testing import EmbeddedBroker
 
 PATIENCE = 30.0  # seconds for one answer: a broker makes the files of thousands of queues

@@ -21,7 +21,7 @@ from benchmarks.lane_backlog import new_group
 from benchmarks.rounds import spread
 from orderly import Client, ConsumeResult, OrderlyConsumer
 from orderly.config.consumer import BROKER_LEASE
-from tests.support.leases import SHORT, client_config, consumer_config, leasing_broker
+from tests.support.brokers import SHORT, client_config, consumer_config, leasing_broker
 from tests.support.traffic import Writer
 from tests.support.waiting import eventually
 

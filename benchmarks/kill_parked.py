@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from orderly import Client
 from orderly.monitoring.parked import ParkedMessages
-from orderly.protocol.park_control import Result
-from orderly.protocol.park_record import Parked
+from orderly.protocol.park_record import Parked, Result
 from orderly.testing import Delivered
 from tests.support.accounts import BAD, DEADLY, WRITTEN
-from tests.support.parking import ParkTopic
+from tests.support.topics import ParkTopic
 
 
 @dataclass(frozen=True)

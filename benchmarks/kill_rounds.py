@@ -33,12 +33,9 @@ from benchmarks.kill_verdict import judged
 from orderly import Client
 from orderly.testing.ports import free_port
 from tests.support.accounts import Accounts
-from tests.support.commit_watch import CommitWatch
-from tests.support.leases import leasing_broker
-from tests.support.member_process import CONCURRENCY, MemberProcess, by_key
-from tests.support.proxy import Proxy
-from tests.support.traffic import KEYS, Writer
-from tests.support.trouble import Operator, Trouble
+from tests.support.brokers import Proxy, leasing_broker
+from tests.support.members import CONCURRENCY, MemberProcess, by_key
+from tests.support.traffic import KEYS, CommitWatch, Operator, Trouble, Writer
 from tests.support.waiting import eventually
 
 QUEUES, STUCK = 8, 6

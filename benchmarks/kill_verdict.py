@@ -4,7 +4,7 @@ import statistics
 
 from orderly.testing import judge
 from tests.support.accounts import REFUSED, WRITTEN
-from tests.support.tenures import by_lane, judge_tenures
+from tests.support.members import by_lane, judge_tenures
 
 COUNTS = (
     "sent", "delivered", "duplicates", "log_duplicates", "lost", "disorder", "skipped", "overlaps",

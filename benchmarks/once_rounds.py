@@ -11,8 +11,8 @@ import json
 import sys
 
 from tests.support.consuming import unique
-from tests.support.databases import postgresql
-from tests.support.ledger_rounds import LedgerRounds
+from tests.support.ledger import LedgerRounds
+from tests.support.programs import postgresql
 
 
 def run(given):

@@ -16,8 +16,7 @@ from benchmarks.poison_scenarios import CORPUS
 from benchmarks.poison_simulation import Simulation, Trouble
 from orderly.ordering.backoff import doubled
 from orderly.ordering.fingerprint import fingerprint
-from orderly.ordering.poison import Verdicts
-from orderly.ordering.verdict import Finding, Kind
+from orderly.ordering.poison import FailureKind, Finding, Verdicts
 
 PROBE = 1  # messages an outage may park
 
@@ -37,8 +36,12 @@ class ControlGroup:
 
     def _kind(self, error):
         if isinstance(error, self.scenario.fatal):
-            return Kind.FATAL
-        return Kind.TRANSIENT if isinstance(error, self.scenario.transient) else Kind.ORDINARY
+            return FailureKind.FATAL
+        return (
+            FailureKind.TRANSIENT
+            if isinstance(error, self.scenario.transient)
+            else FailureKind.ORDINARY
+        )
 
 
 class Attempts:

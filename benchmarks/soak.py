@@ -32,7 +32,7 @@ from orderly import (
 )
 from orderly.protocol.state_record import encode_record
 from orderly.testing import EmbeddedBroker
-from tests.support.states import records
+from tests.support.topics import records
 
 QUEUES = 8
 GROUP, TOPIC = "soak", "orders"

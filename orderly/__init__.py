@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
     from orderly.ordering.context import AsyncHandler, Handler
-    from orderly.ordering.outcomes import Ack, Answer, DeadLetter, Fail, Park, Suspend
+    from orderly.ordering.results import Ack, Answer, DeadLetter, Fail, Park, Suspend
     from orderly.producer import OrderlyProducer
 
 __version__ = "0.1.0"
@@ -96,8 +96,15 @@ _HOMES = {
     ),
     "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
     "orderly.ordering.context": ("AsyncHandler", "ConsumeContext", "Handler"),
-    "orderly.ordering.outcomes": ("Ack", "Answer", "DeadLetter", "Fail", "Park", "Suspend"),
-    "orderly.ordering.results": ("ConsumeResult",),
+    "orderly.ordering.results": (
+        "Ack",
+        "Answer",
+        "ConsumeResult",
+        "DeadLetter",
+        "Fail",
+        "Park",
+        "Suspend",
+    ),
     "orderly.producer": ("OrderlyProducer",),
 }
 

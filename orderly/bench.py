@@ -24,10 +24,10 @@ from orderly.errors import OrderlyError
 from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, wrap
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Ack
+from orderly.ordering.results import Ack
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.producer import OrderlyProducer
-from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.groups import GroupConfig
 
 _JOIN = 30.0  # seconds for the consumer to get its queues before messages are sent at a rate
 _STALLED = 60.0  # seconds without any progress
@@ -39,14 +39,15 @@ class OrderCheck:
     """Each key's numbers must come as 0, 1, 2, …; a repeat is allowed. Thread-safe.
 
     Attributes:
-        due: for each key the number that comes next, so how many came.
-        repeats: messages that had come before.
+        due: for each key the number that comes next.
+        reached: their sum: how many messages came, with those that were overtaken or are missing.
+        repeats: messages that had come before, or were overtaken.
         inversions: messages that came before an earlier one of their key.
     """
 
     def __init__(self) -> None:
         self.due: Counter[str] = Counter()
-        self.repeats = self.inversions = 0
+        self.reached = self.repeats = self.inversions = 0
         self._lock = threading.Lock()
 
     def came(self, key: str, number: int) -> None:
@@ -56,6 +57,7 @@ class OrderCheck:
             self.repeats += number < due
             self.inversions += number > due
             self.due[key] = max(due, number + 1)
+            self.reached += self.due[key] - due
 
 
 @dataclass(slots=True)
@@ -187,6 +189,7 @@ class Consuming:
         config: of the consumer.
         handler_ms: how long the handler waits, in milliseconds.
         coroutines: the handler is an `async def`.
+        delays: take latencies; how old a backlog is tells nothing.
     """
 
     def __init__(
@@ -197,9 +200,11 @@ class Consuming:
         *,
         handler_ms: float = 0.0,
         coroutines: bool = False,
+        delays: bool = True,
     ) -> None:
         self.figures, self.order = Figures(), OrderCheck()
         self._client, self._topic, self._wait = client, name, handler_ms / 1000
+        self._delays = delays
         self._lock = threading.Lock()
         self._cpu = 0.0
         handler = self._handle_async if coroutines else self._handle
@@ -217,18 +222,18 @@ class Consuming:
             yield
 
     def wait(self, count: int, tell: Callable[[int], None], told: Callable[[], object]) -> bool:
-        """Wait until `count` different messages are handled.
+        """Wait until `count` messages came, or later ones of their keys.
 
         Args:
             count: how many.
-            tell: gets how many are handled.
+            tell: gets how many did.
             told: whether to end before.
 
         Returns:
             False: it was to end before, or nothing moved for a minute.
         """
         moved, seen = time.monotonic(), -1
-        while (came := self.came) < count:
+        while (came := self.order.reached) < count:
             if told():
                 return False
             if self.figures.messages != seen:
@@ -238,11 +243,6 @@ class Consuming:
             tell(came)
             time.sleep(_LOOK)
         return True
-
-    @property
-    def came(self) -> int:
-        """How many different messages were handled."""
-        return self.figures.messages - self.order.repeats
 
     def _handle(self, messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> Ack:
         self._take(messages)
@@ -261,7 +261,8 @@ class Consuming:
         for message in messages:
             number, sent, _ = message.body.split(b" ", 2)
             self.order.came(message.sharding_key or "", int(number))
-            self.figures.latencies.append(now - float(sent))
+            if self._delays:
+                self.figures.latencies.append(now - float(sent))
         with self._lock:
             figures = self.figures
             figures.began = figures.began or now

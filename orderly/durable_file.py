@@ -1,13 +1,16 @@
-"""Files and names that are on disk when they are said to be: what a power cut leaves whole."""
+"""Files that are on disk when the call returns, and a lock between processes."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+from orderly.errors import OrderlyError
 
 FOR_ALL = 0o666
 """The mode of a file that others are to read, where the process's umask lets them."""
@@ -72,3 +75,32 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# --- a file that one process holds until it ends, however it ends ---------------------------------
+
+
+def hold(path: Path, refusal: OrderlyError) -> TextIO:
+    """Lock `path` until the returned file is closed or this process ends.
+
+    Two holders in one process refuse each other, too. The file itself stays: whoever removed it
+    would let two others each lock a file of that name.
+
+    Args:
+        path: made if it is not there; its folder must be.
+        refusal: raised if somebody holds it; says what is in use, and what to do.
+
+    Raises:
+        OrderlyError: `refusal`.
+        OSError: the file cannot be opened, or its file system has no locks.
+    """
+    file = path.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise refusal from error
+    except BaseException:
+        file.close()
+        raise
+    return file

@@ -1,5 +1,6 @@
 """What all tests of the project share."""
 
+import contextlib
 import logging
 import os
 
@@ -7,8 +8,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests.support.databases import is_wanted
-from tests.support.history import FORMER, has
+from orderly.model import MessageQueue
+from tests.support.programs import FORMER, database_is_wanted, has
 
 # Shared, noisy machines: an example that takes long once is no failure.
 settings.register_profile("orderly", deadline=None)
@@ -43,7 +44,7 @@ def pytest_ignore_collect(collection_path, config):
     name, folder = collection_path.name, collection_path.parent.name
     of_container = name.startswith("test_container") and folder == "integration"
     program = NEEDS_PROGRAM.get(collection_path.name)
-    without_program = program is not None and not is_wanted(program)
+    without_program = program is not None and not database_is_wanted(program)
     without_container = of_container and config.getoption("--broker") != "container"
     without_compose = folder == "compose" and not COMPOSE_IS_WANTED
     without_history = name == "test_builds_are_mixed.py" and not _has_history()
@@ -67,7 +68,7 @@ def pytest_report_header(config):
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
     missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
     missing += [] if _has_history() else ["a former build (the repository's history)"]
-    missing += [what for program, what in OPTIONAL.items() if not is_wanted(program)]
+    missing += [what for program, what in OPTIONAL.items() if not database_is_wanted(program)]
     missing += [] if os.environ.get("ORDERLY_LIBROCKETMQ") else ["the real librocketmq"]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
     return f"not collected here: tests of {', '.join(missing)}" if missing else None
@@ -83,3 +84,16 @@ def _library_defaults():
     structlog.reset_defaults()
     logger.setLevel(before[0])
     logger.propagate, logger.handlers[:] = before[1:]
+
+
+@pytest.fixture
+def queue(topic):
+    """The first queue of the test's topic, at a single broker."""
+    return MessageQueue(topic, "broker-a", 0)
+
+
+@pytest.fixture
+def closing():
+    """Enters what it is given; all is closed at the end."""
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context

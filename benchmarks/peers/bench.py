@@ -14,7 +14,7 @@ from benchmarks.rounds import progress
 from orderly import Message, OrderlyProducer, ProducerConfig
 from orderly.client import Client
 from orderly.native.library import HOW_TO_GET_IT, VARIABLE
-from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.groups import GroupConfig
 from orderly.testing import EmbeddedBroker
 
 QUEUES = 8

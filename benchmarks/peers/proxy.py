@@ -15,8 +15,8 @@ from benchmarks.peers.java import SOURCES, require_jdk
 from benchmarks.peers.launch import CHECKOUT, SideFailed
 from orderly.testing.jars import Jar, fetch_jars, listed_jars
 from orderly.testing.ports import free_port
-from orderly.testing.server import ServerProcess
 from orderly.testing.settings import BROKER, LOGBACK, java_flags
+from orderly.testing.site import ServerProcess
 
 MAIN = SOURCES / "LoopbackProxy.java"
 JARS = CHECKOUT / "docker" / "offline" / "proxy-jars.txt"

@@ -8,7 +8,7 @@ from benchmarks.spark.topics import BODY, SEQ_PROPERTY
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.stored_message import decode_messages, encode_stored_message
 from orderly.spark.columns import COLUMNS, DEFAULT_COLUMNS
-from orderly.spark.decoding import Wanted, decode
+from orderly.spark.decoding import WantedColumns, decode
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 MESSAGES = 4_000  # about 1 MiB
@@ -25,7 +25,7 @@ def decoding(rounds):
         "all columns, with the map": tuple(COLUMNS),
     }
     sides = {
-        name: _side(partial(decode, block, QUEUE, Wanted(names, SEQ_PROPERTY)))
+        name: _side(partial(decode, block, QUEUE, WantedColumns(names, SEQ_PROPERTY)))
         for name, names in columns.items()
     }
     sides["loop, to objects"] = _side(lambda: decode_messages(block, "broker-a"))

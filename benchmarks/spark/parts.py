@@ -14,13 +14,11 @@ from benchmarks.spark.session import to_nowhere
 from benchmarks.spark.synthetic import EIGHT
 from benchmarks.spark.topics import SEQ_PROPERTY
 from orderly.spark.discovering import pin
-from orderly.spark.jobs.audit.evidence import columns
-from orderly.spark.jobs.audit.judging import judge
-from orderly.spark.jobs.audit.merging import merged
+from orderly.spark.jobs.audit.judging import judge, merged, message_columns
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.progress import silent
-from orderly.spark.reading import Scan, read_range
-from orderly.spark.reading.pipeline import Pipeline
+from orderly.spark.options import Scan
+from orderly.spark.reading import RangePulls, read_range
 from orderly.spark.sink import write_ordered
 from orderly.spark.source import read
 
@@ -47,8 +45,8 @@ def topic(session, client, name, rounds):
     ranges = pin(options, client)
     messages = sum(each.messages for each in ranges)
 
-    def scanned(columns):
-        return _scan(session, read(session.spark, ranges, columns=columns, **options), messages)
+    def scanned(names):
+        return _scan(session, read(session.spark, ranges, columns=names, **options), messages)
 
     sides = {
         "bare pull": lambda: _own(lambda: _pulled(client, ranges), messages),
@@ -144,7 +142,7 @@ def _pulled(client, ranges):
     return sum(
         end - start
         for each in ranges
-        for start, end, _ in Pipeline(client, Scan(NARROW), each, _lost).pieces()
+        for start, end, _ in RangePulls(client, Scan(NARROW), each, _lost).pieces()
     )
 
 
@@ -169,7 +167,9 @@ def _whole_job(session, rows, *, hot):
 
     def again(suspects, _):
         keys = ",".join(sorted({row.key for row in suspects.select("key").collect()}))
-        return session.synthetic(rows, hot=hot, columns=",".join(columns(by_seq=True)), keys=keys)
+        return session.synthetic(
+            rows, hot=hot, columns=",".join(message_columns(by_seq=True)), keys=keys
+        )
 
     parts = merged(session.synthetic(rows, hot=hot, emit="summary"), by_seq=True)
     judgement = judge(parts, again, settings, silent)

@@ -3,9 +3,8 @@
 import time
 
 from benchmarks.backlog_fixture import Asking, of_header, wait_visible
-from orderly.protocol.headers import SendBatch
-from orderly.protocol.outgoing import encode_batch
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendBatch, encode_batch
 from orderly.testing import EmbeddedBroker
 
 BATCH = 500  # messages sent at once

@@ -17,7 +17,7 @@ from PIL import Image
 from docs.pictures.film import film
 from docs.pictures.recording import record
 from docs.pictures.trouble import troubled
-from tests.support.browser import browser
+from tests.support.programs import browser
 
 FOLDER = Path(__file__).parent
 COLUMNS, ROWS = 96, 30

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from docsite.markdown import block, code, prose, terms
-from orderly.cli.exit_codes import CODES
+from orderly.cli.commands import CODES
 from orderly.cli.root import root
 
 _VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are

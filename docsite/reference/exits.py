@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docsite.markdown import code, prose, table
-from orderly.cli.exit_codes import CODES, GENERAL
+from orderly.cli.commands import CODES, GENERAL
 
 
 def general() -> str:

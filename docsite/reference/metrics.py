@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from docsite.markdown import code, prose, terms
-from orderly.monitoring.exporting.metrics import LEVELS, Labelled, Metric
+from orderly.monitoring.metrics import LEVELS, Labelled, Metric
 
 _RULES = Path(__file__).parents[2] / "docker" / "monitoring" / "rules" / "orderly.yaml"
 _ALERTS_PAGE = "../how-to/alerts.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-NOT_MEASURED = 3
+from orderly.cli.commands import NOT_MEASURED
 
 
 def main(*before: str) -> None:
@@ -21,7 +21,7 @@ def main(*before: str) -> None:
         )
         sys.exit(NOT_MEASURED)
     from orderly.cli.root import run  # noqa: PLC0415  imports click
-    from orderly.cli.streams import mend  # noqa: PLC0415  as above
+    from orderly.cli.terminal import repair_streams  # noqa: PLC0415  as above
 
-    mend()
+    repair_streams()
     sys.exit(run([*before, *sys.argv[1:]]))

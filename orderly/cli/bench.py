@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli import NOT_MEASURED
 from orderly.cli.command import Command
-from orderly.cli.durations import Finite
-from orderly.cli.output import Table, print_json, print_table
-from orderly.cli.progress import Progress
-from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.options import Finite
+from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import ProgressLine
 from orderly.config import ConsumerConfig
-from orderly.signals import heard
+from orderly.monitoring.texts import Column, ColumnKind
+from orderly.signals import Told, heard
 
 if TYPE_CHECKING:
     from orderly.bench import Consuming, Figures, Sending
-    from orderly.signals import Told
 
 SCHEMA = "orderly.bench/v1"
 _BROKEN = 1
@@ -99,10 +100,10 @@ Examples:
     help="Of the topic that is made, on each broker.",
 )
 @click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
-@output_option
+@format_options()
 @common_options
 @click.pass_context
-def bench(ctx: click.Context, /, *, output: str, **given: Any) -> int:
+def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
     """Measure your own cluster: send, then consume what was sent; with --rate both at once.
 
     The handler checks the order of every key. Topic and group are made for it (orderly-bench-…),
@@ -124,14 +125,16 @@ def bench(ctx: click.Context, /, *, output: str, **given: Any) -> int:
         with scratch(client, name, queues, given["cluster"], left):
             sending = Sending(client, name, size=size, keys=keys, rate=rate, sync=given["sync"])
             if not given["send_only"]:
-                wait, config = given["handler_ms"], _config(given)
                 consuming = Consuming(
-                    other, name, config, handler_ms=wait, coroutines=given["coroutines"]
+                    other,
+                    name,
+                    _config(given),
+                    handler_ms=given["handler_ms"],
+                    coroutines=given["coroutines"],
+                    delays=rate is not None,
                 )
             done = _measured(sending, consuming, count, together=rate is not None, told=told)
-    if consuming is not None and rate is None:
-        del consuming.figures.latencies[:]  # how old a backlog is tells nothing
-    _show(name, sending.figures, consuming, left, output)
+    show(_answer(name, sending.figures, consuming, left), form, settings)
     for line in left:
         click.echo(f"left behind: {line}", err=True)
     if not done:
@@ -150,43 +153,40 @@ def _measured(
     sending: Sending, consuming: Consuming | None, count: int, *, together: bool, told: Told
 ) -> bool:
     """Send and consume; False: it ended before all had come."""
-    tell = Progress("sent", count).reached
+    send = partial(sending.run, count, ProgressLine("sent", count).reached, told)
     if consuming is None:
-        sending.run(count, tell, told)
-    elif together:
-        with consuming.running():
-            sending.run(count, tell, told)
-            consuming.wait(sending.figures.messages, tell, told)
-    else:
-        sending.run(count, tell, told)
-        with consuming.running():
-            consuming.wait(sending.figures.messages, Progress("consumed", count).reached, told)
-    return not told() and (consuming is None or consuming.came >= sending.figures.messages)
+        send()
+        return not told()
+    if not together:
+        send()
+    with consuming.running():
+        if together:
+            send()
+        sent = sending.figures.messages
+        came = consuming.wait(sent, ProgressLine("consumed", count).reached, told)
+    return came and not told()
 
 
-def _show(
-    name: str, sent: Figures, consuming: Consuming | None, left: list[str], output: str
-) -> None:
+def _answer(name: str, sent: Figures, consuming: Consuming | None, left: list[str]) -> Answer:
     """The figures so far, and what stays at the brokers."""
     sides: dict[str, dict[str, Any] | None] = {"send": _side(sent), "consume": None}
     if consuming is not None:
         order = consuming.order
         verdict = {"out_of_order": order.inversions, "repeats": order.repeats}
-        missing = max(0, sent.messages - order.due.total())
+        missing = max(0, sent.messages - order.reached)
         sides["consume"] = _side(consuming.figures) | verdict | {"missing": missing}
-    if output == "json":
-        print_json({"schema": SCHEMA, "name": name, **sides, "left_behind": left})
-        return
+    document = {"schema": SCHEMA, "name": name, **sides, "left_behind": left}
     found = {name: side for name, side in sides.items() if side is not None}
     fields = dict.fromkeys(field for side in found.values() for field in side)
     rows = [
         (_words(field), *(_cell(side.get(field)) for side in found.values())) for field in fields
     ]
-    print_table(Table(("figure", *found), rows))
+    columns = (Column("figure"), *(Column(name, ColumnKind.NUMBER) for name in found))
+    return Answer(columns, rows, lambda: document)
 
 
 def _side(figures: Figures) -> dict[str, Any]:
-    """What one side did; None: nothing to tell."""
+    """What one side did."""
     messages, seconds = figures.messages, figures.seconds
     return {
         "messages": messages,

@@ -7,16 +7,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from orderly.cli.command import Group
-from orderly.cli.output import print_json
-from orderly.cli.pairs import pairs
-from orderly.cli.settings import common_options, output_option
+from orderly.cli.options import pairs
+from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError, EmbeddedBrokerError
+from orderly.monitoring.texts import Column
 
 if TYPE_CHECKING:
     from orderly.testing.daemon_state import Daemon
@@ -80,9 +82,16 @@ def broker() -> None:
     help="A setting of the broker; may be given again.",
 )
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C instead of going on behind.")
-@output_option
+@format_options()
+@click.pass_context
 def start(
-    directory: Path | None, port: int, properties: tuple[str, ...], foreground: bool, output: str
+    ctx: click.Context,
+    *,
+    directory: Path | None,
+    port: int,
+    properties: tuple[str, ...],
+    foreground: bool,
+    form: Format,
 ) -> None:
     """Start it and wait until it answers. The first start downloads about 85 MB.
 
@@ -98,7 +107,7 @@ def start(
     running = find()
     if running is not None:
         _refuse_other(running, directory, port, extra)
-        _show(running, "runs already", output)
+        _tell(ctx, running, "runs already", form)
         return
     find_java()
     with download_progress() as progress:
@@ -110,7 +119,7 @@ def start(
     arguments = ["--directory", str(where), "--port", str(port)]
     for text in properties:
         arguments += ["--property", text]
-    _show(daemon.launch(arguments), "started", output)
+    _tell(ctx, daemon.launch(arguments), "started", form)
 
 
 @broker.command(epilog=STOP)
@@ -128,19 +137,20 @@ def stop() -> None:
 
 
 @broker.command(epilog=STATUS)
-@output_option
-def status(output: str) -> int:
+@format_options()
+@click.pass_context
+def status(ctx: click.Context, *, form: Format) -> int:
     """Say whether it runs, and where."""
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
     running = find()
     if running is None:
-        if output == "json":
-            print_json({"running": False})
-        else:
+        if form.for_reader:
             click.echo("no broker runs; `orderly broker start` starts one")
+        else:
+            show(Answer.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
         return 1
-    _show(running, "runs", output)
+    _tell(ctx, running, "runs", form)
     return 0
 
 
@@ -192,8 +202,9 @@ def logs(lines: int, follow: bool, which: str) -> None:
     metavar="NAME:QUEUES",
     help="Created at the start; may be given again.",
 )
-@output_option
-def fake(port: int, topics: tuple[str, ...], output: str) -> None:
+@format_options()
+@click.pass_context
+def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format) -> None:
     """Run a fake broker here, until Ctrl-C: no Java, ready at once, all in memory."""
     from orderly.testing import FakeBroker  # noqa: PLC0415  the other commands need none of it
 
@@ -203,11 +214,12 @@ def fake(port: int, topics: tuple[str, ...], output: str) -> None:
     with FakeBroker(namesrv_port=port) as running:
         for name, queues in wanted.items():
             running.create_topic(name, queues)
-        if output == "json":
-            print_json({"namesrv": running.namesrv, "topics": wanted})
-        else:
+        if form.for_reader:
             click.echo(f"fake broker: name server {running.namesrv}; Ctrl-C ends it")
             click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
+        else:
+            told = {"namesrv": running.namesrv, "topics": wanted}
+            show(Answer.of((Column("namesrv"),), [told], told), form, settings_of(ctx))
         signal.sigwait(_ENDS)
 
 
@@ -251,11 +263,13 @@ def _refuse_other(
         )
 
 
-def _show(running: Daemon, what: str, output: str) -> None:
-    if output == "json":
-        from dataclasses import asdict  # noqa: PLC0415
+_COLUMNS = tuple(map(Column, ("namesrv", "broker", "pid", "directory", "started_at")))
 
-        print_json({"running": True, **asdict(running)})
+
+def _tell(ctx: click.Context, running: Daemon, what: str, form: Format) -> None:
+    if not form.for_reader:
+        told = asdict(running)
+        show(Answer.of(_COLUMNS, [told], {"running": True, **told}), form, settings_of(ctx))
         return
     click.echo(f"{what}: name server {running.namesrv}, broker {running.broker}")
     click.echo(f"process {running.pid}, since {running.started_at}, in {running.directory}")

@@ -1,24 +1,32 @@
-"""The commands of `orderly`, in the order in which a newcomer meets them.
+"""The commands of `orderly`, in the order in which a newcomer meets them, and their exit codes.
 
 A command is the attribute of its module that has its name; the module is imported when the
-command is called.
+command is called. What the exit codes mean is one table, for help, docs and tests. 0, 1 and 2 are
+the command's verdict; 0 also means "done". 3 means not measured or not done: usage errors, no
+connection, interrupted, a bug. It is possible everywhere. A code that a command lists says what
+else it means there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
     "run": ("orderly.cli.run", "Your consumers, until SIGTERM or Ctrl-C; probes."),
     "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
-    "backlog": ("orderly.cli.backlog.group", "How far behind groups are, and why; a checker."),
-    "skew": ("orderly.cli.skew", "How unevenly messages flow: queues, keys, what-if."),
-    "audit": ("orderly.cli.audit", "Do all producers place keys alike? Is a key's order at risk?"),
+    "backlog": ("orderly.cli.backlog", "How far behind groups are, and why; a checker."),
+    "skew": (
+        "orderly.cli.skew",
+        "How even a topic's queues are, and which keys have most.",
+    ),
+    "audit": ("orderly.cli.root", "Do all producers place keys alike? Is a key's order at risk?"),
     "locks": ("orderly.cli.locks", "Who holds which queue of a group."),
     "exporter": ("orderly.cli.exporter", "Metrics, JSON and a page about backlogs, over HTTP."),
     "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
     "parked": ("orderly.cli.parked", "Keys set aside: list, look, add, release, export."),
     "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
-    "spark": ("orderly.cli.spark.group", "Jobs over whole topics: order audit, replay."),
+    "spark": ("orderly.cli.root", "Jobs over whole topics: order audit, replay."),
     "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
     "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
     "bench": ("orderly.cli.bench", "How fast your cluster goes, with this library."),
@@ -27,3 +35,119 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),
     "completion": ("orderly.cli.completion", "Completion for bash, zsh or fish."),
 }
+
+
+NOT_MEASURED = 3
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+GENERAL: Mapping[int, str] = {
+    0: "done, or nothing is wrong",
+    1: "the command's verdict: a warning, or something was found",
+    2: "the command's verdict: critical",
+    NOT_MEASURED: "not measured or not done: wrong usage, no connection, interrupted, a bug",
+}
+
+_DONE = {0: "done", 3: "not done"}
+_SHOWN = {0: "shown", 3: "could not be read"}
+_READ = {0: "all was read", 3: "a queue or a broker could not be read; the rest is shown"}
+CODES: Mapping[str, Mapping[int, str]] = {
+    "demo": {0: "in order and complete", 1: "not so", 3: "could not be measured"},
+    "run": {
+        0: "ended by Ctrl-C or SIGTERM, or closed by the program itself: all is saved and free",
+        1: "ended, and a handler still ran at close_timeout: its queue is locked for up to 60 s",
+        3: "a consumer was not found, or could not be started",
+    },
+    "broker start": {0: "it runs", 3: "it could not be started, or runs with other options"},
+    "broker stop": {0: "none runs any more", 3: "it could not be stopped"},
+    "broker status": {0: "it runs", 1: "it does not run", 3: "that could not be seen"},
+    "broker logs": {0: "shown", 3: "there is no such log"},
+    "broker fake": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not be started"},
+    "backlog ls": _READ,
+    "backlog describe": _READ,
+    "backlog watch": {0: "ended, or all rounds are done", 3: "it could not begin"},
+    "backlog check": {
+        0: "OK, or less than --fail-on",
+        1: "WARNING, or what --fail-on says",
+        2: "CRITICAL",
+        3: "UNKNOWN: never committed, could not be read, or nothing could be measured",
+    },
+    "backlog explain": _READ,
+    "backlog report": {
+        0: "written",
+        3: "not written; or a queue or a broker could not be read, and the rest is written",
+    },
+    "skew": {0: "shown", 3: "a broker could not be read; the rest is shown"},
+    "audit placement": {
+        0: "nothing found",
+        1: "a key was seen in several queues, or keys were placed in several ways",
+        3: "no message with a key was read; or a broker was not, and nothing was found elsewhere",
+    },
+    "locks": {
+        0: "all queues are locked by one member each",
+        1: "a queue is not locked, or claimed by several",
+        3: "something is not known",
+    },
+    "exporter": {
+        0: "ended by Ctrl-C or SIGTERM; with --once: printed",
+        3: "it could not begin; with --once: a broker could not be read",
+    },
+    "offsets show": {0: "shown", 3: "a queue could not be read; the rest is shown"},
+    "offsets reset": {0: "done", 3: "refused, or not done in all queues"},
+    "parked list": {0: "all is known, also if nothing is parked", 3: "a queue could not be read"},
+    "parked show": _SHOWN,
+    "parked add": {
+        0: "parked; with --dry-run: it would be",
+        3: "not done, or not known of all queues",
+    },
+    "parked release": {
+        0: "released; with --dry-run: all would be",
+        1: "stopped at a failure, or one would fail",
+        3: "not done",
+    },
+    "parked drop": {0: "dropped", 3: "not done"},
+    "parked export": {0: "written", 3: "not written"},
+    "parked keepalive": {0: "done", 3: "not in all queues"},
+    "dlq list": {0: "shown, also if there are none", 3: "could not be read"},
+    "dlq replay": {0: "all sent", 3: "not all, or nothing"},
+    "spark audit": {
+        0: "in order",
+        1: "the order is broken, or messages are repeated",
+        3: "that cannot be said: no messages, no keys, or some were gone",
+    },
+    "spark replay": {
+        0: "nothing speaks against it, or all is sent",
+        1: "something speaks against it, or messages are missing at the end",
+        3: "not done",
+    },
+    "spark bundle": {0: "written", 3: "not written"},
+    "topic create": {0: "it is there", 3: "it is not, or is there with other settings"},
+    "topic list": _SHOWN,
+    "topic show": {0: "shown", 3: "a broker could not be asked; the rest is shown"},
+    "topic grow": {0: "done, or nothing to do", 3: "refused, not drained in time, or failed"},
+    "send": {0: "all were stored", 3: "not all were stored"},
+    "bench": {
+        0: "measured",
+        1: "messages failed or came out of order",
+        3: "not measured, or not to the end: some did not come, or it was interrupted",
+    },
+    "tail": {0: "read to the end, the limit, or Ctrl-C with --follow", 3: "could not be read"},
+    "doctor": {
+        0: "nothing is wrong",
+        1: "warnings: it works, and should be looked at",
+        2: "something cannot be used, or would be refused",
+        3: "something could not be asked",
+    },
+    "context ls": _SHOWN,
+    "context use": _DONE,
+    "context show": _SHOWN,
+    "completion": {0: "printed", 3: "no such shell"},
+}
+"""By the words of a command."""
+
+
+def codes_of(command: str) -> Mapping[int, str]:
+    """What the codes of a command mean, as "backlog check"; of a group nothing."""
+    return CODES.get(command, {})

@@ -14,16 +14,21 @@ from typing import Any
 import click
 
 from orderly.cli.command import Group
-from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
-from orderly.cli.settings import Settings, common_options, complete_context, settings_of
-from orderly.cli.settings_file import parse_settings
+from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.settings import (
+    Settings,
+    common_options,
+    complete_context,
+    parse_settings,
+    settings_of,
+)
 from orderly.config import ClientConfig
 from orderly.config.fields import NOT_SHOWN
 from orderly.config.settings_file import SETTINGS, SettingsFile, secret
 from orderly.durable_file import replacing
 from orderly.errors import ConfigError
+from orderly.monitoring.texts import Column, ColumnKind
 
-_FORMATS = ("table", "json", "yaml", "csv")
 _DEFAULTS: dict[str, Any] = {"color": "auto"} | {f.name: f.default for f in fields(ClientConfig)}
 _CURRENT_LINE = re.compile(r"^context\s*=.*$", re.MULTILINE)
 _FIRST_TABLE = re.compile(r"^\s*\[", re.MULTILINE)
@@ -65,7 +70,7 @@ def context() -> None:
 
 
 @context.command("ls", epilog=LS)
-@format_options(*_FORMATS)
+@format_options()
 @common_options
 @click.pass_context
 def list_contexts(ctx: click.Context, *, form: Format) -> None:
@@ -130,14 +135,14 @@ def _write(path: Path, text: str) -> None:
 
 
 @context.command("show", epilog=SHOW)
-@format_options(*_FORMATS)
+@format_options()
 @common_options
 @click.pass_context
 def show_settings(ctx: click.Context, *, form: Format) -> None:
     """Show the settings that hold, and where each comes from. Secrets are not shown."""
     settings = settings_of(ctx)
     rows = [(name, *_effective(settings, name)) for name in SETTINGS]
-    columns = (Column("setting"), Column("value", Kind.TEXT), Column("from"))
+    columns = (Column("setting"), Column("value", ColumnKind.TEXT), Column("from"))
     show(Answer(columns, rows, lambda: _document(settings, rows)), form, settings)
 
 

@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli import NOT_MEASURED
-from orderly.cli.asking import require_somebody
-from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Group
-from orderly.cli.grouping import group_by_option, print_groups
-from orderly.cli.hiding import letter_without_key
-from orderly.cli.output import Table, json_body, print_json, print_table
-from orderly.cli.progress import Progress
+from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.output import Answer, Format, format_options, group_by_option, show, show_groups
+from orderly.cli.redacting import letter_without_key, redact_option
 from orderly.cli.selection import complete_topic, group_argument
-from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import preview
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody
 from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
-from orderly.monitoring.texts import iso_time
+from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
 
 if TYPE_CHECKING:
     from orderly.monitoring.dead_letters import DeadLetter, Replayed, ReplayPlan
@@ -58,11 +54,11 @@ def dlq() -> None:
 @group_argument
 @group_by_option("topic", "tags", "key")
 @redact_option
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def list_letters(
-    ctx: click.Context, *, group: str, group_by: str | None, redact_keys: str | None, output: str
+    ctx: click.Context, *, group: str, group_by: str | None, redact_keys: str | None, form: Format
 ) -> None:
     """Show the dead letters of GROUP, whoever wrote them: this library, Java, or a broker."""
     settings = settings_of(ctx)
@@ -74,12 +70,9 @@ def list_letters(
     redact = redact_keys is not None
     if group_by is not None:
         rows = [_told(letter, redact=redact) | {"messages": 1} for letter in letters]
-        print_groups(rows, group_by, output, {"schema": GROUPS_SCHEMA, "group": group})
-    elif output == "json":
-        told = [_told(letter, redact=redact) for letter in letters]
-        print_json({"schema": LIST_SCHEMA, "group": group, "dead_letters": told})
+        show_groups(rows, group_by, {"schema": GROUPS_SCHEMA, "group": group}, form, settings)
     else:
-        _print_letters(letters, redact=redact)
+        _show_letters(group, letters, form, settings, redact=redact)
     if not letters:
         click.echo(f"group {group} has no dead letters", err=True)
 
@@ -90,19 +83,42 @@ def _told(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
     return letter_without_key(fields) if redact else fields | json_body(letter.message)
 
 
-def _print_letters(letters: Sequence[DeadLetter], *, redact: bool = False) -> None:
+_LETTERS = (
+    Column("stored"),
+    Column("broker"),
+    Column("offset", ColumnKind.NUMBER),
+    Column("topic"),
+    Column("key"),
+    Column("tags"),
+    Column("times", ColumnKind.COUNT),
+    Column("message id"),
+    Column("body"),
+)
+
+
+def _show_letters(
+    group: str,
+    letters: Sequence[DeadLetter],
+    form: Format,
+    settings: Settings,
+    *,
+    redact: bool = False,
+) -> None:
+    def document() -> dict[str, Any]:
+        told = [_told(letter, redact=redact) for letter in letters]
+        return {"schema": LIST_SCHEMA, "group": group, "dead_letters": told}
+
     rows = [_row(letter, redact=redact) for letter in letters]
-    headings = ("stored", "broker", "offset", "topic", "key", "tags", "times", "message id", "body")
-    print_table(Table(headings, rows))
+    show(Answer(_LETTERS, rows, document), form, settings)
 
 
-def _row(letter: DeadLetter, *, redact: bool) -> tuple[str | int | None, ...]:
+def _row(letter: DeadLetter, *, redact: bool) -> tuple[Cell, ...]:
     if redact:
         return (*_cells(letter_without_key(_fields(letter))), None)
     return (*_cells(_fields(letter)), preview(letter.message, PREVIEW))
 
 
-def _cells(fields: Mapping[str, str | int | None]) -> tuple[str | int | None, ...]:
+def _cells(fields: Mapping[str, Cell]) -> tuple[Cell, ...]:
     key = fields["key"]
     return tuple({**fields, "key": None if key is None else escaped(str(key))}.values())
 
@@ -131,11 +147,11 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
 )
 @click.option("--ids", metavar="ID[,ID…]", help="Only these message ids, as `list` shows them.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def replay(
-    ctx: click.Context, *, group: str, to: str | None, ids: str | None, yes: bool, output: str
+    ctx: click.Context, *, group: str, to: str | None, ids: str | None, yes: bool, form: Format
 ) -> int:
     """Send dead letters of GROUP again, each as a new message behind what is in its topic.
 
@@ -149,8 +165,8 @@ def replay(
     """
     settings = settings_of(ctx)
     group, to = settings.group(group), settings.topic(to)
-    if output == "json" and not yes:
-        raise click.UsageError("with --output json give --yes", ctx)
+    if not (form.for_reader or yes):
+        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
     from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
 
     with settings.client() as client:
@@ -159,14 +175,15 @@ def replay(
         if not letters:
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
         plan = dead.plan(letters, to)
-        if not (yes or _confirmed(ctx, plan)):
+        if not (yes or _confirmed(ctx, plan, group, form)):
             click.echo("nothing was sent", err=True)
             return NOT_MEASURED
         outcomes: list[Replayed] = []
         try:
             _watch(dead.replay(plan), len(letters), outcomes)
         finally:  # the only account of what is stored twice if it is sent again
-            _print_outcomes(group, outcomes, len(letters), output)
+            _show_outcomes(group, outcomes, form, settings)
+            _say_what_is_missing(outcomes, len(letters))
     return 0 if all(outcome.error is None for outcome in outcomes) else NOT_MEASURED
 
 
@@ -182,12 +199,12 @@ def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLett
     return [letter for letter in letters if letter.message_id in wanted]
 
 
-def _confirmed(ctx: click.Context, plan: ReplayPlan) -> bool:
+def _confirmed(ctx: click.Context, plan: ReplayPlan, group: str, form: Format) -> bool:
     """What is refused is told afterwards; if that is all, nobody need be asked."""
     if not plan.due:
         return True
     require_somebody(ctx, "--yes")
-    _print_letters([letter for _, letter in plan.due])
+    _show_letters(group, [letter for _, letter in plan.due], form, settings_of(ctx))
     if plan.refused:
         click.echo(f"note: {len(plan.refused)} more are refused", err=True)
     click.echo(f"note: {GAP}", err=True)
@@ -196,19 +213,33 @@ def _confirmed(ctx: click.Context, plan: ReplayPlan) -> bool:
 
 
 def _watch(outcomes: Iterator[Replayed], total: int, done: list[Replayed]) -> None:
-    progress = Progress("sent", total)
+    progress = ProgressLine("sent", total)
     for outcome in outcomes:
         done.append(outcome)
         progress.reached(len(done))
 
 
-def _print_outcomes(group: str, outcomes: Sequence[Replayed], total: int, output: str) -> None:
-    if output == "json":
-        told = [_outcome(outcome) for outcome in outcomes]
-        print_json({"schema": REPLAY_SCHEMA, "group": group, "messages": told})
-    else:
-        headings = ("message id", "key", "sent to", "broker", "queue", "offset", "new id", "error")
-        print_table(Table(headings, [_cells(_outcome(found)) for found in outcomes]))
+_REPLAYED = (
+    Column("message id"),
+    Column("key"),
+    Column("sent to"),
+    Column("broker"),
+    Column("queue", ColumnKind.NUMBER),
+    Column("offset", ColumnKind.NUMBER),
+    Column("new id"),
+    Column("error"),
+)
+
+
+def _show_outcomes(
+    group: str, outcomes: Sequence[Replayed], form: Format, settings: Settings
+) -> None:
+    told = [_outcome(outcome) for outcome in outcomes]
+    document = {"schema": REPLAY_SCHEMA, "group": group, "messages": told}
+    show(Answer(_REPLAYED, [_cells(each) for each in told], lambda: document), form, settings)
+
+
+def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:
     failed = sum(outcome.error is not None for outcome in outcomes)
     click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
     if len(outcomes) < total:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,20 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orderly.cli import NOT_MEASURED
-from orderly.cli.addresses import address
 from orderly.cli.backlog.measuring import require_measured
-from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.command import Command
-from orderly.cli.durations import Duration
+from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.options import Duration, address
+from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
-from orderly.cli.text import printable
+from orderly.cli.terminal import printable
 from orderly.monitoring.backlog_json import Detail
-from orderly.monitoring.exporting.render import metrics_of
-from orderly.monitoring.exporting.source import Exported, Totals
-from orderly.monitoring.exporting.views import Views
-from orderly.remoting.small_http import Server, is_loopback
+from orderly.monitoring.exporter import LostCounter, ServedSnapshot, Views, pushing
+from orderly.monitoring.metrics import metrics_of
+from orderly.signals import LOOK, heard
+from orderly.small_http import Server, is_loopback
 
 if TYPE_CHECKING:
     from orderly.client import Client
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from orderly.monitoring.collecting.selection import Selection
 
 DEFAULT_LISTEN = "127.0.0.1:9788"
-_LOOK = 0.2  # seconds
 
 EXAMPLES = """\b
 Examples:
@@ -86,7 +83,7 @@ def exporter(
 
     GET /metrics (Prometheus, OpenMetrics), / (a page), /api/v1/backlog, /api/v1/history, /healthz,
     /readyz. What is served is the last scan: nobody who asks makes it ask the brokers. Ends
-    cleanly on SIGTERM.
+    cleanly on SIGTERM and Ctrl-C; a second one ends it at once.
     """
     settings, detail = settings_of(ctx), Detail(granularity)
     host, port = address(listen, "--listen", DEFAULT_LISTEN)
@@ -94,13 +91,13 @@ def exporter(
     with settings.client() as client:
         if once:
             return _print_once(client, selection, detail)
-        totals = Totals()
+        totals = LostCounter()
 
         def take(snapshot: Snapshot) -> None:
             totals.take(redacted(snapshot, redact_keys))
 
         monitor = _monitor(client, selection, interval, take)
-        _serve(monitor, Exported(monitor, totals, detail), (host, port), otlp=otlp)
+        _serve(monitor, ServedSnapshot(monitor, totals, detail), (host, port), otlp=otlp)
     return 0
 
 
@@ -136,8 +133,10 @@ def _monitor(
     return Monitor(collector, Backlog(), details, interval=interval, taken=taken)
 
 
-def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp: bool) -> None:
-    """Scan and serve until SIGTERM or ^C."""
+def _serve(
+    monitor: Monitor, exported: ServedSnapshot, where: tuple[str, int], *, otlp: bool
+) -> None:
+    """Scan and serve until it is told to end."""
     host, port = where
     shown = f"[{host}]" if ":" in host else host
     if not is_loopback(host):
@@ -146,31 +145,11 @@ def _serve(monitor: Monitor, exported: Exported, where: tuple[str, int], *, otlp
             " members, and keys of messages (--redact-keys hash); there is no password",
             err=True,
         )
-    wait = _told_to_end()
-    with ExitStack() as running:
+    with heard() as told, ExitStack() as running:
         if otlp:
-            from orderly.monitoring.exporting.otlp import pushing  # noqa: PLC0415 - an extra
-
             running.enter_context(pushing(exported))
         server = running.enter_context(Server(host, port, Views(exported).answer, "exporter"))
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
-        wait()
-
-
-def _told_to_end() -> Callable[[], None]:
-    """Have SIGTERM and ^C leave a note; returns what waits for one, in the main thread.
-
-    They do no more, for they may interrupt a lock's holder. The wait looks again and again: Python
-    runs a signal's handler between two steps of the main thread, so one that comes right before a
-    wait without end would not end it.
-    """
-    notes: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: notes.append(received))
-
-    def wait() -> None:
-        while not notes:
-            time.sleep(_LOOK)
-
-    return wait
+        while told() is None:
+            time.sleep(LOOK)

@@ -8,27 +8,27 @@ from typing import Any
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.durations import Duration
-from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
+from orderly.cli.options import Duration
+from orderly.cli.output import Answer, Format, format_options, show
 from orderly.cli.selection import complete_group
 from orderly.cli.settings import Settings, common_options, settings_of
-from orderly.cli.text import printable
+from orderly.cli.terminal import printable
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
-from orderly.monitoring.lock_report import JudgedLock, LockReport, lock_report
-from orderly.monitoring.texts import iso_time
+from orderly.monitoring.locks import JudgedLock, LockReport, lock_report
+from orderly.monitoring.texts import Column, ColumnKind, iso_time
 
 SCHEMA = "orderly.locks/v1"
 _COLUMNS = (
     Column("topic"),
     Column("broker"),
-    Column("queue", Kind.NUMBER),
+    Column("queue", ColumnKind.NUMBER),
     Column("owner"),
     Column("locked"),
-    Column("lock age", Kind.SECONDS),
-    Column("claimants", Kind.COUNT),
-    Column("failed unlocks", Kind.COUNT),
-    Column("verdict", Kind.STATE),
+    Column("lock age", ColumnKind.SECONDS),
+    Column("claimants", ColumnKind.COUNT),
+    Column("failed unlocks", ColumnKind.COUNT),
+    Column("verdict", ColumnKind.STATE),
     Column("why"),
 )
 _YES_NO = {True: "yes", False: "no", None: None}
@@ -51,7 +51,7 @@ Examples:
     show_default=True,
     help="For all answers; what has not come by then is not known.",
 )
-@format_options("table", "json", "csv", "yaml")
+@format_options()
 @common_options
 @click.pass_context
 def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
@@ -76,9 +76,9 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
 def _ask(settings: Settings, group: str, timeout: float) -> LockReport:
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415  `--help` is quick
     from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
-    from orderly.monitoring.collecting.look import Observer  # noqa: PLC0415
     from orderly.monitoring.collecting.scan import Collector, ScanSettings  # noqa: PLC0415
     from orderly.monitoring.collecting.selection import Selection  # noqa: PLC0415
+    from orderly.monitoring.collecting.survey import Observer  # noqa: PLC0415
 
     budgets = Budgets(members=_EVERYBODY, delays=0, heads=0, records=0)
     with settings.client(timeout) as client:

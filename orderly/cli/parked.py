@@ -1,47 +1,381 @@
-"""`orderly parked list|show|export|keepalive`: what is set aside, to read and to keep.
+"""`orderly parked list|show|export|keepalive|add|release|drop`: what is set aside.
 
-The commands that change something are in `parked_commands`, the work in `orderly.monitoring`.
+The work is done in `orderly.monitoring`; here are options, texts and exit codes.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli import NOT_MEASURED
-from orderly.cli.backlog.redacting import redact_option
-from orderly.cli.command import Group
-from orderly.cli.durations import Finite
-from orderly.cli.grouping import group_by_option, print_groups
-from orderly.cli.hiding import listing_without_keys
-from orderly.cli.output import Table, json_body, print_json, print_table
-from orderly.cli.parked_commands import (
-    add,
-    drop,
-    key_argument,
-    key_text,
-    release,
-    say,
-    topic_option,
-)
-from orderly.cli.progress import Progress
-from orderly.cli.selection import group_argument
-from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import preview
+from orderly.cli.command import Command, Group
+from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.options import Finite
+from orderly.cli.output import Answer, Format, format_options, group_by_option, show, show_groups
+from orderly.cli.redacting import listing_without_keys, redact_option
+from orderly.cli.selection import complete_topic, group_argument
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.terminal import ProgressLine, json_body, preview, printable
 from orderly.errors import ConfigError, OrderlyError
-from orderly.monitoring.backlog.judging import queues_text
-from orderly.monitoring.texts import iso_time
+from orderly.foreign_text import escaped
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.thresholds import queues_text
+from orderly.monitoring.texts import Cell, Column, ColumnKind, counted, iso_time, key_command
 
 if TYPE_CHECKING:
-    from orderly.monitoring.parking.queues import Unknown
-    from orderly.monitoring.parking.reports import KeyReport, Listing
+    from orderly.monitoring.park_commands import OnProgress, Outcome
+    from orderly.monitoring.parked import Added, KeyReport, Listing, ParkedMessages
+    from orderly.monitoring.parked_queues import Unknown
     from orderly.protocol.park_record import Parked
+
+
+COMMAND_SCHEMA = "orderly.parked-command/v1"
+ADD_SCHEMA = "orderly.parked-add/v1"
+STOPPED = 1  # the verdict: a handler did not acknowledge a message, its key stays parked
+OK = "ok"  # of a message that a dry run acknowledged
+_IS_INT = f"{__name__}.int"
+RELEASE = """\b
+Examples:
+  orderly parked release shipping order-17 --dry-run
+  orderly parked release shipping order-17
+  orderly parked release shipping --all -t orders
+  orderly parked release shipping --int 17
+"""
+ADD = """\b
+Examples:
+  orderly parked add shipping order-17 --dry-run
+  orderly parked add shipping order-17 -t orders
+"""
+DROP = """\b
+Examples:
+  orderly parked export shipping parked.jsonl
+  orderly parked drop shipping order-17 --yes
+"""
+F = TypeVar("F", bound=Callable[..., Any])
+Key = str | int
+Act = Callable[["ParkedMessages", Key, "OnProgress"], "tuple[Outcome, ...]"]
+Targets = Sequence[tuple[str | None, Key]]
+"""Topic (None: not known) and key."""
+
+
+def topic_option(command: F) -> F:
+    """Add --topic as the argument `topic`."""
+    return click.option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        shell_complete=complete_topic,
+        help="Only of this source topic.",
+    )(command)
+
+
+def key_argument(command: F) -> F:
+    """Add KEY, and --int for a key that is a number, as the argument `key`."""
+    return _with_key(command, required=True)
+
+
+def keys_options(command: F) -> F:
+    """Add KEY, --int and --all as the arguments `key` and `every`."""
+    every = click.option("--all", "every", is_flag=True, help="All parked keys, one by one.")
+    return _with_key(every(command), required=False)
+
+
+def _with_key(command: F, *, required: bool) -> F:
+    number = click.option(
+        "--int",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, given: ctx.meta.update({_IS_INT: given}),
+        help="KEY is a number, not its text.",
+    )
+    return click.argument("key", required=required, callback=_read_key)(number(command))
+
+
+def _read_key(ctx: click.Context, param: click.Parameter, text: str | None) -> Key | None:
+    if text is None or not ctx.meta.get(_IS_INT):
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise click.BadParameter("with --int it must be a whole number", ctx, param) from error
+
+
+def key_text(key: Key) -> str:
+    """A key in a table: as it is to be given; two keys never look the same."""
+    return escaped(key) if isinstance(key, str) else f"--int {key}"
+
+
+def say(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def _timeout_option(command: F) -> F:
+    """Add --timeout as the argument `timeout`."""
+    return click.option(
+        "--timeout",
+        type=Finite(1),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Wait so long for a word of the queue's owner.",
+    )(command)
+
+
+@click.command(
+    cls=Command, short_help="Have a key run by its owner; it goes on live.", epilog=RELEASE
+)
+@group_argument
+@keys_options
+@click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
+@_timeout_option
+@topic_option
+@format_options()
+@common_options
+@click.pass_context
+def release(
+    ctx: click.Context, /, *, dry_run: bool, timeout: float, form: Format, **chosen: Any
+) -> int:
+    """Have the parked messages of KEY in GROUP run in order; then the key goes on live.
+
+    The member that owns the key's queue runs them, while later messages of the key go on being
+    parked behind. At the first message that fails again it stops: the key stays parked from there
+    on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
+    """
+
+    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+        run = parked.try_ if dry_run else parked.release
+        return run(key, patience=timeout, on_progress=told, on_sent=say)
+
+    what = "messages tried" if dry_run else "messages settled"
+    return _carry_out(ctx, act, form, what=what, **chosen)
+
+
+@click.command(cls=Command, short_help="Have a key parked that blocks.", epilog=ADD)
+@group_argument
+@key_argument
+@click.option("--dry-run", is_flag=True, help="Ask whether it would be parked; park nothing.")
+@_timeout_option
+@topic_option
+@format_options()
+@common_options
+@click.pass_context
+def add(
+    ctx: click.Context,
+    /,
+    *,
+    group: str,
+    key: Key,
+    dry_run: bool,
+    timeout: float,
+    topic: str | None,
+    form: Format,
+) -> int:
+    """Have KEY of GROUP parked: its messages wait, in order, and the other keys go on.
+
+    For a key that blocks. The member that owns its queue parks what waits of it now, also while it
+    waits after a failure or is suspended, and all its later messages behind. Nothing is lost:
+    release brings them back.
+    """
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
+
+    with settings.client() as client:
+        parked = ParkedMessages(client, group, topic)
+        added = parked.add(key, dry_run=dry_run, patience=timeout, on_sent=say)
+    fields = [_added_fields(outcome) for outcome in added.outcomes]
+    unknown = [_queue_fields(queue) | {"error": str(why)} for queue, why in added.unknown]
+    document = {"schema": ADD_SCHEMA, "group": group, "keys": fields, "unknown": unknown}
+    rows = [each | {"key": key_text(key)} for each in fields]
+    show(Answer.of(_ADDED_COLUMNS, rows, document), form, settings)
+    for line in _added_remarks(group, key, added, dry_run=dry_run):
+        say(line)
+    refused = any(outcome.refused for outcome in added.outcomes)
+    return NOT_MEASURED if refused or added.unknown or not added.outcomes else 0
+
+
+_AT = (Column("topic"), Column("broker"), Column("queue", ColumnKind.NUMBER), Column("key"))
+_ADDED_COLUMNS = (*_AT, Column("parked", ColumnKind.COUNT), Column("reason"))
+
+
+def _added_fields(outcome: Outcome) -> dict[str, Any]:
+    told = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
+    return _queue_fields(outcome.queue) | told
+
+
+def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iterator[str]:
+    about = f"key {key!r}"
+    for outcome in added.outcomes:
+        at = f"{about} of {outcome.queue}"
+        if outcome.refused:
+            yield f"error: {at}: {outcome.reason}"
+        elif dry_run:
+            yield f"{at}: {counted(outcome.settled, 'message')} would be parked"
+        else:
+            yield f"{at}: {counted(outcome.settled, 'message')} parked, later ones go behind"
+            release = key_command("release", group, outcome.queue.topic, key)
+            yield f"when its cause is mended: {release}"
+    for queue, why in added.unknown:
+        yield f"UNKNOWN {queue}: {why}"
+    if not added.outcomes:
+        asked = queues_text(len(added.read))
+        yield (
+            f"error: no message of {about} waits in {asked} whose owners answered; a number is"
+            " another key than its text (--int)"
+        )
+
+
+@click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)
+@group_argument
+@key_argument
+@click.option("-y", "--yes", is_flag=True, help="Yes, give them up.")
+@_timeout_option
+@topic_option
+@format_options()
+@common_options
+@click.pass_context
+def drop(ctx: click.Context, /, *, yes: bool, timeout: float, form: Format, **chosen: Any) -> int:
+    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live."""
+    if not yes:
+        raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
+
+    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+        return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
+
+    return _carry_out(ctx, act, form, every=False, **chosen)
+
+
+def _carry_out(
+    ctx: click.Context,
+    act: Act,
+    form: Format,
+    *,
+    group: str,
+    key: Key | None,
+    every: bool,
+    topic: str | None,
+    what: str = "messages settled",
+) -> int:
+    """Do one thing with one key or all, tell what became of it, and give the exit code."""
+    settings = settings_of(ctx)
+    if (key is None) != every:
+        raise click.UsageError("give KEY, or --all", ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
+
+    progress, done = ProgressLine(what), list["Outcome"]()
+    with settings.client() as client:
+        if key is not None:
+            targets: Targets = [(topic, key)]
+        else:
+            targets = ParkedMessages(client, group, topic).keys()
+
+        def run(of_topic: str | None, each: Key) -> tuple[Outcome, ...]:
+            return act(ParkedMessages(client, group, of_topic), each, progress.reached)
+
+        try:
+            missed = _each(targets, run, done, every=every)
+        finally:
+            if done or not targets:
+                _show_outcomes(group, done, form, settings)
+    return NOT_MEASURED if missed else _exit_code(done)
+
+
+def _each(
+    targets: Targets,
+    run: Callable[[str | None, Key], tuple[Outcome, ...]],
+    done: list[Outcome],
+    *,
+    every: bool,
+) -> int:
+    """Take one key after the other; returns how many of all were not parked any more."""
+    from orderly.monitoring.parked_queues import NotParked  # noqa: PLC0415  `--help` is quick
+
+    left, missed = deque(targets), 0
+    try:
+        while left:
+            try:
+                done += run(*left[0])
+            except NotParked as error:  # somebody else was faster
+                if not every:
+                    raise
+                say(f"error: {error}")
+                missed += 1
+            left.popleft()
+    finally:
+        if len(left) > 1:
+            say(f"{len(left) - 1} more keys were not tried")
+    return missed
+
+
+def _show_outcomes(
+    group: str, outcomes: Sequence[Outcome], form: Format, settings: Settings
+) -> None:
+    fields = [_outcome_fields(outcome) for outcome in outcomes]
+    rows = [each | {"key": key_text(each["key"])} for each in fields]
+    document = {"schema": COMMAND_SCHEMA, "group": group, "keys": fields}
+    show(Answer.of(_OUTCOMES, rows, document), form, settings)
+    tried = [(key_text(o.key), offset, text) for o in outcomes for offset, text in o.outcomes]
+    if tried and form.for_reader:  # a document has them in it
+        show(Answer(_TRIED, tried), form, settings)
+    for line in _remarks(outcomes):
+        say(line)
+
+
+_OUTCOMES = (
+    *_AT,
+    Column("settled", ColumnKind.COUNT),
+    Column("failed at", ColumnKind.NUMBER),
+    Column("reason"),
+)
+_TRIED = (Column("key"), Column("offset", ColumnKind.NUMBER), Column("outcome"))
+
+
+def _remarks(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What stderr says of it, too."""
+    for outcome in outcomes:
+        about = f"key {outcome.key!r} of {outcome.queue}"
+        if outcome.outcomes:
+            failed = sum(text != OK for _, text in outcome.outcomes)
+            yield f"{about}: {failed} of {len(outcome.outcomes)} messages tried fail"
+        if outcome.refused:
+            yield f"error: {about}: {outcome.reason}"
+
+
+def _queue_fields(queue: MessageQueue) -> dict[str, Any]:
+    return {"topic": queue.topic, "broker": queue.broker_name, "queue": queue.queue_id}
+
+
+def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
+    return _queue_fields(outcome.queue) | {
+        "key": outcome.key,
+        "settled": outcome.settled,
+        "failed_at": outcome.failed_at,
+        "reason": outcome.reason,
+        "outcomes": [{"offset": offset, "outcome": text} for offset, text in outcome.outcomes],
+    }
+
+
+def _exit_code(outcomes: Sequence[Outcome]) -> int:
+    if any(outcome.refused for outcome in outcomes):
+        return NOT_MEASURED
+    failed = any(outcome.failed_at is not None for outcome in outcomes)
+    cured = all(text == OK for outcome in outcomes for _, text in outcome.outcomes)
+    return STOPPED if failed or not cured else 0
+
+
+# --- list, show, export, keepalive ----------------------------------------------------------------
+
 
 LIST_SCHEMA = "orderly.parked/v1"
 GROUPS_SCHEMA = "orderly.parked-groups/v1"
@@ -89,7 +423,7 @@ parked.add_command(drop)
 @topic_option
 @group_by_option("fingerprint", "class", "queue")
 @redact_option
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def list_keys(
@@ -99,7 +433,7 @@ def list_keys(
     topic: str | None,
     group_by: str | None,
     redact_keys: str | None,
-    output: str,
+    form: Format,
 ) -> int:
     """Show the parked keys of GROUP; nobody needs to be running."""
     settings = settings_of(ctx)
@@ -112,14 +446,11 @@ def list_keys(
         listing = listing_without_keys(listing)
     if group_by is not None:
         rows = map(_to_group, listing.keys)
-        print_groups(rows, group_by, output, _told(GROUPS_SCHEMA, group, listing))
+        show_groups(rows, group_by, _told(GROUPS_SCHEMA, group, listing), form, settings)
         for queue, error in listing.unknown:
             say(f"UNKNOWN {queue}: {error}")
-    elif output == "json":
-        keys = [_fields(report) for report in listing.keys]
-        print_json(_told(LIST_SCHEMA, group, listing) | {"keys": keys})
     else:
-        _print_listing(listing)
+        show(_answer(group, listing), form, settings)
     brokers = ", ".join(sorted({queue.broker_name for queue in listing.read})) or "no broker"
     for report in listing.keys:
         _say_gone(f"key {report.key!r} of {report.queue}", report.gone)
@@ -189,24 +520,24 @@ def _fields(report: KeyReport) -> dict[str, Any]:
     }
 
 
-_COLUMNS = ("topic", "broker", "queue", "key", "messages", "since", "kept until", "why")
+_COLUMNS = (
+    Column("topic"),
+    Column("broker"),
+    Column("queue", ColumnKind.NUMBER),
+    Column("key"),
+    Column("messages", ColumnKind.COUNT),
+    Column("since", ColumnKind.TIME),
+    Column("kept until", ColumnKind.TIME),
+    Column("why"),
+)
 
 
-def _print_listing(listing: Listing) -> None:
-    rows = [_row(report) for report in listing.keys]
-    print_table(Table(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)]))
-
-
-def _row(report: KeyReport) -> tuple[str | int | None, ...]:
-    queue, found = report.queue, _fields(report)
-    at = (queue.topic, queue.broker_name, queue.queue_id, key_text(report.key))
-    times = (_minute(found["since"]), _minute(found["kept_until"]))
-    return (*at, report.messages, *times, _why(found))
-
-
-def _minute(time: str | None) -> str | None:
-    """An ISO 8601 time that leaves room for the key."""
-    return None if time is None else f"{time[:16]}Z"
+def _answer(group: str, listing: Listing) -> Answer:
+    keys = [_fields(report) for report in listing.keys]
+    shown = [each | {"key": key_text(each["key"]), "why": _why(each)} for each in keys]
+    rows = [[each[column.name] for column in _COLUMNS] for each in shown]
+    document = _told(LIST_SCHEMA, group, listing) | {"keys": keys}
+    return Answer(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)], lambda: document)
 
 
 def _why(fields: dict[str, Any]) -> str | None:
@@ -215,10 +546,11 @@ def _why(fields: dict[str, Any]) -> str | None:
     return why
 
 
-def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
-    nothing = (None,) * (len(_COLUMNS) - 5)
+def _unknown_rows(unknown: Unknown) -> Iterator[list[Cell]]:
+    nothing = (None,) * (len(_COLUMNS) - 4)
     for queue, error in unknown:
-        yield (queue.topic, queue.broker_name, queue.queue_id, "UNKNOWN", *nothing, str(error))
+        at = (queue.topic, queue.broker_name, queue.queue_id)
+        yield [*at, *nothing, f"{QueueState.UNKNOWN}: {error}"]
 
 
 @parked.command("show", short_help="The messages of a parked key.", epilog=SHOW)
@@ -234,11 +566,11 @@ def _unknown_rows(unknown: Unknown) -> Iterator[tuple[str | int | None, ...]]:
     help="Show only the first N messages.",
 )
 @topic_option
-@output_option
+@format_options()
 @common_options
 @click.pass_context
-def show(
-    ctx: click.Context, *, group: str, key: str | int, limit: int, topic: str | None, output: str
+def show_key(
+    ctx: click.Context, *, group: str, key: str | int, limit: int, topic: str | None, form: Format
 ) -> None:
     """Show the parked messages of KEY in GROUP, in the order in which they would be released."""
     settings = settings_of(ctx)
@@ -249,23 +581,26 @@ def show(
         messages = iter(ParkedMessages(client, group, topic).show(key))
         found = list(islice(messages, limit))
         more = next(messages, None) is not None
-    if output == "json":
-        told = [_message(each) | json_body(each.original) for each in found]
-        print_json({"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told})
-    else:
-        _print_messages(found)
+    told = [_message(each) | json_body(each.original) for each in found]
+    document = {"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told}
+    rows = [
+        fields | {"why": _why(fields), "body": preview(each.original, PREVIEW)}
+        for fields, each in zip(told, found, strict=True)
+    ]
+    show(Answer.of(_MESSAGES, rows, document), form, settings)
     if more:
         say(f"only the first {limit} messages are shown (--limit)")
 
 
-def _print_messages(messages: Sequence[Parked]) -> None:
-    columns = ("broker", "queue", "offset", "stored", "attempts")
-    fields = [_message(found) for found in messages]
-    rows = [
-        (*(of[column] for column in columns), _why(of), preview(found.original, PREVIEW))
-        for of, found in zip(fields, messages, strict=True)
-    ]
-    print_table(Table((*columns, "why", "body"), rows))
+_MESSAGES = (
+    Column("broker"),
+    Column("queue", ColumnKind.NUMBER),
+    Column("offset", ColumnKind.NUMBER),
+    Column("stored"),
+    Column("attempts", ColumnKind.COUNT),
+    Column("why"),
+    Column("body"),
+)
 
 
 def _message(found: Parked) -> dict[str, Any]:
@@ -337,7 +672,7 @@ def keepalive(
 
     seconds = None if older_than is None else older_than * _HOUR
     with settings.client() as client:
-        progress = Progress("appended")
+        progress = ProgressLine("appended")
         renewal = ParkedMessages(client, group, topic).keepalive(seconds, progress.reached)
     say(f"{renewal.appended} messages appended again")
     for queue, error in renewal.unknown:

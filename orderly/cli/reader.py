@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from orderly.client import Client
-from orderly.client.pulling import PullQuery, PullResult
+from orderly.client.broker import PullQuery, PullResult
 from orderly.config import parse_consume_from
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.heartbeat import Subscription

@@ -1,6 +1,6 @@
-"""The top of the command tree: one voice for errors; the exit codes are `exit_codes`.
+"""The top of the command tree, and one voice for errors.
 
-Which commands there are is `commands`; a new one needs its line there, and its codes.
+Which commands there are is `commands`; a new one needs its line there, and its exit codes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from collections.abc import Sequence
 
 import click
 
-from orderly.cli import NOT_MEASURED
-from orderly.cli.commands import COMMANDS
-from orderly.cli.exit_codes import GENERAL
-from orderly.cli.lazy import LazyGroup
-from orderly.cli.logs import configure
+from orderly.cli.command import LazyGroup
+from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED
 from orderly.cli.settings import Settings, common_options
-from orderly.cli.streams import discard
-from orderly.cli.text import in_our_voice, printable
+from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
 from orderly.errors import OrderlyError
 
 _NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
@@ -72,15 +68,58 @@ def root(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+# --- groups whose commands load much: their help loads none of it ---------------------------------
+
+
+AUDIT: dict[str, tuple[str, str]] = {
+    "placement": (
+        "orderly.cli.audit",
+        "Does each key go to one queue, and by whose selector?",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, table=AUDIT)
+def audit() -> None:
+    """What is needed for order, checked on what is stored.
+
+    Reads beside consumers: no group is joined, nothing is committed. `orderly spark audit` checks
+    the order of every message of a topic.
+    """
+
+
+SPARK: dict[str, tuple[str, str]] = {
+    "audit": ("orderly.cli.spark", "Is each key's order whole? Inversions, gaps, repeats."),
+    "replay": ("orderly.cli.spark", "From a table into a topic, in each key's order."),
+    "bundle": (
+        "orderly.cli.spark",
+        "What a cluster needs to run these: a zip and a script.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, table=SPARK)
+def spark() -> None:
+    """Jobs over whole topics, by Spark.
+
+    They read beside consumers: no group is joined, nothing is committed. Spark runs inside this
+    command, on all cores, unless --master names a cluster; `orderly spark bundle` makes what
+    spark-submit takes.
+    """
+
+
+# --- a command line -------------------------------------------------------------------------------
+
+
 def run(args: Sequence[str]) -> int:
     """Run one command line and return its exit code; every failure is told on stderr."""
     settings = Settings()
-    configure(settings.verbose)
+    configure_logs(settings.verbose)
     try:
         code = root.main(list(args), prog_name="orderly", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except BrokenPipeError:
-        discard()
+        discard_stdout()
         return 0
     except SystemExit:  # click ends shell completion so, and a write to a reader that has left
         return 0

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orderly.cli.addresses import address
 from orderly.cli.command import Command
-from orderly.cli.logs import configure_default, configure_program
+from orderly.cli.options import address
 from orderly.cli.settings import Settings, common_options, settings_of
-from orderly.cli.text import printable
+from orderly.cli.terminal import configure_default_logs, configure_program_logs, printable
 from orderly.errors import ConfigError
 from orderly.signals import heard
 
@@ -52,9 +51,9 @@ def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) ->
     settings = settings_of(ctx)
     where = None if probe is None else address(probe, "--probe", "0.0.0.0:8080")
     _hand_on(settings)
-    configure_program(settings.verbose)
+    configure_program_logs(settings.verbose)
     found = list(dict.fromkeys(_load(name) for name in consumers))
-    configure_default(settings.verbose)
+    configure_default_logs(settings.verbose)
     with heard() as told, _probing(found, where):
         try:
             for consumer in found:

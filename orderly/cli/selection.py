@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.gathering import gathered
+from orderly.cli.options import gathered
 from orderly.cli.settings import Settings, settings_of
 from orderly.namespace import unwrap, wrap
 

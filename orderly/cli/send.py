@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.pairs import pairs
+from orderly.cli.options import pairs
+from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
-from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.settings import common_options, settings_of
 from orderly.config import ProducerConfig
 from orderly.errors import ConfigError
 from orderly.model import Message, SendResult
+from orderly.monitoring.texts import Column, ColumnKind
 from orderly.selectors.layout import layout_of
 
 if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.producer import OrderlyProducer
 
-HEADINGS = ("topic", "broker", "queue", "offset", "message id", "status")
+_COLUMNS = (
+    Column("topic"),
+    Column("broker"),
+    Column("queue", ColumnKind.NUMBER),
+    Column("offset", ColumnKind.NUMBER),
+    Column("message id"),
+    Column("status"),
+)
 IN_FLIGHT = 1000  # results awaited at most, so that a failure is told soon
 EXAMPLES = """\b
 Examples:
@@ -60,7 +68,7 @@ Examples:
     metavar="N",
     help="Send each body N times.",
 )
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def send(
@@ -74,7 +82,7 @@ def send(
     file: Path | None,
     lines: bool,
     count: int,
-    output: str,
+    form: Format,
 ) -> None:
     """Send BODY (`-` or nothing: standard input) to TOPIC.
 
@@ -93,8 +101,7 @@ def send(
     )
     with settings.client() as client, _producer(client, topic) as producer:
         results = in_order(producer.submit(message) for message in messages)
-        for line in map(_as_json, results) if output == "json" else _as_table(results):
-            click.echo(line)
+        show_each(_COLUMNS, map(_told, results), form, settings)
 
 
 def _producer(client: Client, topic: str) -> OrderlyProducer:
@@ -105,12 +112,14 @@ def _producer(client: Client, topic: str) -> OrderlyProducer:
     return OrderlyProducer(client=client, config=ProducerConfig(layout=pin))
 
 
-def in_order(futures: Iterable[Future[SendResult]]) -> Iterator[SendResult]:
-    """Results in the order of sending, with at most `IN_FLIGHT` awaited."""
+def in_order(
+    futures: Iterable[Future[SendResult]], in_flight: int = IN_FLIGHT
+) -> Iterator[SendResult]:
+    """Results in the order of sending, with at most `in_flight` awaited."""
     waiting: deque[Future[SendResult]] = deque()
     for future in futures:
         waiting.append(future)
-        while waiting and (len(waiting) >= IN_FLIGHT or waiting[0].done()):
+        while waiting and (len(waiting) >= in_flight or waiting[0].done()):
             yield waiting.popleft().result()
     for future in waiting:
         yield future.result()
@@ -146,37 +155,15 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         yield from (line.rstrip(b"\r\n") for line in stream)
 
 
-def _as_json(result: SendResult) -> str:
-    names = (heading.replace(" ", "_") for heading in HEADINGS)
-    return json.dumps(dict(zip(names, _cells(result), strict=True)))
-
-
-def _as_table(results: Iterable[SendResult]) -> Iterator[str]:
-    """Lines as they come: the first result decides how wide the columns are."""
-    widths: list[int] = []
-    for result in results:
-        cells = _cells(result)
-        if not widths:
-            widths = [max(len(h), len(str(c))) for h, c in zip(HEADINGS, cells, strict=True)]
-            yield _line([heading.upper() for heading in HEADINGS], cells, widths)
-        yield _line(cells, cells, widths)
-
-
-def _line(shown: Sequence[str | int], kinds: Sequence[str | int], widths: Sequence[int]) -> str:
-    """Aligned columns; those whose `kinds` are numbers to the right."""
-    return "  ".join(
-        str(cell).rjust(width) if isinstance(kind, int) else str(cell).ljust(width)
-        for cell, kind, width in zip(shown, kinds, widths, strict=True)
-    ).rstrip()
-
-
-def _cells(result: SendResult) -> tuple[str | int, ...]:
+def _told(result: SendResult) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields, for a row and for a document."""
     queue = result.queue
-    return (
-        queue.topic,
-        queue.broker_name,
-        queue.queue_id,
-        result.queue_offset,
-        result.message_id,
-        result.status,
-    )
+    fields = {
+        "topic": queue.topic,
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "offset": result.queue_offset,
+        "message_id": result.message_id,
+        "status": result.status,
+    }
+    return fields, fields

@@ -1,9 +1,10 @@
 """What holds for every command: name servers, namespace, context, colours, -v, --debug.
 
 Where a setting comes from is `orderly.config.layers`; where nobody names a name server, that of
-`orderly broker start` is taken. Options of commands come from the same places: --crit of `backlog
-check` is ORDERLY_BACKLOG_CHECK_CRIT in the environment. Secrets have no option: command lines are
-seen by every user of the machine.
+`orderly broker start` is taken. What a settings file may say is `orderly.config.settings_file`.
+Options of commands come from the same places: --crit of `backlog check` is
+ORDERLY_BACKLOG_CHECK_CRIT in the environment. Secrets have no option: command lines are seen by
+every user of the machine.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli import colors
-from orderly.cli.gathering import with_options
-from orderly.cli.logs import configure
-from orderly.cli.settings_file import read_settings
-from orderly.config import ClientConfig, check_group, check_topic
+from orderly.cli.commands import COMMANDS
+from orderly.cli.options import with_options
+from orderly.cli.terminal import COLOR_CHOICES, colors_wanted, configure_logs
+from orderly.config import ClientConfig, check_group, check_topic, settings_file
 from orderly.config.layers import config_fields, current_context, find_settings
 from orderly.config.settings_file import SettingsFile
 from orderly.errors import ConfigError
@@ -30,6 +31,35 @@ from orderly.namespace import unwrap, wrap
 
 if TYPE_CHECKING:
     from orderly.client import Client
+
+
+_WITHOUT_DEFAULTS = {"broker", "context", "completion"}
+_TABLES = COMMANDS.keys() - _WITHOUT_DEFAULTS
+
+
+def settings_path(env: Mapping[str, str]) -> Path:
+    """Where the file is: ORDERLY_CONFIG, else the place the platform has for it."""
+    named = env.get("ORDERLY_CONFIG")
+    return Path(named) if named else Path(click.get_app_dir("orderly")) / "config.toml"
+
+
+def read_settings(env: Mapping[str, str] = os.environ) -> SettingsFile:
+    """Read the file; one that nobody named need not exist.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or says what no setting is.
+    """
+    named = bool(env.get("ORDERLY_CONFIG"))
+    return settings_file.read_settings(settings_path(env), _TABLES, missing_ok=not named)
+
+
+def parse_settings(text: str, path: Path) -> dict[str, Any]:
+    """Check what is about to be written; see `orderly.config.settings_file.parse_settings`."""
+    return settings_file.parse_settings(text, path, _TABLES)
+
+
+# --- the settings of a command line ---------------------------------------------------------------
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 Name = TypeVar("Name", str, str | None)
@@ -106,9 +136,9 @@ class Settings:
             ConfigError: a `color` of the environment or the file that is none.
         """
         choice = self.found().get("color", ("auto",))[0]
-        if choice not in colors.CHOICES:
-            raise ConfigError(f"color must be one of {', '.join(colors.CHOICES)}, not {choice!r}")
-        return colors.wanted(choice, os.environ, terminal=sys.stdout.isatty())
+        if choice not in COLOR_CHOICES:
+            raise ConfigError(f"color must be one of {', '.join(COLOR_CHOICES)}, not {choice!r}")
+        return colors_wanted(choice, os.environ, terminal=sys.stdout.isatty())
 
     def topic(self, name: Name) -> Name:
         """The broker's name of a topic that the user names; None stays None.
@@ -193,7 +223,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     assert param.name is not None
     setattr(settings, param.name, value)
     if param.name == "verbose":
-        configure(value)
+        configure_logs(value)
 
 
 COMMON = {
@@ -238,7 +268,7 @@ _COMMON = (
     ),
     click.option(
         "--color",
-        type=click.Choice(colors.CHOICES),
+        type=click.Choice(COLOR_CHOICES),
         help="Whether to colour what is printed. Default: auto, which is never if NO_COLOR is set.",
         allow_from_autoenv=False,
         expose_value=False,
@@ -265,15 +295,3 @@ _COMMON = (
 def common_options(command: F) -> F:
     """Add what every command takes; the values are found in `Settings`."""
     return with_options(command, _COMMON)
-
-
-def output_option(command: F) -> F:
-    """Add --output table|json as the argument `output`; more formats: `cli.formats`."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="How to print it.",
-    )(command)

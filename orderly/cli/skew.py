@@ -1,163 +1,241 @@
-"""`orderly skew`: how unevenly messages flow into queues and over keys, and what would help."""
+"""`orderly skew`: how unevenly a topic's messages lie in its queues, and which keys cause it."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.backlog.redacting import redact_option
 from orderly.cli.command import Command
-from orderly.cli.durations import Duration
-from orderly.cli.formats import Format, format_options, show
-from orderly.cli.sampling import Reading, of_topic, patience_option, since_option, tell_gaps
-from orderly.cli.selection import Names, complete_group
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
+from orderly.cli.output import Answer, Format, format_options, show, written
+from orderly.cli.redacting import redact_option
+from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import printable
+from orderly.foreign_text import escaped, hidden
+from orderly.monitoring.backlog.evaluate import queue_skew
 from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.texts import Cell, Column, ColumnKind, counted
 
 if TYPE_CHECKING:
-    from orderly.monitoring.backlog.snapshot import GroupStatus
-    from orderly.monitoring.collecting.topic_sample import SampleSettings, TopicSkew
+    from orderly.monitoring.backlog.snapshot import QueueSkew
+    from orderly.monitoring.collecting.stored_keys import StoredKeys
+    from orderly.monitoring.placement import Sighting
 
-    Kind = click.ParamType[tuple[int, ...]]
-else:
-    Kind = click.ParamType  # click 8.1 has no type arguments
+    Key = tuple[Sighting, ...]
+    Name = Callable[[str], str]
 
-_MOST_QUEUES = 4096
-
-
-class QueueNumbers(Kind):
-    """Reads "16,32"."""
-
-    name = "numbers"
-
-    def convert(
-        self,
-        value: str | tuple[int, ...],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[int, ...]:
-        """Read a value of the command line, the environment or the settings file."""
-        if isinstance(value, tuple):
-            return value
-        if not re.fullmatch(r"[0-9]{1,5}(,[0-9]{1,5})*", value.replace(" ", "")):
-            self.fail(f"{value!r} is not a list of numbers, as in 16,32", param, ctx)
-        numbers = tuple(map(int, value.split(",")))
-        if not all(1 <= number <= _MOST_QUEUES for number in numbers):
-            self.fail(f"{value!r}: numbers of queues are 1 to {_MOST_QUEUES}", param, ctx)
-        return numbers
-
+SCHEMA = "orderly.skew/v1"
+_NUMBER = ColumnKind.NUMBER  # right-aligned
 
 EXAMPLES = """\b
 Examples:
   orderly skew -t orders
-  orderly skew -t orders -g shipping --what-if 16,32
-  orderly skew -t orders --since 6h --sample 20000 --redact-keys hash
+  orderly skew -t orders --sample 20000 --top 50 -o json
+  orderly skew -t orders --redact-keys hash
 """
 
 
 @click.command(cls=Command, epilog=EXAMPLES)
 @of_topic
 @click.option(
-    "-g",
-    "--group",
-    metavar="GROUP",
-    shell_complete=complete_group,
-    help="Also the backlog of GROUP, and advice for it.",
-)
-@click.option(
     "--sample",
     type=click.IntRange(1, 1_000_000),
     default=2000,
     show_default=True,
     metavar="N",
-    help="Look at the keys of so many messages.",
+    help="Count the keys of so many messages, the newest of each queue.",
 )
 @click.option(
-    "--what-if",
-    type=QueueNumbers(),
-    metavar="N,…",
-    help="Other numbers of queues. Default: half, twice and four times as many.",
-)
-@since_option
-@click.option(
-    "--interval",
-    type=Duration(0.1),
-    default="5s",
+    "--top",
+    type=click.IntRange(1, 1000),
+    default=20,
     show_default=True,
-    help="Without --since: for how long to count what comes.",
+    metavar="N",
+    help="Show so many keys.",
 )
 @patience_option
 @redact_option
-@format_options("table", "json", "csv", "yaml")
+@format_options()
 @common_options
 @click.pass_context
 def skew(
     ctx: click.Context,
     *,
     topic: str,
-    group: str | None,
     sample: int,
-    what_if: tuple[int, ...] | None,
-    since: float | None,
-    interval: float,
+    top: int,
     timeout: float,
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Tell how unevenly messages flow into the queues of TOPIC, and which keys cause it.
+    """Tell how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
 
-    Also what other numbers of queues would give, and what to do.
+    What the queues hold is told of all messages; keys are counted in the newest ones, of each queue
+    as large a part as it holds of all.
 
-    Reads a sample of the messages without a trace: nothing is pulled, no group appears. What
-    --what-if tells is the selector itself, asked for each message of the sample: hash_mod, Java's
-    SelectMessageQueueByHash; numeric_mod if all keys are numbers; that of producers in another
-    language if it is the one that explains the places.
+    Reads without a trace: nothing is pulled, no group appears.
     """
-    from orderly.cli.skew_document import answer  # noqa: PLC0415  `--help` is quick
-    from orderly.cli.skew_report import Report, text  # noqa: PLC0415
-    from orderly.monitoring.collecting.topic_sample import SampleSettings  # noqa: PLC0415
-
     settings = settings_of(ctx)
-    status = _group(settings, group, topic, timeout) if group is not None else None
-    wanted = SampleSettings(
-        sample=sample, interval=interval, since=since, timeout=timeout, what_if=what_if or ()
-    )
-    found = _look(settings, settings.topic(topic), wanted, default_numbers=what_if is None)
-    report = Report(found, status, redact=redact_keys is not None)
+    found = read_stored_keys(settings, topic, sample, timeout)
+    keys = found.seen.top(top)
+    name = hidden if redact_keys is not None else str
     if form.for_reader:
-        click.echo(text(report, form, color=settings.use_color()), color=settings.use_color())
+        color = settings.use_color()
+        click.echo(_text(found, _keys(found, keys, name), form, color=color), color=color)
     else:
-        show(answer(report), form, settings)
-    tell_gaps(found.errors, found.keys.messages, found.planned)
+        columns = [Column("part"), Column("name"), Column("messages", _NUMBER)]
+        lines = [*_lines(found, keys, name)]
+        document = partial(_document, found, keys, name)
+        show(Answer([*columns, Column("share", _NUMBER)], lines, document), form, settings)
+    tell_gaps(found)
     return int(Verdict.UNKNOWN if found.errors else Verdict.OK)
 
 
-def _group(settings: Settings, group: str, topic: str, timeout: float) -> GroupStatus:
-    """What is known of the group in this topic."""
-    from orderly.cli.backlog.measuring import Pace, measure  # noqa: PLC0415
-
-    pace = Pace(samples=1, interval=1.0, timeout=timeout)
-    snapshot = measure(settings, Names((group,), (topic,)), pace)
-    return snapshot.groups[settings.group(group)]
+def _total(found: StoredKeys) -> int | None:
+    """What all queues hold; None: not known of one."""
+    known = [count for count in found.held.values() if count is not None]
+    return sum(known) if len(known) == len(found.held) else None
 
 
-def _look(
-    settings: Settings, topic: str, wanted: SampleSettings, *, default_numbers: bool
-) -> TopicSkew:
-    from orderly.monitoring.collecting.topic_sample import look_at_topic  # noqa: PLC0415
-
-    with settings.client(wanted.timeout) as client:
-        if default_numbers:
-            wanted = _with_numbers(wanted, len(client.routes.get(topic).write_queues()))
-        if wanted.since is None:
-            click.echo(f"counting what comes into {topic} for {wanted.interval:g} s", err=True)
-        return look_at_topic(client, topic, wanted, Reading().tell)
+def _skew(found: StoredKeys) -> QueueSkew | None:
+    return queue_skew(tuple(found.held), tuple(found.held.values()))
 
 
-def _with_numbers(wanted: SampleSettings, queues: int) -> SampleSettings:
-    from dataclasses import replace  # noqa: PLC0415
+def _share(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
 
-    numbers = (queues // 2, queues * 2, queues * 4)
-    return replace(wanted, what_if=tuple(n for n in numbers if 1 <= n <= _MOST_QUEUES))
+
+def _keyed(found: StoredKeys) -> int:
+    """Messages with a key: shares of keys are shares of these."""
+    return found.seen.messages - found.seen.keyless
+
+
+def _messages(key: Key) -> int:
+    return sum(seen.messages for seen in key)
+
+
+# --- for a reader --------------------------------------------------------------------------------
+
+
+def _text(found: StoredKeys, keys: Answer, form: Format, *, color: bool) -> str:
+    parts = [_heading(found), written(_queues(found), form, color=color)]
+    if keys.rows:
+        parts.append(f"{_about_keys(found)}\n{written(keys, form, color=color)}")
+    else:
+        parts.append(_about_keys(found))
+    return "\n\n".join(parts)
+
+
+def _heading(found: StoredKeys) -> str:
+    total, figures = _total(found), _skew(found)
+    queues = f"{printable(found.topic)}: {counted(len(found.held), 'queue')}"
+    if total is None:
+        return f"{queues}; not all of them could be read, so how uneven they are is not known."
+    if figures is None:
+        return f"{queues}; nothing is stored."
+    return (
+        f"{queues}; {counted(total, 'message', f'{total:,}')} stored.\nThe fullest queue holds"
+        f" {figures.max_over_mean:.1f} times the mean, {percent(figures.top_share)} of all; Gini"
+        f" {figures.gini:.2f}."
+    )
+
+
+def _queues(found: StoredKeys) -> Answer:
+    """A line a queue, the fullest first."""
+    total, number = _total(found), len(found.held)
+    columns = [Column("queue"), Column("messages", ColumnKind.COUNT), Column("share", _NUMBER),
+               Column("of mean", _NUMBER)]  # fmt: skip
+    rows: list[Sequence[Cell]] = []
+    for queue, count in sorted(found.held.items(), key=lambda each: -(each[1] or 0)):
+        share = _share(count, total)
+        told = (None, None) if share is None else (percent(share), f"{share * number:.2f}")
+        rows.append((str(queue), count, *told))
+    return Answer(columns, rows)
+
+
+def _about_keys(found: StoredKeys) -> str:
+    seen, total = found.seen, _total(found)
+    stored = f" of {total:,} stored" if total is not None else ""
+    line = f"{counted(seen.keys, 'key')} in {counted(seen.messages, 'message')} read{stored}"
+    if seen.keyless:
+        line += f"; {seen.keyless:,} have no key (Java's producers do not store it)"
+    split = len(seen.split())
+    if split:
+        line += f"; {counted(split, 'key')} in several queues: orderly audit placement tells why"
+    return f"{line}."
+
+
+def _keys(found: StoredKeys, keys: Sequence[Key], name: Name) -> Answer:
+    columns = [Column("key"), Column("messages", ColumnKind.COUNT), Column("share", _NUMBER),
+               Column("queue")]  # fmt: skip
+    rows = [
+        (
+            escaped(name(key[0].key)),
+            _messages(key),
+            percent(_messages(key) / _keyed(found)),
+            key[0].place if len(key) == 1 else "several",
+        )
+        for key in keys
+    ]
+    return Answer(columns, rows)
+
+
+def percent(share: float) -> str:
+    """A share as a reader likes it: 31 %, 2.5 %, 0.04 %."""
+    digits = 0 if share >= 0.1 or share == 0 else 1 if share >= 0.01 else 2
+    return f"{100 * share:.{digits}f} %"
+
+
+# --- for programs --------------------------------------------------------------------------------
+
+
+def _lines(found: StoredKeys, keys: Sequence[Key], name: Name) -> list[Sequence[Cell]]:
+    """Queues, then keys, in one list."""
+    queues: list[Sequence[Cell]] = [
+        ("queue", str(queue), count, _share(count, _total(found)))
+        for queue, count in found.held.items()
+    ]
+    return queues + [
+        ("key", name(key[0].key), _messages(key), _messages(key) / _keyed(found)) for key in keys
+    ]
+
+
+def _document(found: StoredKeys, keys: Sequence[Key], name: Name) -> dict[str, Any]:
+    figures, seen, total = _skew(found), found.seen, _total(found)
+    return {
+        "schema": SCHEMA,
+        "topic": found.topic,
+        "layout": str(found.layout),
+        "messages": total,
+        "skew": None if figures is None else asdict(figures) | {"busiest": str(figures.busiest)},
+        "queues": [
+            {
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "messages": count,
+                "share": _share(count, total),
+            }
+            for queue, count in found.held.items()
+        ],
+        "keys": {
+            "messages_planned": found.planned,
+            "messages_read": seen.messages,
+            "without_key": seen.keyless,
+            "different": seen.keys,
+            "in_several_queues": len(seen.split()),
+            "top": [
+                {
+                    "key": name(key[0].key),
+                    "messages": _messages(key),
+                    "share": _messages(key) / _keyed(found),
+                    "queues": [each.place for each in key],
+                }
+                for key in keys
+            ],
+        },
+        "errors": dict(found.errors),
+    }

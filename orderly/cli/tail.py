@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.output import json_body
+from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
-from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import preview, printable
+from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import json_body, preview
 from orderly.model import ReceivedMessage
-from orderly.monitoring.texts import iso_time
+from orderly.monitoring.texts import Column, ColumnKind, iso_time
 
 PREVIEW = 100  # characters of a body
 EXAMPLES = """\b
@@ -46,7 +46,7 @@ Examples:
     help="Stop after N messages.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is sent from now on.")
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def tail(
@@ -57,7 +57,7 @@ def tail(
     key: str | None,
     limit: int | None,
     follow: bool,
-    output: str,
+    form: Format,
 ) -> None:
     """Print the messages of TOPIC: time stored, queue, offset, key, tags, body.
 
@@ -70,10 +70,9 @@ def tail(
 
     with settings.client() as client:
         reader = TopicReader(client, topic, start)
-        show = as_json if output == "json" else as_line
+        found = islice(_selected(reader.messages(follow=follow), key), limit)
         try:
-            for message in islice(_selected(reader.messages(follow=follow), key), limit):
-                click.echo(show(message))
+            show_each(_COLUMNS, map(_told, found), form, settings)
         except KeyboardInterrupt:
             if not follow:
                 raise  # with --follow it is how one stops
@@ -85,30 +84,30 @@ def _selected(messages: Iterator[ReceivedMessage], key: str | None) -> Iterator[
     return (found for found in messages if found.sharding_key == key or key in found.keys)
 
 
-def as_line(message: ReceivedMessage) -> str:
-    """One line for a reader; `-` is what the message does not have."""
-    fields = (
-        iso_time(message.store_time),
-        f"{message.queue.broker_name}/{message.queue.queue_id}",
-        str(message.queue_offset),
-        message.sharding_key or "-",
-        message.tags or "-",
-    )
-    return "  ".join([*map(printable, fields), preview(message, PREVIEW)])
+_COLUMNS = (
+    Column("time"),
+    Column("queue"),
+    Column("offset", ColumnKind.NUMBER),
+    Column("key"),
+    Column("tags"),
+    Column("message id", wide=True),
+    Column("body"),
+)
 
 
-def as_json(message: ReceivedMessage) -> str:
-    """One JSON object; a body that is not UTF-8 is given in base64."""
-    return json.dumps(
-        {
-            "time": iso_time(message.store_time),
-            "topic": message.topic,
-            "broker": message.queue.broker_name,
-            "queue": message.queue.queue_id,
-            "offset": message.queue_offset,
-            "key": message.sharding_key,
-            "tags": message.tags,
-            "message_id": message.message_id,
-        }
-        | json_body(message)
-    )
+def _told(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A row of a table, and the document, in which a body that is not UTF-8 is in base64."""
+    queue = message.queue
+    fields = {
+        "time": iso_time(message.store_time),
+        "topic": message.topic,
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "offset": message.queue_offset,
+        "key": message.sharding_key,
+        "tags": message.tags,
+        "message_id": message.message_id,
+    }
+    place = f"{queue.broker_name}/{queue.queue_id}"
+    row = fields | {"queue": place, "body": preview(message, PREVIEW)}
+    return row, fields | json_body(message)

@@ -1,27 +1,230 @@
-"""`orderly topic create|list|show`; `grow` is in `topic_growth`."""
+"""`orderly topic create|list|show|grow`.
+
+What `grow` does is in `monitoring.topic_growth`; here are options, texts and exit codes.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli import NOT_MEASURED
-from orderly.cli.command import Group
-from orderly.cli.output import Table, print_json, print_table
-from orderly.cli.selection import name_argument
-from orderly.cli.settings import common_options, output_option, settings_of
-from orderly.cli.text import printable
-from orderly.cli.topic_growth import grow
+from orderly.cli.command import Command, Group
+from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.options import Duration
+from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.selection import complete_group, name_argument
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.terminal import confirmed, printable
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import BrokerData, Permission, TopicRoute
+from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
-from orderly.protocol.message_types import MessageType
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.topics import MessageType, TopicConfig
 from orderly.selectors.layout import layout_of
 
 if TYPE_CHECKING:
     from orderly.client import Client
+    from orderly.monitoring.topic_growth import DrainStatus, TopicGrowth
+
+
+GROW_SCHEMA = "orderly.topic-grow/v1"
+GROW = """\b
+Examples:
+  orderly topic grow orders --queues 16 --dry-run
+  orderly topic grow orders --queues 16 --timeout 30m --yes
+"""
+
+
+@click.command(
+    "grow",
+    cls=Command,
+    short_help="Give a topic more queues, in order: drained first.",
+    epilog=GROW,
+)
+@name_argument
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 1024),
+    required=True,
+    metavar="N",
+    help="How many, on each broker.",
+)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    help="Until the topic must be drained.",
+)
+@click.option(
+    "--quiet",
+    type=Duration(),
+    default="35s",
+    show_default=True,
+    help="How long nothing new may have come; longer than producers keep an old route (30 s).",
+)
+@click.option(
+    "--watch",
+    type=Duration(),
+    default="5s",
+    show_default=True,
+    help="How long to look whether it is written to, before anything is changed.",
+)
+@click.option(
+    "--ignore-group",
+    multiple=True,
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="A group that is not waited for, gone for good, say; may be given again.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done, and who is behind.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@format_options()
+@common_options
+@click.pass_context
+def grow(
+    ctx: click.Context,
+    /,
+    *,
+    name: str,
+    queues: int,
+    ignore_group: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    form: Format,
+    **seconds: float,
+) -> int:
+    """Give topic NAME more queues, so that no message overtakes another of its key.
+
+    More queues move keys. So stop the producers first, or give them the new layout as their pin:
+    they fail until it holds. Then this closes the topic for writing, waits until every group has
+    finished everything and no key is parked, adds the queues on all brokers, and opens it again. On
+    failure, a time-out or Ctrl-C all is put back as it was.
+    """
+    settings = settings_of(ctx)
+    topic = settings.topic(name)
+    ignored = [settings.group(group) for group in ignore_group]
+    if not (form.for_reader or yes or dry_run):
+        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    from orderly.monitoring.topic_growth import (  # noqa: PLC0415  `--help` is quick
+        Patience,
+        TopicGrowth,
+    )
+
+    began = time.time()
+    with settings.client() as client:
+        growth = TopicGrowth(client, topic, queues, ignored)
+        seen = _Seen(growth.standing(), growth.producers())
+        if form.for_reader:
+            _show_plan(growth, seen, form, settings)
+        if growth.plan.needed and not dry_run:
+            question = f"Are the producers of {topic} stopped, or pinned? Go on?"
+            if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
+                _say("nothing was changed")
+                return NOT_MEASURED
+            growth.run(Patience(**seconds), _Teller())
+    if not form.for_reader:
+        document = partial(_document, growth, seen, began, dry_run=dry_run)
+        show(Answer(_PLANNED, _rows(growth), document), form, settings)
+    elif growth.plan.needed and not dry_run:
+        _say(f"{topic} has {queues} queues on each broker; pin its producers to the new layout:")
+        click.echo(f"layout={growth.plan.pin}")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there was before anything was changed."""
+
+    standing: DrainStatus
+    producers: dict[str, int] | None
+
+
+class _Teller:
+    """Says on stderr how far it is; the same text once."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def __call__(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            _say(text)
+
+
+def _say(text: str) -> None:
+    click.echo(printable(text), err=True)
+
+
+def _show_plan(growth: TopicGrowth, seen: _Seen, form: Format, settings: Settings) -> None:
+    plan = growth.plan
+    if not plan.needed:
+        _say(f"{plan.topic} has {plan.queues} queues on each broker: nothing to do")
+        return
+    show(Answer(_PLANNED, _rows(growth)), form, settings)
+    for behind in seen.standing.behind:
+        _say(f"not finished: {behind}")
+    _say(f"producers connected, of this or other topics: {_listed(seen.producers)}")
+
+
+_PLANNED = (
+    Column("broker"),
+    Column("read queues", ColumnKind.NUMBER),
+    Column("write queues", ColumnKind.NUMBER),
+    Column("open"),
+    Column("after", ColumnKind.NUMBER),
+)
+
+
+def _rows(growth: TopicGrowth) -> list[tuple[Cell, ...]]:
+    rows = [tuple(row.values()) for row in _brokers(growth)]
+    return [(*row[:3], "yes" if row[3] else "no", row[4]) for row in rows]
+
+
+def _listed(producers: dict[str, int] | None) -> str:
+    if producers is None:
+        return "not known"
+    return ", ".join(f"{group} ({count})" for group, count in producers.items()) or "none"
+
+
+def _brokers(growth: TopicGrowth) -> list[dict[str, Any]]:
+    plan = growth.plan
+    return [
+        {
+            "broker": broker,
+            "read_queues": config.read_queues,
+            "write_queues": config.write_queues,
+            "writable": config.perm == plan.grown[broker].perm,
+            "after": plan.queues,
+        }
+        for broker, config in sorted(plan.present.items())
+    ]
+
+
+def _document(growth: TopicGrowth, seen: _Seen, began: float, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "schema": GROW_SCHEMA,
+        "time": iso_time(began),
+        "topic": growth.plan.topic,
+        "queues": growth.plan.queues,
+        "dry_run": dry_run,
+        "changed": growth.plan.needed and not dry_run,
+        "layout": str(growth.plan.pin),
+        "brokers": _brokers(growth),
+        "producers": seen.producers,
+        "behind": [
+            {"group": each.group, "messages": each.messages, "why": each.why or None}
+            for each in seen.standing.behind
+        ],
+    }
+
+
+# --- create, list, show ---------------------------------------------------------------------------
+
 
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, DEAD_PREFIX)
 _SYSTEM_TOPICS = frozenset(
@@ -107,10 +310,10 @@ def create(ctx: click.Context, name: str, queues: int, kind: str | None) -> None
 
 @topic.command("list", epilog=LIST)
 @click.option("--all", "everything", is_flag=True, help="Also RocketMQ's own, %RETRY% and %DLQ%.")
-@output_option
+@format_options()
 @common_options
 @click.pass_context
-def list_topics(ctx: click.Context, *, everything: bool, output: str) -> None:
+def list_topics(ctx: click.Context, *, everything: bool, form: Format) -> None:
     """List the topics of the namespace, or all; without RocketMQ's own and those of groups."""
     settings = settings_of(ctx)
     with settings.client() as client:
@@ -119,10 +322,8 @@ def list_topics(ctx: click.Context, *, everything: bool, output: str) -> None:
             info = client.admin.cluster()
             own = {*info.brokers, *info.clusters}  # a topic each, to be found by
             names = [name for name in names if name not in own and not is_system_topic(name)]
-    if output == "json":
-        print_json(names)
-    else:
-        print_table(Table(("topic",), [(name,) for name in names]))
+    rows = [(name,) for name in names]
+    show(Answer((Column("topic"),), rows, lambda: names), form, settings)
 
 
 def is_system_topic(name: str) -> bool:
@@ -136,10 +337,10 @@ def is_system_topic(name: str) -> bool:
 
 @topic.command("show", epilog=SHOW)
 @name_argument
-@output_option
+@format_options()
 @common_options
 @click.pass_context
-def show(ctx: click.Context, name: str, output: str) -> int:
+def show_topic(ctx: click.Context, name: str, form: Format) -> int:
     """Show which brokers hold topic NAME, and its settings as they have them: queues, permission.
 
     The last line is its layout, to be given to all producers as their pin.
@@ -151,12 +352,10 @@ def show(ctx: click.Context, name: str, output: str) -> int:
         configs, errors = _settings(client, name, found)
     rows = [_row(broker, config) for broker, config in configs]
     layout = _layout_text(found)
-    if output == "json":
-        told = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
-        print_json({"schema": SHOW_SCHEMA, "topic": name} | told)
-    else:
-        cells = [[row[heading.replace(" ", "_")] for heading in _SHOWN] for row in rows]
-        print_table(Table(_SHOWN, cells, title=name))
+    told = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
+    document = {"schema": SHOW_SCHEMA, "topic": name} | told
+    show(Answer.of(_SHOWN, rows, document), form, settings)
+    if form.for_rows:
         click.echo(f"layout: {layout or '-'}", err=True)
     for broker, error in errors.items():
         click.echo(f"{printable(broker)} could not be asked: {printable(error)}", err=True)
@@ -164,8 +363,15 @@ def show(ctx: click.Context, name: str, output: str) -> int:
 
 
 _SHOWN = (
-    "broker", "cluster", "master", "type", "read queues", "write queues", "permission", "order",
-)  # fmt: skip
+    Column("broker"),
+    Column("cluster"),
+    Column("master"),
+    Column("type"),
+    Column("read queues", ColumnKind.NUMBER),
+    Column("write queues", ColumnKind.NUMBER),
+    Column("permission"),
+    Column("order"),
+)
 
 Configs = list[tuple[BrokerData, TopicConfig | None]]
 

@@ -1,22 +1,29 @@
-"""Administration: topics, and what the brokers know about groups (`group_admin` changes them).
+"""Administration: topics, what brokers know about groups, and what is deleted for good.
 
-Every broker knows only its own part, so every master is asked and the answers are merged.
+Every broker knows only its own part, so every master is asked and the answers are merged. Groups
+are changed by `group_admin`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
-from orderly.client.masters import Masters
-from orderly.client.name_servers import NameServers
-from orderly.client.routes import Routes
+from orderly.client.calls import ONLY_SUCCESS, Calls
+from orderly.client.routes import NameServers, Routes
 from orderly.config import check_group, check_topic
-from orderly.config.arguments import check_flag, check_given, check_kind, check_text
-from orderly.config.numbers import check_count, check_timeout
+from orderly.config.arguments import (
+    check_count,
+    check_flag,
+    check_given,
+    check_kind,
+    check_text,
+    check_timeout,
+)
 from orderly.errors import (
+    BrokerError,
     ConfigError,
     OrderlyError,
     RemotingError,
@@ -24,29 +31,86 @@ from orderly.errors import (
     TopicNotFound,
 )
 from orderly.model import BrokerData, MessageQueue
-from orderly.protocol.bodies import (
-    ClusterInfo,
+from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.groups import DeleteGroup, GroupConfig, decode_group_list, encode_group_config
+from orderly.protocol.route import ClusterInfo
+from orderly.protocol.statistics import (
     ConsumerConnections,
+    GetConsumerConnections,
+    GetConsumeStats,
+    GetTopicStats,
     OffsetPair,
     TopicOffset,
     decode_connections,
     decode_consume_stats,
-    decode_group_list,
+    decode_settings,
     decode_topic_stats,
 )
-from orderly.protocol.broker_settings import decode_settings
-from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.frame import request
-from orderly.protocol.headers import (
+from orderly.protocol.topics import (
+    ATTRIBUTE,
     CreateTopic,
-    GetConsumerConnections,
-    GetConsumeStats,
+    DeleteTopicInBroker,
+    DeleteTopicInNameServer,
     GetTopicConfig,
-    GetTopicStats,
-    to_ext,
+    MessageType,
+    TopicConfig,
+    decode_topic_config,
 )
-from orderly.protocol.message_types import ATTRIBUTE, MessageType
-from orderly.protocol.topic_config import TopicConfig, decode_topic_config
+
+
+class Masters:
+    """The masters of a cluster, to be asked. Thread-safe; every method blocks."""
+
+    def __init__(self, calls: Calls, name_servers: NameServers, routes: Routes) -> None:
+        self._calls = calls
+        self._name_servers = name_servers
+        self._routes = routes
+
+    def all(self) -> tuple[BrokerData, ...]:
+        """All brokers the name servers know."""
+        return tuple(self._name_servers.cluster().brokers.values())
+
+    def of(self, topic: str) -> tuple[BrokerData, ...]:
+        """The brokers that hold queues of `topic`."""
+        return self._routes.get(check_topic(topic)).brokers
+
+    def ask(
+        self,
+        broker: BrokerData,
+        command: RemotingCommand,
+        what: str,
+        *,
+        accept: Collection[int] = ONLY_SUCCESS,
+        timeout: float | None = None,
+    ) -> RemotingCommand:
+        """Ask one broker's master; arguments and errors as `Calls.ask`.
+
+        Raises:
+            RouteError: the broker has no master at the moment.
+        """
+        if not broker.master:
+            raise RouteError(
+                f"broker {broker.broker_name!r} has no master at the name server; its part is"
+                " unknown until it is back"
+            )
+        return self._calls.ask(broker.master, command, what, accept=accept, timeout=timeout)
+
+    def ask_each(
+        self,
+        brokers: Iterable[BrokerData],
+        command: RemotingCommand,
+        what: str,
+        *,
+        accept: Collection[int] = ONLY_SUCCESS,
+    ) -> list[RemotingCommand]:
+        """Ask the master of each broker, one after another; the first failure is raised."""
+        return [self.ask(broker, command, what, accept=accept) for broker in brokers]
+
+
+# --- questions, and topics ------------------------------------------------------------------------
+
 
 V = TypeVar("V")
 
@@ -350,3 +414,65 @@ def joined(one: ConsumerConnections, other: ConsumerConnections) -> ConsumerConn
         connections=tuple(members[client_id] for client_id in sorted(members)),
         subscriptions={**one.subscriptions, **other.subscriptions},
     )
+
+
+# --- make a group, delete a group, delete a topic: on every broker, and there is no way back ------
+
+
+class Housekeeping:
+    """Administrative requests that make and delete. Thread-safe; every method blocks.
+
+    The first broker that does not answer is raised, and the others stay as they were: the same
+    call again goes on. Names are the broker's, with their namespace.
+    """
+
+    def __init__(
+        self, masters: Masters, name_servers: NameServers, routes: Routes, admin: Admin
+    ) -> None:
+        self._masters = masters
+        self._admin = admin
+        self._name_servers = name_servers
+        self._routes = routes
+
+    def put_group(self, config: GroupConfig) -> None:
+        """Make a group, or replace its settings.
+
+        For brokers that do not make groups by themselves (autoCreateSubscriptionGroup=false).
+        """
+        check_group(config.name)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        command = request(code, body=encode_group_config(config))
+        self._masters.ask_each(self._masters.all(), command, f"group {config.name!r} to be made")
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group's settings and offsets; its members must be gone, or it comes again.
+
+        Its %RETRY% and %DLQ% topics stay, to be deleted as any topic.
+        """
+        header = DeleteGroup(group_name=check_group(group), clean_offset=True)
+        command = request(header.code, to_ext(header))
+        self._masters.ask_each(self._masters.all(), command, f"group {group!r} to be deleted")
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with all its messages; one that is not there is none the less deleted."""
+        check_topic(topic)
+        for broker in self._masters.all():
+            self._delete_at(broker, topic)
+        header = DeleteTopicInNameServer(topic=topic)
+        what = f"the route of topic {topic!r} to be deleted"
+        self._name_servers.ask_all(request(header.code, to_ext(header)), what)
+        self._routes.forget(topic)
+
+    def _delete_at(self, broker: BrokerData, topic: str) -> None:
+        """Delete it at one broker.
+
+        With timerWheelEnable=false a 5.5.0 broker deletes it and then fails at a counter of its
+        timer (AdminBrokerProcessor.deleteTopicInBroker).
+        """
+        header = DeleteTopicInBroker(topic=topic)
+        command = request(header.code, to_ext(header))
+        try:
+            self._masters.ask(broker, command, f"topic {topic!r} to be deleted")
+        except BrokerError:
+            if self._admin.topic_config(topic, broker) is not None:
+                raise

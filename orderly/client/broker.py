@@ -1,4 +1,4 @@
-"""Questions and orders to brokers about queues: locks, offsets, members, pulls, sends.
+"""Requests to brokers about queues: locks, offsets, members, pulls, sends.
 
 One method, one request. When to ask, and what to do with a "no", is the consumer's and the
 producer's business.
@@ -6,37 +6,332 @@ producer's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import lru_cache, partial
+from typing import TypeVar
 
-from orderly.client.calls import Calls
-from orderly.client.pulling import (
-    PULL_ANSWERS,
-    PullQuery,
-    PullResult,
-    pull_command,
-    read_pull_reply,
-)
-from orderly.client.queue_requests import QueueRequests
-from orderly.client.routes import Routes
-from orderly.client.sending import SEND_STATUS, Stored, read_send_reply
+from orderly.client.calls import ONLY_SUCCESS, Calls, failure
+from orderly.client.connection import Attend
+from orderly.client.routes import Routes, address_in
 from orderly.errors import OrderlyError, RemotingError, ReplyTooLarge, RouteError
-from orderly.model import MessageQueue
-from orderly.protocol.bodies import decode_consumer_ids, decode_locked, lock_request
+from orderly.model import MessageQueue, ReceivedMessage, TopicRoute
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.ext import from_ext, to_ext
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.headers import (
-    GetConsumerList,
+from orderly.protocol.heartbeat import GetConsumerList, Subscription, decode_consumer_ids
+from orderly.protocol.locks import decode_locked, lock_request
+from orderly.protocol.offsets import (
     GetMaxOffset,
     GetMinOffset,
     OffsetReply,
     QueryConsumerOffset,
     SearchOffset,
     UpdateConsumerOffset,
-    from_ext,
-    to_ext,
 )
-from orderly.remoting.connection import Attend
+from orderly.protocol.pull import PullFlag, PullMessage, PullReply
+from orderly.protocol.send import SendReply
+from orderly.protocol.stored_message import decode_pull
+
+MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
+_READERS_ROOM = 64 * 1024 * 1024  # bytes, for who has no cache to fill
+
+
+@dataclass(frozen=True, slots=True)
+class PullQuery:
+    """Messages of a queue from an offset on.
+
+    The subscription travels with each pull, so that another member's heartbeat cannot change
+    what this one gets. A pull never carries an offset commit.
+
+    Args:
+        group: consumer group.
+        queue: which queue.
+        offset: the first wanted.
+        max_messages: the broker itself stops at 32 messages or 256 KiB.
+        subscription: the broker filters by hashes of its tags; compare the tags again.
+        suspend: seconds the broker may hold the request until a message comes; 0: answer now.
+        broker_id: the replica to ask, as the previous reply suggested; 0 is the master.
+        room: bytes of memory there are for what is unpacked of the reply, asked when it is read;
+            64 MiB for who has no cache. What does not fit is left for the next pull.
+    """
+
+    group: str
+    queue: MessageQueue
+    offset: int
+    max_messages: int
+    subscription: Subscription
+    suspend: float = MAX_SUSPEND
+    broker_id: int = 0
+    room: Callable[[], float] = field(default=lambda: _READERS_ROOM, repr=False, compare=False)
+
+    def for_fewer(self) -> PullQuery:
+        """The same for half of the messages, after a reply that was too large."""
+        return replace(self, max_messages=max(1, self.max_messages // 2))
+
+    def too_large(self, error: ReplyTooLarge) -> ReplyTooLarge:
+        """Say which message it is that alone is too large; a filter may have passed over some."""
+        text = f"the message of {self.queue} at offset {self.offset}, or the next one: {error}"
+        return ReplyTooLarge(text, error.address, size=error.size)
+
+
+class PullStatus(Enum):
+    """What became of a pull (PullStatus in Java)."""
+
+    FOUND = "found"
+    NO_NEW = "no new message"
+    NO_MATCH = "no message matched"
+    OFFSET_ILLEGAL = "offset illegal"
+
+
+_STATUS: dict[int, PullStatus] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCH,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+PULL_ANSWERS = frozenset(_STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """A pull's reply.
+
+    Attributes:
+        status: FOUND, NO_NEW (the queue ends before `offset`), NO_MATCH (pull on at once), or
+            OFFSET_ILLEGAL (below the oldest or beyond the newest message).
+        messages: in the order of their offsets; may have gaps where messages were filtered.
+        next_offset: where to pull next; with OFFSET_ILLEGAL the one the broker takes for right.
+        min_offset, max_offset: where the queue began and ended when the broker replied.
+        suggested_broker_id: the replica the broker would rather have asked next.
+        address: who replied; "" if nobody noted it.
+    """
+
+    status: PullStatus
+    messages: list[ReceivedMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    address: str = ""
+
+
+def pull_command(query: PullQuery) -> RemotingCommand:
+    """Write the request for `query`."""
+    ext = _header(query.group, query.queue, query.max_messages, query.subscription, query.suspend)
+    return request(PullMessage.code, {**ext, "queueOffset": str(query.offset)})
+
+
+@lru_cache(maxsize=4096)
+def _header(
+    group: str, queue: MessageQueue, max_messages: int, subscription: Subscription, suspend: float
+) -> Mapping[str, str]:
+    """All of a pull's header but its offset: the same from pull to pull."""
+    flags = PullFlag.SUBSCRIPTION
+    if suspend > 0:
+        flags |= PullFlag.SUSPEND
+    return to_ext(
+        PullMessage(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=0,
+            max_msg_nums=max_messages,
+            sys_flag=int(flags),
+            suspend_timeout_millis=round(suspend * 1000),
+            subscription=subscription.expression,
+            sub_version=subscription.version,
+            expression_type=subscription.expression_type,
+        )
+    )
+
+
+def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "") -> PullResult:
+    """Read the reply to `query`, sent by the broker at `address`.
+
+    Raises:
+        BrokerError: it says no.
+        ProtocolError: header or messages break the format; the offset must not move on.
+    """
+    status = _STATUS.get(reply.code)
+    if status is None:
+        raise failure(reply, address, f"messages of {query.queue} for group {query.group!r}")
+    header = from_ext(PullReply, reply.ext)
+    messages: list[ReceivedMessage] = []
+    left_at: int | None = None
+    if status is PullStatus.FOUND:
+        messages, left_at = decode_pull(
+            reply.body, query.queue.broker_name, end=header.next_begin_offset, room=query.room()
+        )
+        if messages and messages[0].queue_offset < query.offset:  # the offset lies within a batch
+            messages = [m for m in messages if m.queue_offset >= query.offset]
+    return PullResult(
+        status,
+        messages,
+        header.next_begin_offset if left_at is None else left_at,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+        address,
+    )
+
+
+# --- a send: what the reply means; the request is the producer's to make --------------------------
+
+
+SEND_STATUS: dict[int, str] = {
+    ResponseCode.SUCCESS: "SEND_OK",
+    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a message, or a batch, was stored.
+
+    Attributes:
+        status: "SEND_OK"; or the name of the code of a message that is stored all the same, with
+            weaker durability.
+        queue_offset: of the first message; a batch's others follow without a gap.
+        offset_message_ids: one for each message of the batch, in order.
+    """
+
+    status: str
+    queue_id: int
+    queue_offset: int
+    offset_message_ids: tuple[str, ...]
+
+
+def read_send_reply(queue: MessageQueue, reply: RemotingCommand, address: str) -> Stored:
+    """Read the reply to a send (310 or 320) by the broker at `address`.
+
+    Raises:
+        BrokerError: nothing was stored.
+        ProtocolError: a header that breaks the format; the message is stored, nobody knows where.
+    """
+    status = SEND_STATUS.get(reply.code)
+    if status is None:
+        raise failure(reply, address, f"a send to {queue}")
+    header = from_ext(SendReply, reply.ext)
+    return Stored(status, header.queue_id, header.queue_offset, tuple(header.msg_id.split(",")))
+
+
+# --- a broker that has the queue, by the routes this client knows ---------------------------------
+
+
+R = TypeVar("R")
+
+
+class QueueRequests:
+    """`Calls` by queue instead of by address. Thread-safe.
+
+    A failure that makes the route suspect has it fetched again in the background.
+    """
+
+    def __init__(self, calls: Calls, routes: Routes) -> None:
+        self._calls = calls
+        self._routes = routes
+
+    def ask(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        what: str,
+        *,
+        timeout: float | None = None,
+        accept: Collection[int] = ONLY_SUCCESS,
+        replica: int | None = None,
+    ) -> RemotingCommand:
+        """Ask the broker of `queue`; further errors as `Calls.ask`.
+
+        Args:
+            queue: its topic's route says where its broker is.
+            command: the request.
+            what: what is asked, for the error's text, with topic and group.
+            timeout: seconds for the reply; None: the client's request time-out.
+            accept: response codes that are answers, not errors.
+            replica: the broker id to prefer where a slave will do, too; None: only the master.
+
+        Raises:
+            RouteError: the broker is not in the route, or has no fitting address.
+        """
+        try:
+            address = _address(self._routes.get(queue.topic), queue, replica)
+            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+        except OrderlyError as error:
+            self._note(queue.topic, error)
+            raise
+
+    def submit(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        read: Callable[[RemotingCommand, str], R],
+        on_result: Callable[[R | OrderlyError], None],
+        *,
+        timeout: float,
+        may_connect: bool,
+        attended: bool = False,
+        replica: int | None = None,
+    ) -> Attend | None:
+        """Send to the broker of `queue` and return; errors as `Calls.submit`.
+
+        Args:
+            queue: its topic's route says where its broker is.
+            command: the request.
+            read: turns reply and address into the result, or raises OrderlyError.
+            on_result: called exactly once if the request went out; see `Calls.submit`.
+            timeout: seconds for the reply.
+            may_connect: False on threads that must not block: neither is a route fetched.
+            attended: the caller waits, and calls what is returned.
+            replica: as for `ask`.
+
+        Returns:
+            What reads the reply on the calling thread. None if it would have had to connect or to
+            ask a name server, and must not.
+        """
+        topic = queue.topic
+
+        def heard(result: R | OrderlyError) -> None:
+            if isinstance(result, OrderlyError):
+                self._note(topic, result)
+            on_result(result)
+
+        try:
+            route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
+            if route is None:
+                return None
+            return self._calls.submit(
+                _address(route, queue, replica),
+                command,
+                read,
+                heard,
+                timeout=timeout,
+                may_connect=may_connect,
+                attended=attended,
+            )
+        except OrderlyError as error:
+            self._note(topic, error)
+            raise
+
+    def _note(self, topic: str, error: OrderlyError) -> None:
+        """Have the topic's route fetched again after a failure that says it may be wrong."""
+        if error.refresh_route:
+            self._routes.suspect(topic)
+
+
+def _address(route: TopicRoute, queue: MessageQueue, replica: int | None) -> str:
+    """The master's address; with a `replica` preferred, any that is there will do."""
+    if replica is None:
+        return address_in(route, queue.broker_name)
+    return address_in(route, queue.broker_name, master=False, broker_id=replica)
+
+
+# --- requests -------------------------------------------------------------------------------------
+
 
 OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 

@@ -1,16 +1,149 @@
-"""Asking one address and reading its answer: the step every request of the client shares."""
+"""Asking one address and reading its answer: the step that every request of the client shares.
+
+Of a reply that says no, only the code says what happened: successful replies carry remarks, too,
+and broken ones the text of a Java exception. Of a refusal the remark chooses the advice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from orderly.client.replies import failure
-from orderly.errors import OrderlyError, ProtocolError, RemotingError
+from orderly.client.connection import Attend
+from orderly.client.pool import Connections
+from orderly.errors import (
+    BrokerBusy,
+    BrokerError,
+    BrokerUnavailable,
+    GroupNotFound,
+    NoPermission,
+    OffsetNotFound,
+    OrderlyError,
+    ProtocolError,
+    RemotingError,
+    TopicNotFound,
+)
+from orderly.foreign_text import escaped
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.remoting.connection import Attend
-from orderly.remoting.pool import Connections
+
+_SHOWN_REMARK = 200  # characters; the whole text is in BrokerError.remark
+
+_NO_KEY = (
+    "it lets nobody in without a key; set access_key and secret_key (ORDERLY_ACCESS_KEY and"
+    " ORDERLY_SECRET_KEY, or in the settings file); if it is a proxy that is named as name server,"
+    " sign_name_server_requests, too"
+)
+_NO_POLICY = (
+    "the access key's user may not do it; have it granted (mqadmin updateAcl;"
+    " docs/how-to/security.md says what is needed), or use another access_key"
+)
+
+_NO_PERMISSION_1 = (
+    "the access key's account may not do it; grant it in the broker's access file (plain_acl.yml,"
+    " or mqadmin updateAclConfig), or use another access_key"
+)
+
+_MEANING: dict[int, tuple[type[BrokerError], str]] = {
+    ResponseCode.SYSTEM_ERROR: (BrokerError, "it failed inside; its own log says why"),
+    ResponseCode.SYSTEM_BUSY: (BrokerBusy, "it is busy and did not execute it; try again later"),
+    ResponseCode.FLOW_CONTROL: (BrokerBusy, "flow control, not executed; try again later"),
+    ResponseCode.SERVICE_NOT_AVAILABLE: (
+        BrokerUnavailable,
+        "it is out of service and did not execute it; try again when it is back",
+    ),
+    ResponseCode.GO_AWAY: (
+        BrokerUnavailable,
+        "it is shutting down and did not execute it; connect again and repeat it",
+    ),
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: (
+        BrokerError,
+        "it does not know this request; is the address the main port of the right kind of server?",
+    ),
+    ResponseCode.MESSAGE_ILLEGAL: (
+        BrokerError,
+        "the message is refused; check its size and properties",
+    ),
+    ResponseCode.NO_PERMISSION: (
+        NoPermission,
+        "not permitted; check the permissions of broker and topic, and the access rules",
+    ),
+    ResponseCode.TOPIC_NOT_EXIST: (
+        TopicNotFound,
+        "the topic is unknown there; check its name or create it (orderly topic create)",
+    ),
+    ResponseCode.QUERY_NOT_FOUND: (OffsetNotFound, "nothing is stored"),
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: (
+        BrokerError,
+        "the filter expression is refused; the text says why",
+    ),
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: (
+        GroupNotFound,
+        "the consumer group is unknown there; check its name, or create the group",
+    ),
+    ResponseCode.INVALID_PARAMETER: (BrokerError, "a parameter is refused; the text says which"),
+    ResponseCode.CONSUMER_NOT_ONLINE: (BrokerError, "no member of the consumer group is online"),
+    ResponseCode.CONSUME_MSG_TIMEOUT: (
+        BrokerError,
+        "the member it asked did not answer in time; look at its log, or ask again",
+    ),
+}
+_UNKNOWN = (BrokerError, "it was refused")
+
+# ACL 1.0 refuses by an exception before the request is processed: its code says "failed inside"
+# (NettyRemotingAbstract), and only the class in the remark that it is a refusal.
+_ACL_1 = "org.apache.rocketmq.acl.common.AclException"
+
+# What the remark of a refusal tells beyond the code: words of ACL 2.0 (AuthenticationPipeline,
+# AuthorizationPipeline), then of ACL 1.0 (PlainPermissionManager). Only the advice hangs on them.
+_ACCESS: tuple[tuple[str, str], ...] = (
+    ("username cannot be null", _NO_KEY),
+    ("no accesskey is configured", _NO_KEY),
+    ("signature failed", "the secret key does not belong to the access key; check secret_key"),
+    ("is not found", "it does not know the access key; check access_key, or create the user there"),
+    ("no acl config", "it does not know the access key; check access_key, or add the account"),
+    ("is disabled", "the user of the access key is disabled; enable it (mqadmin updateUser)"),
+    ("no permission to access", _NO_POLICY),
+    ("no default permission", _NO_PERMISSION_1),
+    ("need admin permission", _NO_PERMISSION_1),
+)
+_POLICIES = (_NO_POLICY, _NO_PERMISSION_1)
+
+
+def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
+    """Return the error for a reply whose code says no.
+
+    Args:
+        reply: the reply.
+        address: who sent it.
+        what: what was asked, with topic and group: "the route of topic 'orders'".
+    """
+    remark = reply.remark or ""
+    refused = reply.code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_1)
+    kind, advice = _MEANING.get(ResponseCode.NO_PERMISSION if refused else reply.code, _UNKNOWN)
+    if kind is NoPermission:
+        words = remark.lower()
+        advice = next((better for said, better in _ACCESS if said in words), advice)
+    said = f": {escaped(' '.join(remark.split())[:_SHOWN_REMARK])}" if remark else ""
+    text = f"{address} was asked for {what}: {advice} ({_code_text(reply.code)}{said})"
+    return kind(text, code=reply.code, remark=remark, address=address)
+
+
+def not_granted(error: OrderlyError | None) -> bool:
+    """Whether a server knows the access key, and its user may not do what was asked."""
+    words = error.remark.lower() if isinstance(error, NoPermission) else ""
+    return any(said in words for said, advice in _ACCESS if advice in _POLICIES)
+
+
+def _code_text(code: int) -> str:
+    try:
+        return f"code {code}, {ResponseCode(code).name}"
+    except ValueError:
+        return f"code {code}"
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
 
 R = TypeVar("R")
 

@@ -11,24 +11,23 @@ import socket
 import threading
 from typing import Self
 
-from orderly.client.admin import Admin
+from orderly.client.admin import Admin, Housekeeping, Masters
+from orderly.client.background import Schedule
 from orderly.client.broker import BrokerCalls
 from orderly.client.calls import Calls
+from orderly.client.connection import Connection
 from orderly.client.group_admin import GroupAdmin
 from orderly.client.heartbeat import Heartbeats
-from orderly.client.housekeeping import Housekeeping
-from orderly.client.masters import Masters
-from orderly.client.name_servers import NameServers
 from orderly.client.peer_requests import PeerRequests
-from orderly.client.routes import Routes
+from orderly.client.pool import Connections
+from orderly.client.routes import NameServers, Routes
+from orderly.client.security import security_of
 from orderly.config import ClientConfig
 from orderly.config.client import at_name_server
-from orderly.errors import LifecycleError
+from orderly.errors import LifecycleError, OrderlyError, RouteError
+from orderly.model import MessageQueue
 from orderly.protocol.frame import RemotingCommand
-from orderly.remoting.connection import Connection
-from orderly.remoting.pool import Connections
-from orderly.remoting.schedule import Schedule
-from orderly.remoting.security import security_of
+from orderly.protocol.statistics import retention_of
 
 _MAX_NOTICES = 16  # of a group, that wait to be passed on
 
@@ -163,3 +162,22 @@ def _own_ip(name_server: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:  # unresolvable at the moment: the first request will say so
         return "127.0.0.1"
+
+
+# --- for how long a broker keeps messages: it deletes whole files by their age --------------------
+
+
+def retention(client: Client, queue: MessageQueue) -> float:
+    """Return the seconds for which the broker of `queue` keeps messages, if its disk is not full.
+
+    Raises:
+        OrderlyError: it does not answer, or does not say.
+    """
+    name = queue.broker_name
+    broker = client.routes.get(queue.topic).broker(name)
+    if broker is None:
+        raise RouteError(f"broker {name} is not in the route of {queue.topic}")
+    seconds = retention_of(client.admin.broker_settings(broker))
+    if seconds is None:
+        raise OrderlyError(f"broker {name} does not tell how long it keeps messages")
+    return seconds

@@ -7,33 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orderly.client.admin import Admin, listed
-from orderly.client.masters import Masters
+from orderly.client.admin import Admin, Masters, listed
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_offset, check_topic
-from orderly.config.arguments import check_flag, check_kind, check_queue, check_text
-from orderly.config.numbers import check_count, check_number
+from orderly.config.arguments import (
+    check_count,
+    check_flag,
+    check_kind,
+    check_number,
+    check_queue,
+    check_text,
+)
 from orderly.errors import BrokerError, ConfigError, RouteError
 from orderly.model import BrokerData, MessageQueue
-from orderly.protocol.bodies import decode_groups_of_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.filter_check import FilterCheck, encode_filter_check
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.group_config import GroupConfig, decode_group_config
-from orderly.protocol.headers import (
-    GetConsumerConnections,
+from orderly.protocol.groups import (
     GetGroupConfig,
-    GetOffsetsOfMembers,
-    GetRunningInfo,
-    ResetOffset,
-    to_ext,
+    GroupConfig,
+    GroupsOfTopic,
+    decode_group_config,
+    decode_groups_of_topic,
 )
-from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.producer_table import decode_producers
-from orderly.protocol.query_headers import GroupsOfTopic
-from orderly.protocol.reset_bodies import decode_offsets_of_members, decode_reset
-from orderly.protocol.running_info import RunningInfo, decode_running_info
-from orderly.protocol.stats_bodies import decode_connections
+from orderly.protocol.heartbeat import Subscription, decode_producers
+from orderly.protocol.members import GetRunningInfo, RunningInfo, decode_running_info
+from orderly.protocol.offsets import (
+    GetOffsetsOfMembers,
+    ResetOffset,
+    decode_offsets_of_members,
+    decode_reset,
+)
+from orderly.protocol.pull import FilterCheck, encode_filter_check
+from orderly.protocol.statistics import GetConsumerConnections, decode_connections
 
 _MEMBER_PATIENCE = 12.0  # seconds; the broker itself waits 10 for the member
 _LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000

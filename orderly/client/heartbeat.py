@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from orderly.client.background import Periodic
 from orderly.client.calls import Calls
+from orderly.client.connection import Connection
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
@@ -20,8 +22,8 @@ from orderly.errors import LifecycleError, NoPermission, OrderlyError, TopicNotF
 from orderly.log import get_logger
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import UnregisterClient, to_ext
 from orderly.protocol.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
@@ -29,10 +31,9 @@ from orderly.protocol.heartbeat import (
     MessageModel,
     ProducerData,
     Subscription,
+    UnregisterClient,
     encode_heartbeat,
 )
-from orderly.remoting.connection import Connection
-from orderly.remoting.periodic import Periodic
 
 _log = get_logger("orderly.client")
 _REJOIN_AFTER = 1.0  # seconds from the loss of a connection to the heartbeat on a new one

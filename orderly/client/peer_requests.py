@@ -12,25 +12,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from orderly.client.background import Schedule
+from orderly.client.connection import Connection
 from orderly.errors import OrderlyError, ProtocolError
 from orderly.log import error_text, get_logger
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.direct_result import DirectResult, encode_direct_result
+from orderly.protocol.ext import from_ext
 from orderly.protocol.frame import RemotingCommand, reply_to
-from orderly.protocol.headers import (
+from orderly.protocol.heartbeat import NotifyConsumerIdsChanged
+from orderly.protocol.members import (
     ConsumeDirectly,
-    GetMemberOffsets,
+    DirectResult,
     GetRunningInfo,
-    NotifyConsumerIdsChanged,
-    ResetMemberOffset,
-    from_ext,
+    RunningInfo,
+    encode_direct_result,
+    encode_running_info,
 )
-from orderly.protocol.reset_bodies import decode_reset, encode_member_offsets
-from orderly.protocol.running_info import RunningInfo, encode_running_info
+from orderly.protocol.offsets import (
+    GetMemberOffsets,
+    ResetMemberOffset,
+    decode_reset,
+    encode_member_offsets,
+)
 from orderly.protocol.stored_message import decode_messages
-from orderly.remoting.connection import Connection
-from orderly.remoting.schedule import Schedule
 
 _log = get_logger("orderly.client")
 

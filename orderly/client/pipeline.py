@@ -1,7 +1,8 @@
 """Many questions to a few addresses: pipelined, paced, with one deadline for all of them.
 
-One question failing is a result like any other, so that a round tells what it could not learn
-instead of ending. What may go when is decided by `gate`; here are the connections and the threads.
+One question that fails is a result like any other, so a round says what it could not learn
+instead of ending. A monitor must not hurt what it watches: brokers share the threads that answer
+questions with their other work, and one that hangs must not cost a time-out for each question.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, final
 
-from orderly.client.calls import ONLY_SUCCESS
-from orderly.client.gate import Gate, Limits
-from orderly.client.replies import failure
+from orderly.client.calls import ONLY_SUCCESS, failure
+from orderly.client.connection import Connection
+from orderly.client.pool import Connections
 from orderly.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -27,8 +28,91 @@ from orderly.errors import (
     ReplyTooLarge,
 )
 from orderly.protocol.frame import RemotingCommand
-from orderly.remoting.connection import Connection
-from orderly.remoting.pool import Connections
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How hard one address may be asked.
+
+    Attributes:
+        in_flight: questions without an answer at once.
+        per_second: questions a second, evenly spaced; None: no such limit.
+        give_up_after: failures in a row after which no more is asked in this round.
+        patience: seconds to wait for each answer.
+    """
+
+    in_flight: int = 32
+    per_second: float | None = None
+    give_up_after: int = 3
+    patience: float = 3.0
+
+
+@final
+class Gate:
+    """What may go to one address, and when. Not thread-safe; `now` is any steady clock, seconds.
+
+    An answer that says no is an answer: only silence counts as a failure.
+
+    Args:
+        limits: of the address.
+    """
+
+    __slots__ = ("_failures", "_flying", "_limits", "_next_at", "_probing")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._flying = 0
+        self._failures = 0
+        self._probing = False
+        self._next_at = -math.inf
+
+    @property
+    def shut(self) -> bool:
+        """Whether nothing more may go in this round: too many failures in a row."""
+        return self._failures >= self._limits.give_up_after and not self._probing
+
+    def begin(self) -> None:
+        """Begin a new round: an address that was given up gets one question as a probe."""
+        self._probing = self._failures >= self._limits.give_up_after
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next question may go; inf: not before an answer, or never."""
+        most = 1 if self._failures else self._limits.in_flight  # silence may be beginning
+        if self.shut or self._flying >= most:
+            return math.inf
+        return max(0.0, self._next_at - now)
+
+    def sent(self, now: float) -> None:
+        """Note that a question went out."""
+        self._flying += 1
+        if self._limits.per_second is not None:
+            self._next_at = now + 1.0 / self._limits.per_second
+
+    def answered(self) -> None:
+        """Note an answer, whatever it says."""
+        self._flying -= 1
+        self._failures = 0
+        self._probing = False
+
+    def failed(self, failures: int = 1) -> None:
+        """Note that a question will not be answered.
+
+        Args:
+            failures: 0: one that was counted before (a lost connection takes all that fly along).
+        """
+        self._flying -= 1
+        self._failures += failures
+        if failures:
+            self._probing = False
+
+    def give_up(self) -> None:
+        """Ask no more in this round: it cannot even be reached."""
+        self._failures = max(self._failures, self._limits.give_up_after)
+        self._probing = False
+
+
+# --- connections and threads ----------------------------------------------------------------------
+
 
 R = TypeVar("R")
 Outcome = tuple[int, RemotingCommand | RemotingError, Connection]

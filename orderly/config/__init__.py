@@ -4,13 +4,18 @@
 available yet is refused here, so that no setting is silently ignored.
 """
 
+from orderly.config.arguments import (
+    check_callable,
+    check_function,
+    check_group,
+    check_seconds,
+    check_topic,
+    is_async,
+    parse_addresses,
+)
 from orderly.config.client import ClientConfig
-from orderly.config.consumer import ConsumerConfig
+from orderly.config.consumer import ConsumerConfig, ParkLimits
 from orderly.config.fields import MIB
-from orderly.config.functions import check_callable, check_function, is_async
-from orderly.config.names import check_group, check_topic, parse_addresses
-from orderly.config.numbers import check_seconds
-from orderly.config.park_limits import ParkLimits
 from orderly.config.positions import check_offset, parse_consume_from, parse_position
 from orderly.config.producer import ProducerConfig
 

@@ -1,16 +1,204 @@
-"""Checks of arguments by what they are; of numbers in `numbers`, of functions in `functions`.
+"""Checks of what users give: numbers, names and addresses, functions, texts, queues.
 
 What is wrong is named by its type, never shown: it may be a secret, or a million characters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from threading import TIMEOUT_MAX
+from typing import Any, TypeGuard
 
-from orderly.config.numbers import is_int
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, NotAvailableYet
 from orderly.model import MessageQueue
+from orderly.namespace import wrap
+
+MIN_SUSPEND = 0.01  # seconds (as Java)
+MAX_SUSPEND = 30.0  # seconds a queue may wait (as Java)
+MAX_LANE_SUSPEND = 3600.0  # seconds a key's lane may wait; other keys go on meanwhile
+
+_ANY = sys.float_info.max  # finite
+
+
+def is_int(value: object) -> TypeGuard[int]:
+    """Whether `value` is an int and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object, low: float = -_ANY, high: float = _ANY) -> TypeGuard[float]:
+    """Whether `value` is a finite number from `low` to `high`."""
+    return (isinstance(value, float) or is_int(value)) and low <= value <= high
+
+
+def check_number(name: str, value: object, low: float, high: float = _ANY) -> None:
+    """Raise ConfigError unless `value` is a finite number from `low` to `high`."""
+    if not is_number(value, low, high):
+        bounds = f"{low:g} or more" if high == _ANY else f"{low:g} to {high:g}"
+        raise ConfigError(f"{name} must be a number, {bounds}, not {value!r}")
+
+
+def check_seconds(name: str, value: float) -> float:
+    """Return `value` if it is a number of seconds above 0 that can be waited, else raise."""
+    if not is_number(value, 0, TIMEOUT_MAX) or value == 0:
+        raise ConfigError(f"{name} must be a number of seconds above 0, not {value!r}")
+    return value
+
+
+def check_timeout(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` is None, or seconds that can be waited: 0 or more."""
+    if value is not None and not is_number(value, 0, TIMEOUT_MAX):
+        raise ConfigError(
+            f"{name} must be a number of seconds, 0 or more, or None for no limit, not {value!r}"
+        )
+
+
+def check_count(name: str, value: object, low: int) -> None:
+    """Raise ConfigError unless `value` is an int of at least `low`."""
+    if not is_int(value) or value < low:
+        raise ConfigError(f"{name} must be an int, {low} or more, not {value!r}")
+
+
+def check_port(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` is a port, or 0 for any free one."""
+    if not is_int(value) or not 0 <= value < 65536:
+        raise ConfigError(f"{name} must be a port, 0 to 65535 (0: any free one), not {value!r}")
+
+
+# --- names and addresses as a broker accepts them -------------------------------------------------
+# What is not one is refused before it is sent.
+
+
+DEFAULT_NAMESRV_PORT = 9876
+_PORT = re.compile(r"[0-9]{1,5}")
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+# What a name or an address of a host may hold, once IDNA has written it in ASCII.
+_HOST = re.compile(r"[a-zA-Z0-9._-]+|\[?[0-9a-fA-F]*(:[0-9a-fA-F.]*){2,}(%[a-zA-Z0-9._-]+)?\]?")
+_MAX_TOPIC = 127  # the broker's limit (TopicValidator.TOPIC_MAX_LENGTH)
+_MAX_GROUP = 120  # the broker's limit; leaves room for the %RETRY% prefix
+
+
+def check_topic(topic: str, namespace: str = "") -> str:
+    """Return the broker's name of `topic` if a broker accepts it, else raise ConfigError."""
+    return _check_name("topic", topic, namespace, _MAX_TOPIC)
+
+
+def check_group(group: str, namespace: str = "") -> str:
+    """Return the broker's name of `group` if a broker accepts it, else raise ConfigError."""
+    return _check_name("group", group, namespace, _MAX_GROUP)
+
+
+def _check_name(kind: str, name: str, namespace: str, limit: int) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"the {kind} name must be a non-empty str, not {name!r}")
+    name = wrap(namespace, name)
+    if len(name) > limit:
+        raise ConfigError(
+            f"the {kind} name {name[:20]!r}… has {len(name)} characters; at most {limit}"
+        )
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"the {kind} name {name!r} may only contain letters, digits and %|_-")
+    return name
+
+
+def parse_addresses(namesrv: str) -> tuple[str, ...]:
+    """Split "host:port;host:port" (or commas) into addresses; the port defaults to 9876.
+
+    Raises:
+        ConfigError: empty, or a port that is not a number from 1 to 65535.
+    """
+    if not isinstance(namesrv, str):
+        raise ConfigError(f"namesrv must be a str such as 'host:9876', not {namesrv!r}")
+    parts = [part.strip() for part in re.split(r"[;,]", namesrv) if part.strip()]
+    if not parts:
+        raise ConfigError(
+            "no name server is set: pass namesrv='host:9876' or set ORDERLY_NAMESRV"
+            " (`orderly broker start` runs a local one)"
+        )
+    return tuple(_address(part) for part in parts)
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        host, port = text, str(DEFAULT_NAMESRV_PORT)
+    if not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
+        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port (namesrv)")
+    return f"{host}:{port}"
+
+
+def is_host(text: str) -> bool:
+    """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
+    try:
+        return _HOST.fullmatch(text.encode("idna").decode()) is not None
+    except UnicodeError:
+        return False
+
+
+# --- functions that are to be called later --------------------------------------------------------
+
+
+def check_callable(what: str, function: object) -> None:
+    """Raise ConfigError unless `function` can be called.
+
+    Args:
+        what: what it is, for the error: "the handler".
+        function: the user's; plain or async.
+    """
+    if not callable(function):
+        raise ConfigError(f"{what} must be callable, not {type(function).__name__}")
+
+
+def check_function(what: str, function: object) -> None:
+    """Raise ConfigError unless `function` can be called, NotAvailableYet if it is async.
+
+    Args:
+        what: what it is, for the error: "the listener's function".
+        function: the user's.
+    """
+    check_callable(what, function)
+    if is_async(function):
+        raise NotAvailableYet(f"{what} is async; that is not available yet, pass a plain function")
+
+
+def check_arguments(what: str, function: Callable[..., object], *names: str) -> None:
+    """Raise ConfigError if `function` cannot be called with as many arguments.
+
+    Args:
+        what: what it is, for the error: "the listener's function".
+        function: the user's; plain or async.
+        names: of what it is called with, for the error.
+    """
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except ValueError:  # made in C, some tell nothing
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise ConfigError(
+            f"{what} is called with ({', '.join(names)}), but takes {signature}; a method must be"
+            " bound to its object"
+        ) from error
+
+
+def is_async(function: object) -> bool:
+    """True for an `async def`, and for an object whose `__call__` is one."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - not whether, but how it is called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def asked_to_stop() -> bool:
+    """Whether a CancelledError is meant for the running task, not for what it awaited."""
+    import asyncio  # noqa: PLC0415 - who asks has it; a cold start of the CLI needs none
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+# --- texts, flags, queues -------------------------------------------------------------------------
 
 
 def check_kind(name: str, value: object, kind: type | tuple[type, ...], what: str = "") -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from typing import Any, Self, SupportsIndex, TypeVar
 
-from orderly.config.arguments import check_named_texts
-from orderly.config.numbers import is_int, is_number
+from orderly.config.arguments import check_named_texts, is_int, is_number
 from orderly.errors import ConfigError
 
 MIB = 1024 * 1024

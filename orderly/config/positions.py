@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from orderly.config.numbers import is_int
+from orderly.config.arguments import is_int
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 

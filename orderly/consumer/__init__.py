@@ -1,4 +1,4 @@
-"""SHELL: the ordered consumer. One loop a file; the rules they follow are in `orderly.ordering`."""
+"""SHELL: the ordered consumer; the rules they follow are in `orderly.ordering`."""
 
 from orderly.consumer.consumer import OrderlyConsumer
 from orderly.consumer.hooks import Consumed, ConsumerHooks

@@ -1,6 +1,6 @@
 """The public ordered consumer: subscriptions, controls and questions.
 
-It puts the parts together (`loops`, `life`); each part lives in a file of its own beside it.
+What it is made of is put together in `runtime`; each part has a file of its own beside it.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from orderly.client import Client
+from orderly.client import Client, preflight
+from orderly.client.dialogues import performer
+from orderly.client.state_topics import StateTopics
 from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
-from orderly.config.arguments import check_flag, check_given
-from orderly.config.fields import given
-from orderly.config.functions import check_arguments
-from orderly.config.numbers import check_count, check_timeout
-from orderly.consumer.aside import aside
-from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.life import Life, State
-from orderly.consumer.loops import Loops
-from orderly.consumer.parts import (
-    check_handler,
-    check_key,
-    new_session,
-    new_state_topics,
-    subscription_of,
+from orderly.config.arguments import (
+    check_arguments,
+    check_count,
+    check_flag,
+    check_given,
+    check_timeout,
+    is_number,
 )
-from orderly.consumer.preflight import check_filter, check_readable
-from orderly.consumer.session import now, sharding_key
+from orderly.config.fields import given
+from orderly.consumer.coroutines import in_thread_of_its_own
+from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.introspection import held_queues
+from orderly.consumer.offsets import LocalOffsets, broadcasting_performer
+from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
+from orderly.consumer.session import Session, now, sharding_key
 from orderly.consumer.telling.health import Health
-from orderly.consumer.telling.insight import held_queues
 from orderly.consumer.telling.statistics import TopicStatistics
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
@@ -39,7 +39,8 @@ from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
 from orderly.ordering.explain import Explanation
 from orderly.ordering.explain_keys import KeyExplanation
-from orderly.ordering.parking.keys import ParkedKey
+from orderly.protocol.heartbeat import BY_SQL, Subscription
+from orderly.protocol.parked_key import ParkedKey
 from orderly.signals import LOOK, Told, heard
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class OrderlyConsumer:
             owned.append(processes.close)
         if client is None:
             owned.append(self._client.close)
-        self._loops = Loops(
+        self._runtime = ConsumerRuntime(
             self._session,
             handler,
             allocate,
@@ -143,9 +144,9 @@ class OrderlyConsumer:
             dry_run=dry_run,
             kill_call=None if processes is None else processes.kill_call,
         )
-        self._life = Life(
+        self._lifecycle = Lifecycle(
             self._session,
-            self._loops,
+            self._runtime,
             state_topics=state_topics,
             offsets=offsets,
             owned=tuple(owned),
@@ -173,12 +174,13 @@ class OrderlyConsumer:
         subscription = subscription_of(self._topic(topic), tags, sql)
         real = subscription.topic
         self._client.connections.check_process()
-        with self._life.lock:
-            self._life.require(State.CREATED, State.RUNNING)
-            if self._life.state is State.RUNNING:
-                check_readable(self._client.routes.get(real))
-                check_filter(self._client, self._session.group, subscription, self._session.log)
-                self._life.ensure_state(real)
+        with self._lifecycle.lock:
+            self._lifecycle.require(State.CREATED, State.RUNNING)
+            if self._lifecycle.state is State.RUNNING:
+                self._lifecycle.admit(preflight.check_topic(self._client, real))
+                group = self._session.group
+                self._lifecycle.admit(preflight.check_filter(self._client, group, subscription))
+                self._lifecycle.ensure_state(real)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
         return self
@@ -191,7 +193,7 @@ class OrderlyConsumer:
         """
         real = self._topic(topic)
         self._client.connections.check_process()
-        with self._life.lock:
+        with self._lifecycle.lock:
             rest = {**self._session.subscriptions}
             rest.pop(real, None)
             self._session.subscriptions = rest
@@ -199,10 +201,10 @@ class OrderlyConsumer:
 
     def _announce(self) -> None:
         self._session.renew_version()
-        if self._life.state is State.RUNNING:
-            self._loops.releaser.drop_outdated()
+        if self._lifecycle.state is State.RUNNING:
+            self._runtime.releaser.drop_outdated()
             self._client.heartbeat.heartbeat_now()
-            self._loops.rounds.wake()
+            self._runtime.rounds.wake()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ class OrderlyConsumer:
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         self._client.connections.check_process()
-        self._life.start()
+        self._lifecycle.start()
         return self
 
     def close(self) -> None:
@@ -236,7 +238,7 @@ class OrderlyConsumer:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop
                 that runs async handlers (`aclose` is for that).
         """
-        self._life.close()
+        self._lifecycle.close()
 
     def wait(self, timeout: float | None = None, *, signals: bool = True) -> bool:
         """Block until the consumer is closed, at most `timeout` seconds; returns whether it is.
@@ -255,7 +257,7 @@ class OrderlyConsumer:
         """
         check_timeout("timeout", timeout)
         check_flag("signals", signals)
-        return self._life.wait(timeout, signals=signals)
+        return self._lifecycle.wait(timeout, signals=signals)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -272,8 +274,8 @@ class OrderlyConsumer:
             LifecycleError: awaited by a handler, which would wait for itself.
         """
         if not self._client.connections.foreign:
-            self._life.refuse_handlers()
-        await aside(self.close, f"orderly-closing-{self.group}")
+            self._lifecycle.refuse_handlers()
+        await in_thread_of_its_own(self.close, f"orderly-closing-{self.group}")
 
     async def run(self, *, signals: bool = True) -> None:
         """Start, consume until this task is cancelled or the consumer is closed, and close.
@@ -295,26 +297,30 @@ class OrderlyConsumer:
             async with self:
                 await self._until_closed(told)
         if told():  # it may have come while the handlers were put back
-            await aside(partial(self._life.heed, told()), f"orderly-ending-{self.group}")
+            await in_thread_of_its_own(
+                partial(self._lifecycle.heed, told()), f"orderly-ending-{self.group}"
+            )
 
     async def _until_closed(self, told: Told) -> None:
-        wait = partial(self._life.wait, None, signals=False)
-        closed = aside(wait, f"orderly-waiting-{self.group}")
+        wait = partial(self._lifecycle.wait, None, signals=False)
+        closed = in_thread_of_its_own(wait, f"orderly-waiting-{self.group}")
         try:
             while not closed.done():
                 # The loop wakes for each look, too: a signal right before its own wait is heard.
                 await asyncio.wait({closed}, timeout=LOOK)
                 if told():
-                    await aside(partial(self._life.heed, told()), f"orderly-ending-{self.group}")
+                    await in_thread_of_its_own(
+                        partial(self._lifecycle.heed, told()), f"orderly-ending-{self.group}"
+                    )
         finally:
             closed.cancel()
 
     async def __aenter__(self) -> Self:
         """Start; handlers that are `async def` run on this event loop, where their engines live."""
         self._client.connections.check_process()
-        start = partial(self._life.start, asyncio.get_running_loop())
+        start = partial(self._lifecycle.start, asyncio.get_running_loop())
         try:
-            await aside(start, f"orderly-starting-{self.group}")
+            await in_thread_of_its_own(start, f"orderly-starting-{self.group}")
         except asyncio.CancelledError:
             await self.aclose()  # the thread starts it all the same
             raise
@@ -336,12 +342,12 @@ class OrderlyConsumer:
             ConfigError: something else than queues.
         """
         self._client.connections.check_process()
-        self._loops.control.pause(self.assignment if queues is None else queues)
+        self._runtime.control.pause(self.assignment if queues is None else queues)
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """End a pause; None: of every queue. Errors as `pause`."""
         self._client.connections.check_process()
-        self._loops.control.resume(self._session.paused if queues is None else queues)
+        self._runtime.control.resume(self._session.paused if queues is None else queues)
 
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
         """Go on from another offset of a queue held here. Returns the offset.
@@ -359,14 +365,14 @@ class OrderlyConsumer:
             LifecycleError: the queue is not held, or is being given up.
         """
         self._client.connections.check_process()
-        return self._loops.control.seek(queue, position)
+        return self._runtime.control.seek(queue, position)
 
     # --- questions -----------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
         """Where the consumer is in its life."""
-        return self._life.state
+        return self._lifecycle.state
 
     @property
     def client_id(self) -> str:
@@ -393,7 +399,7 @@ class OrderlyConsumer:
         Not owned, not locked, lock lost, being given up, paused, handler running for n s, suspended
         for another n s, flow-controlled, pulling, empty: see `Why`. Asks no broker.
         """
-        return self._loops.insight.explain()
+        return self._runtime.inspector.explain()
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
         """With order="key": which keys of the queues held here are unfinished, and why.
@@ -408,7 +414,7 @@ class OrderlyConsumer:
             ConfigError: a limit below 1.
         """
         check_count("limit", limit, 1)
-        return self._loops.insight.explain_keys(limit)
+        return self._runtime.inspector.explain_keys(limit)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
         """With order="key": the keys set aside in the queues held here, sorted; asks no broker.
@@ -416,11 +422,11 @@ class OrderlyConsumer:
         Their messages wait in the group's park topic, and later ones follow them there, until
         somebody releases or drops the key (`orderly parked`).
         """
-        return self._loops.insight.parked()
+        return self._runtime.inspector.parked()
 
     def health(self) -> Health:
         """For probes: live unless failed or hanging; ready once all that is ours is held."""
-        return self._loops.insight.health(self.state.value)
+        return self._runtime.inspector.health(self.state.value)
 
     def statistics(self, topic: str) -> TopicStatistics:
         """How fast a topic is consumed: calls, messages and failures a second, times in seconds.
@@ -433,3 +439,94 @@ class OrderlyConsumer:
     def _topic(self, name: str) -> str:
         """The broker's name of a topic: with the client's namespace."""
         return check_topic(name, self._client.config.namespace)
+
+
+# --- what a consumer is made of before it starts --------------------------------------------------
+# Checked arguments, and its shared state.
+
+
+def check_key(config: ConsumerConfig, key: Callable[[ReceivedMessage], Hashable]) -> None:
+    """Refuse a key function that would decide nothing.
+
+    Raises:
+        ConfigError: order by queue.
+    """
+    if key is not sharding_key and not config.by_key:
+        raise ConfigError(
+            "key= decides nothing with order='queue': pass"
+            " config=ConsumerConfig(order='key'), or leave key out"
+        )
+
+
+def check_handler(config: ConsumerConfig, handler: object) -> None:
+    """Refuse a handler, such as a Listener, whose settings contradict the consumer's.
+
+    Args:
+        config: the consumer's.
+        handler: says with attributes that it `parks` keys, that it `judges` when a message is
+            given up, and for how long its retries go on with the queue's lock `unrenewed`.
+
+    Raises:
+        ConfigError: no keys to park; a limit of tries beside a verdict; a lock that is trusted for
+            a shorter time.
+    """
+    if getattr(handler, "parks", False) is True and (not config.by_key or config.broadcasting):
+        raise ConfigError(
+            "this handler parks keys, which needs ConsumerConfig(order='key') and"
+            " model='clustering': set these, or another on_poison= at the listener"
+        )
+    if getattr(handler, "judges", False) is True and config.max_reconsume_times is not None:
+        raise ConfigError(
+            "this listener decides itself when a message is given up, and never in an outage:"
+            " leave max_reconsume_times out, or pass poison=None to the listener"
+        )
+    unrenewed = getattr(handler, "unrenewed", None)
+    trusted = config.broadcasting or not is_number(unrenewed) or unrenewed <= config.lock_trust
+    if not trusted:
+        raise ConfigError(
+            f"this listener's retries go on for {unrenewed:g} s, but a queue's lock is trusted for"
+            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True there"
+        )
+
+
+def new_session(
+    group: str,
+    client: Client,
+    config: ConsumerConfig,
+    hooks: ConsumerHooks,
+    key: Callable[[ReceivedMessage], Hashable],
+) -> tuple[Session, LocalOffsets | None]:
+    """The shared state, and a broadcasting member's own offsets."""
+    if not config.broadcasting:
+        perform = performer(group, client.brokers, client.config.record_secrets)
+        return Session(group, client, config, perform, hooks, key=key), None
+    offsets = LocalOffsets(Path(config.offsets_folder), group, config.instance)
+    perform = broadcasting_performer(group, offsets, client.brokers)
+    together = offsets.put_all
+    session = Session(group, client, config, perform, hooks, key=key, store_together=together)
+    return session, offsets
+
+
+def new_state_topics(session: Session) -> StateTopics | None:
+    """Where what is finished ahead is remembered; a broadcasting member remembers nothing."""
+    config = session.config
+    if not config.by_key or config.broadcasting:
+        return None
+    return StateTopics(session.client, session.group, config.create_state_topics, session.log)
+
+
+def subscription_of(topic: str, tags: str, sql: str | None) -> Subscription:
+    """Return what is to be consumed of a topic.
+
+    Raises:
+        ConfigError: tags and a condition, or one of them is none.
+    """
+    if sql is not None:
+        if tags != "*":
+            raise ConfigError("pass tags or sql, not both")
+        if not isinstance(sql, str) or not sql.strip():
+            raise ConfigError(f"sql must be a condition such as 'amount > 100', not {sql!r}")
+        return Subscription(topic, sql, expression_type=BY_SQL)
+    if not isinstance(tags, str):
+        raise ConfigError(f"tags must be a str such as '*' or 'A || B', not {tags!r}")
+    return Subscription.from_expression(topic, tags, 0)

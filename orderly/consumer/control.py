@@ -8,10 +8,10 @@ from datetime import datetime
 from orderly.config import check_offset, parse_position
 from orderly.config.arguments import check_queue, check_queues
 from orderly.consumer.puller import Puller
-from orderly.consumer.session import Held, Session, now
+from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 
 
 class Control:
@@ -23,7 +23,9 @@ class Control:
         ready: called when a queue may have something to hand out.
     """
 
-    def __init__(self, session: Session, puller: Puller, ready: Callable[[Held], None]) -> None:
+    def __init__(
+        self, session: Session, puller: Puller, ready: Callable[[HeldQueue], None]
+    ) -> None:
         self._session = session
         self._puller = puller
         self._ready = ready

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orderly.config.functions import check_arguments, check_function
+from orderly.config.arguments import check_arguments, check_function
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.log import error_text
 from orderly.model import MessageQueue, ReceivedMessage

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable
 from http import HTTPStatus
 
-from orderly.config.functions import check_arguments, check_function
+from orderly.config.arguments import check_arguments, check_function
 from orderly.consumer.telling.health import Health
 from orderly.log import get_logger
-from orderly.remoting.small_http import Answer, Question, Server
+from orderly.small_http import Answer, Question, Server
 
 _log = get_logger("orderly.probe")
 

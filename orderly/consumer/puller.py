@@ -2,7 +2,7 @@
 
 A reply is taken in on the connection's reader thread, which then asks for the next one: no
 hand-off between threads on the hot path. Whatever may connect runs on a small executor instead.
-A pull never carries an offset commit: it would slip past the fence of `offset_saver`.
+A pull never carries an offset commit: it would slip past the fence of `offsets`.
 
 Pulls go to the master, and to a slave where the master says so or is down. A slave may lag: it is
 believed when it brings messages, and in nothing else.
@@ -17,14 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from orderly.client.pulling import PullQuery, PullResult, PullStatus
-from orderly.consumer.session import Held, Session, now
+from orderly.client.broker import PullQuery, PullResult, PullStatus
+from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.ordering.calls import OffsetReset
-from orderly.ordering.drop import Drop
-from orderly.ordering.window import Gate
+from orderly.ordering.owned_queue import Drop, PullGate
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
@@ -44,8 +43,8 @@ class Puller:
     def __init__(
         self,
         session: Session,
-        arrived: Callable[[Held], None],
-        find_out: Callable[[Held], None],
+        arrived: Callable[[HeldQueue], None],
+        find_out: Callable[[HeldQueue], None],
     ) -> None:
         self._session = session
         self._arrived = arrived
@@ -56,12 +55,12 @@ class Puller:
         )
         self._closed = False
 
-    def start(self, held: Held) -> None:
+    def start(self, held: HeldQueue) -> None:
         """Begin pulling a queue; returns at once."""
         with contextlib.suppress(RuntimeError):  # closed meanwhile: nothing is pulled any more
             self._executor.submit(self._connect_and_pull, held)
 
-    def reopen(self, held: Held) -> None:
+    def reopen(self, held: HeldQueue) -> None:
         """Pull again a queue that was full, and bodies that were not kept."""
         if held.owned.wants_pull:
             self._pull(held, may_connect=False)
@@ -72,7 +71,7 @@ class Puller:
         self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _connect_and_pull(self, held: Held) -> None:
+    def _connect_and_pull(self, held: HeldQueue) -> None:
         try:
             if self._in_doubt(held):
                 self._settle_doubts(held)
@@ -83,7 +82,7 @@ class Puller:
 
     # --- topics that may have been made anew ---------------------------------------------------
 
-    def _in_doubt(self, held: Held) -> bool:
+    def _in_doubt(self, held: HeldQueue) -> bool:
         """Whether to find out first. While the master is down it waits: slaves are pulled from.
 
         Not of a queue that is dropped: nothing more is pulled, and its next owner looks anew.
@@ -94,19 +93,19 @@ class Puller:
         broker = None if route is None else route.broker(held.queue.broker_name)
         return broker is None or bool(broker.master)
 
-    def _doubt(self, held: Held, refusal: PullResult | None = None) -> None:
+    def _doubt(self, held: HeldQueue, refusal: PullResult | None = None) -> None:
         """Pull nothing more until it is known whether the topic was made anew; returns at once."""
         held.refusal = refusal
         held.doubtful = True
         self.start(held)
 
-    def _doubt_pulled(self, held: Held, refusal: PullResult | None = None) -> None:
+    def _doubt_pulled(self, held: HeldQueue, refusal: PullResult | None = None) -> None:
         """The same, with a pull that has ended in doubt."""
         with held.lock:
             held.owned.pull_failed()
         self._doubt(held, refusal)
 
-    def _settle_doubts(self, held: Held) -> None:
+    def _settle_doubts(self, held: HeldQueue) -> None:
         try:
             self._find_out(held)
         except LockLost:
@@ -121,18 +120,18 @@ class Puller:
             self._refused(held, held.refusal)
             held.refusal = None
 
-    def _pull(self, held: Held, *, may_connect: bool) -> None:
+    def _pull(self, held: HeldQueue, *, may_connect: bool) -> None:
         if self._closed or self._in_doubt(held):
             return
         with held.lock:
             gate = held.owned.pull_gate(now())
             offset = held.owned.next_pull
-        if gate is Gate.OPEN:
+        if gate is PullGate.OPEN:
             self._send(held, offset, may_connect=may_connect)
-        elif gate is Gate.NOT_LOCKED:
+        elif gate is PullGate.NOT_LOCKED:
             self._session.attention()
 
-    def _send(self, held: Held, offset: int, *, may_connect: bool) -> None:
+    def _send(self, held: HeldQueue, offset: int, *, may_connect: bool) -> None:
         query = self._query(held, offset)
         try:
             sent = self._session.client.brokers.pull(
@@ -146,7 +145,7 @@ class Puller:
                 held.owned.pull_failed()
             self.start(held)
 
-    def _query(self, held: Held, offset: int) -> PullQuery:
+    def _query(self, held: HeldQueue, offset: int) -> PullQuery:
         session = self._session
         batch, wanted = min(held.pull_batch, session.config.pull_batch), held.subscription
         room = held.owned.messages.room
@@ -154,7 +153,7 @@ class Puller:
             session.group, held.queue, offset, batch, wanted, broker_id=held.replica, room=room
         )
 
-    def _replied(self, held: Held, query: PullQuery, reply: PullResult | OrderlyError) -> None:
+    def _replied(self, held: HeldQueue, query: PullQuery, reply: PullResult | OrderlyError) -> None:
         try:
             if isinstance(reply, OrderlyError) and not isinstance(reply, ReplyTooLarge):
                 self._failed(held, reply)
@@ -180,7 +179,7 @@ class Puller:
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
             self._failed(held, error)
 
-    def _too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+    def _too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
         """Ask for fewer messages; one that alone is too large holds its queue, for none is skipped.
 
         Asked for again now and then: the offset may have been reset, or the message deleted.
@@ -197,12 +196,12 @@ class Puller:
             self._tell_too_large(held, query, error)
             self._session.client.schedule.after(wait, partial(self.start, held))
 
-    def _take_fewer(self, held: Held, query: PullQuery) -> float | None:
+    def _take_fewer(self, held: HeldQueue, query: PullQuery) -> float | None:
         """Have the next pull ask for fewer; returns how long to wait if that is not possible."""
         held.pull_batch = query.for_fewer().max_messages
         return None if query.max_messages > 1 else _LARGE_RETRY
 
-    def _tell_too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+    def _tell_too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
         held.log.error(
             "message.too_large",
             offset=query.offset,
@@ -212,15 +211,15 @@ class Puller:
             hint=f"set ClientConfig.max_frame to {error.size} or more; it is not skipped",
         )
 
-    def _master(self, held: Held) -> str | None:
+    def _master(self, held: HeldQueue) -> str | None:
         route = self._session.client.routes.cached(held.queue.topic)
         broker = route and route.broker(held.queue.broker_name)
         return broker.master if broker else None
 
-    def _is_slave(self, held: Held, address: str) -> bool:
+    def _is_slave(self, held: HeldQueue, address: str) -> bool:
         return bool(address) and address != self._master(held)
 
-    def _not_at_slave(self, held: Held) -> None:
+    def _not_at_slave(self, held: HeldQueue) -> None:
         """Ask the master what the slave does not have; while it is down, the slave later again."""
         held.master_until = now() + _MISTRUST
         with held.lock:
@@ -231,7 +230,7 @@ class Puller:
             retry = self._session.config.pull_retry
             self._session.client.schedule.after(retry, partial(self.start, held))
 
-    def _take_in(self, held: Held, reply: PullResult) -> None:
+    def _take_in(self, held: HeldQueue, reply: PullResult) -> None:
         if reply.status is PullStatus.FOUND:
             held.pull_batch = min(held.pull_batch + 1, self._session.config.pull_batch)
         messages = self._wanted(held, reply)
@@ -258,7 +257,7 @@ class Puller:
         else:
             self._without_key(held, next_offset, failure)
 
-    def _wanted(self, held: Held, reply: PullResult) -> list[ReceivedMessage]:
+    def _wanted(self, held: HeldQueue, reply: PullResult) -> list[ReceivedMessage]:
         messages = reply.messages
         if self._namespace:
             messages = [message.changed(namespace=self._namespace) for message in messages]
@@ -266,7 +265,7 @@ class Puller:
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         return messages
 
-    def _tell_undecodable(self, held: Held, messages: list[ReceivedMessage]) -> None:
+    def _tell_undecodable(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         for message in messages:
             if isinstance(message, UndecodableMessage):
                 held.log.error(
@@ -294,7 +293,7 @@ class Puller:
         """As others are shown it: its text may quote the message."""
         return type(error).__name__ if self._session.redacts else error_text(error)
 
-    def _without_key(self, held: Held, offset: int, error: BaseException) -> None:
+    def _without_key(self, held: HeldQueue, offset: int, error: BaseException) -> None:
         """Wait in front of a message of which nobody knows behind which others it has to wait."""
         retry = self._session.config.pull_retry
         held.log.error(
@@ -307,7 +306,7 @@ class Puller:
 
     # --- bodies that were not kept -------------------------------------------------------------
 
-    def _refill(self, held: Held, *, may_connect: bool, at: float = -math.inf) -> None:
+    def _refill(self, held: HeldQueue, *, may_connect: bool, at: float = -math.inf) -> None:
         """Pull what lanes miss to go on; later, if they have patience.
 
         Args:
@@ -337,7 +336,9 @@ class Puller:
         if not sent:
             self._refill_later(held, asked)
 
-    def _refilled(self, held: Held, query: PullQuery, reply: PullResult | OrderlyError) -> None:
+    def _refilled(
+        self, held: HeldQueue, query: PullQuery, reply: PullResult | OrderlyError
+    ) -> None:
         asked = query.offset
         try:
             if isinstance(reply, ReplyTooLarge):
@@ -349,7 +350,7 @@ class Puller:
         except Exception as error:  # noqa: BLE001 - as in `_replied`
             self._refill_failed(held, asked, error)
 
-    def _refill_too_large(self, held: Held, query: PullQuery, error: ReplyTooLarge) -> None:
+    def _refill_too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
         if self._closed:
             return
         wait = self._take_fewer(held, query)
@@ -360,7 +361,7 @@ class Puller:
         again = partial(self._refill_later, held, query.offset)
         self._session.client.schedule.after(wait, again)
 
-    def _take_in_bodies(self, held: Held, asked: int, reply: PullResult) -> None:
+    def _take_in_bodies(self, held: HeldQueue, asked: int, reply: PullResult) -> None:
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
@@ -389,7 +390,7 @@ class Puller:
         self._arrived(held)
         self.reopen(held)  # where bodies are lost the offset moved on
 
-    def _refill_failed(self, held: Held, asked: int, error: Exception) -> None:
+    def _refill_failed(self, held: HeldQueue, asked: int, error: Exception) -> None:
         if self._closed:
             return
         held.log.warning(
@@ -401,21 +402,21 @@ class Puller:
         retry = self._session.config.pull_retry
         self._session.client.schedule.after(retry, partial(self._refill_later, held, asked))
 
-    def _refill_later(self, held: Held, asked: int) -> None:
+    def _refill_later(self, held: HeldQueue, asked: int) -> None:
         """Try again on a thread that may connect; until then the refill counts as under way."""
         with held.lock:
             held.owned.refilled(asked, (), asked)
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             self._executor.submit(partial(self._refill, held, may_connect=True))
 
-    def _refuse(self, held: Held, reply: PullResult) -> None:
+    def _refuse(self, held: HeldQueue, reply: PullResult) -> None:
         asked = held.owned.next_pull
         if reply.min_offset <= asked <= reply.max_offset:  # an operator's reset
             self._refused(held, reply)
         else:
             self._doubt_pulled(held, reply)
 
-    def _refused(self, held: Held, reply: PullResult) -> None:
+    def _refused(self, held: HeldQueue, reply: PullResult) -> None:
         """Go on where the broker says; of one that lost its newest messages: skip none that it has.
 
         It names its end, and we may have pulled, and not finished, what is below that.
@@ -427,7 +428,7 @@ class Puller:
         legal = reply.min_offset <= asked and not beyond
         self._offset_illegal(held, correct, reset=legal)
 
-    def _offset_illegal(self, held: Held, correct: int, *, reset: bool) -> None:
+    def _offset_illegal(self, held: HeldQueue, correct: int, *, reset: bool) -> None:
         again = self._session.find(held.queue)
         if reset and held.released and again is not None:
             held = again  # a pull of our former ownership was told what is for the present one
@@ -451,7 +452,7 @@ class Puller:
                 " there",
             )
 
-    def _failed(self, held: Held, error: Exception) -> None:
+    def _failed(self, held: HeldQueue, error: Exception) -> None:
         with held.lock:
             held.owned.pull_failed()
         if self._closed:

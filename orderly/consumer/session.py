@@ -5,28 +5,125 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Any
 
 from orderly.client import Client
-from orderly.client.pulling import PullResult
+from orderly.client.broker import PullResult
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.queue_lock import QueueLock, new_lock
-from orderly.consumer.telling.failures import Failures
 from orderly.consumer.telling.statistics import Statistics
 from orderly.errors import RemotingError
-from orderly.log import get_logger, where
+from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
-from orderly.ordering.handover import Known
-from orderly.ordering.lane import Batch
+from orderly.ordering.explain import key_of
+from orderly.ordering.fingerprint import Fingerprint
+from orderly.ordering.lanes import Batch
+from orderly.ordering.latest import put_latest
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state.memory import Memory
+from orderly.ordering.start import FormerPosition
+from orderly.ordering.state.records import StateWriter
 from orderly.protocol.heartbeat import Subscription
+
+# --- the lock of one held queue -------------------------------------------------------------------
+
+
+def new_lock() -> threading.Lock:
+    """Make a lock with what `threading` is now: a simulation puts its own in its place."""
+    return threading.Lock()
+
+
+class QueueLock:
+    """A lock whose holder sees the queue as it is: with what runs have handled by then.
+
+    A run notes in `Batch.done` what it has handled of several messages it took at once, without a
+    lock; that is counted here, so nobody sees, saves or hands over less than is done.
+
+    Args:
+        owned: what the lock guards.
+        bursts: the batches in work of which a part may be done. The runs change it.
+    """
+
+    __slots__ = ("_bursts", "_lock", "_owned")
+
+    def __init__(self, owned: OwnedQueue, bursts: Collection[Batch]) -> None:
+        self._lock = new_lock()
+        self._owned = owned
+        self._bursts = bursts
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._bursts:
+            for batch in tuple(self._bursts):
+                self._owned.catch_up(batch)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
+# --- messages that failed and are tried again -----------------------------------------------------
+# What the queue's running info says. Only the way they fail is kept (`ordering.fingerprint`),
+# nothing of the messages.
+
+
+_MOST = 1000  # keys of a queue; of one more, the one that failed longest ago is forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class FailingMessage:
+    """A message that failed and is tried again.
+
+    Attributes:
+        offset: the message's.
+        since: of its first failure (seconds).
+        fingerprint: of its last one.
+    """
+
+    offset: int
+    since: float
+    fingerprint: Fingerprint
+
+
+class Failures:
+    """Thread-safe; one for each queue held."""
+
+    def __init__(self) -> None:
+        self._by_key: OrderedDict[Hashable, FailingMessage] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def failed(self, key: Hashable, offset: int, fingerprint: Fingerprint, now: float) -> None:
+        """A lane's message failed at `now` (seconds)."""
+        with self._lock:
+            before = self._by_key.get(key)
+            since = before.since if before is not None and before.offset == offset else now
+            put_latest(self._by_key, key, FailingMessage(offset, since, fingerprint), _MOST)
+
+    def succeeded(self, key: Hashable) -> None:
+        """A lane's message is done."""
+        if self._by_key:  # asked for without the lock: it is called for each message
+            with self._lock:
+                self._by_key.pop(key, None)
+
+    def of(self, key: Hashable, offset: int) -> FailingMessage | None:
+        """What is known of a lane's message, or None: it has not failed."""
+        with self._lock:
+            found = self._by_key.get(key)
+        return found if found is not None and found.offset == offset else None
+
+
+# --- held queues, and what the loops share --------------------------------------------------------
+
 
 # The system's monotonic clock; CLOCK_BOOTTIME also counts the time a machine was suspended, in
 # which a lease runs out at the broker.
@@ -63,7 +160,7 @@ def _new_event() -> threading.Event:
 
 
 @dataclass(slots=True)
-class Wanted:
+class KeyToPark:
     """A key that an operator wants parked: at its lane's next turn, instead of being handled.
 
     Attributes:
@@ -76,7 +173,7 @@ class Wanted:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldQueue:
     """One queue this consumer holds, with its locks.
 
     Lock order: `Session.locking(broker)`, `saving`, `lock`. `lock` guards `owned` and is never held
@@ -92,7 +189,7 @@ class Held:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
-        to_park: keys that operators want parked; see `Wanted`.
+        to_park: keys that operators want parked; see `KeyToPark`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -102,8 +199,8 @@ class Held:
         announced: the program was told; no handler is called before.
         doubtful: the topic may have been made anew: to be found out before the next pull.
         refusal: what a broker said of an offset that it does not have, until that is found out.
-        stretches: batches in work whose messages are handed out in several calls.
-        stretch: for how many calls messages are taken at once.
+        bursts: batches in work whose messages are handed out in several calls.
+        burst: for how many calls messages are taken at once.
     """
 
     owned: OwnedQueue
@@ -111,7 +208,7 @@ class Held:
     log: Any
     lock: QueueLock = field(init=False)
     saving: threading.Lock = field(default_factory=new_lock)
-    memory: Memory | None = None
+    memory: StateWriter | None = None
     refreshed_at: float = field(default_factory=now)
     compared_at: float = field(default_factory=now)
     tenure: Tenure | None = None
@@ -122,7 +219,7 @@ class Held:
     failed_releases: int = 0
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-    to_park: dict[Hashable, Wanted] = field(default_factory=dict)
+    to_park: dict[Hashable, KeyToPark] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
@@ -132,11 +229,11 @@ class Held:
     doubtful: bool = False
     refusal: PullResult | None = None
     released: bool = False
-    stretches: set[Batch] = field(default_factory=set)
-    stretch: int = 1
+    bursts: set[Batch] = field(default_factory=set)
+    burst: int = 1
 
     def __post_init__(self) -> None:
-        self.lock = QueueLock(self.owned, self.stretches)
+        self.lock = QueueLock(self.owned, self.bursts)
 
     @property
     def queue(self) -> MessageQueue:
@@ -189,7 +286,7 @@ class Session:
             "orderly.consumer", client_id=client.client_id, redact=self.redacts, **where(group)
         )
         self.attention: Callable[[], None] = lambda: None
-        self.interrupt: Callable[[Held], None] = lambda _: None
+        self.interrupt: Callable[[HeldQueue], None] = lambda _: None
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}
@@ -200,12 +297,12 @@ class Session:
         self.paused: frozenset[MessageQueue] = frozenset()
         self.closing = False
         self.outlook: dict[str, Outlook] = {}
-        self.known: dict[MessageQueue, Known] = {}
+        self.known: dict[MessageQueue, FormerPosition] = {}
         self.version = 0
         self.silent: dict[str, tuple[float, RemotingError]] = {}
         self._lock = threading.Lock()
         self._locking: dict[str, threading.Lock] = {}
-        self._held: dict[MessageQueue, Held] = {}
+        self._held: dict[MessageQueue, HeldQueue] = {}
 
     def by_key(self, topic: str) -> bool:
         """Whether a topic's queues have a lane for each key; the group's retry topic never has."""
@@ -240,30 +337,30 @@ class Session:
         return converse(dialogue, perform)
 
     def add(
-        self, owned: OwnedQueue, subscription: Subscription, memory: Memory | None = None
-    ) -> Held:
+        self, owned: OwnedQueue, subscription: Subscription, memory: StateWriter | None = None
+    ) -> HeldQueue:
         """Hold a queue whose lock was granted and whose start is known."""
         queue = owned.queue
         self.renew_version()
         log = self.log.bind(**where(self.group, queue))
-        held = Held(owned, subscription, log, memory=memory)
+        held = HeldQueue(owned, subscription, log, memory=memory)
         with self._lock:
             if queue in self.paused:
                 owned.pause()
             self._held[queue] = held
         return held
 
-    def set_paused(self, queues: frozenset[MessageQueue], *, paused: bool) -> list[Held]:
+    def set_paused(self, queues: frozenset[MessageQueue], *, paused: bool) -> list[HeldQueue]:
         """Note which queues are paused; returns those of them that are held."""
         with self._lock:
             self.paused = self.paused | queues if paused else self.paused - queues
             return [self._held[queue] for queue in sorted(queues) if queue in self._held]
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldQueue) -> None:
         """Forget a queue that was released or lost."""
         self.renew_version()
         fence = held.owned.fence
-        self.known[held.queue] = Known(fence.written, fence.landmark, fence.window)
+        self.known[held.queue] = FormerPosition(fence.written, fence.landmark, fence.window)
         with self._lock:
             self._held.pop(held.queue, None)
         held.released = True
@@ -277,13 +374,52 @@ class Session:
         """The subscriptions as the next heartbeat tells them."""
         return tuple(replace(s, version=self.version) for s in self.subscriptions.values())
 
-    def find(self, queue: MessageQueue) -> Held | None:
+    def find(self, queue: MessageQueue) -> HeldQueue | None:
         """The queue, if it is held and not being given up."""
         with self._lock:
             held = self._held.get(queue)
         return held if held is not None and held.owned.dropped is None else None
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""
         with self._lock:
             return sorted(self._held.values(), key=lambda held: held.queue)
+
+
+# --- log context ----------------------------------------------------------------------------------
+# Where something happened, as the fields of an event: which message, which key, which handler.
+# Ordered by key, the key is the one the message is ordered by, which a key function may have
+# chosen.
+
+
+def log_context(
+    group: str, held: HeldQueue, message: ReceivedMessage, key: Hashable
+) -> dict[str, Any]:
+    """The fields of an event about a batch.
+
+    Args:
+        group: as the broker names it.
+        held: the batch's queue.
+        message: of the batch.
+        key: of the batch's lane.
+    """
+    at = where(group, held.queue, message)
+    return {**at, "key": key_text(key)} if held.owned.by_key else at
+
+
+def longest_handler(held: HeldQueue) -> dict[str, Any]:
+    """Which handler of a queue is waited for: the message it began with, and for how long it runs.
+
+    Of several the one that has been running longest; without any all fields are None.
+    """
+    with held.lock:
+        busy = [lane for lane in held.owned.messages.lanes if lane.since is not None]
+        lane = min(busy, key=lambda lane: lane.since or 0.0, default=None)
+        if lane is None:
+            return dict.fromkeys(("offset", "key", "handler_running_seconds"))
+        head, key, since = lane.messages.head, key_of(held.owned, lane), lane.since
+    return {
+        "offset": None if head is None else head.queue_offset,
+        "key": key_text(key),
+        "handler_running_seconds": None if since is None else round(now() - since, 1),
+    }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from orderly.config.functions import is_async
+from orderly.config.arguments import is_async
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 

@@ -9,22 +9,98 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Protocol, Self, Unpack, cast, overload
 
+from orderly.config.arguments import (
+    MAX_LANE_SUSPEND,
+    check_arguments,
+    check_callable,
+    check_count,
+    check_given,
+    check_kind,
+    check_named_texts,
+    check_text,
+    is_async,
+    is_number,
+)
 from orderly.config.fields import require
-from orderly.config.functions import check_arguments, check_callable, is_async
-from orderly.config.numbers import is_number
 from orderly.errors import ConfigError
-from orderly.listening.alone import Given, alone
-from orderly.listening.decision import Decision
-from orderly.listening.delivery import Delivery
-from orderly.listening.judge import Judge
+from orderly.listening.handler_call import (
+    AsyncFunction,
+    Delivery,
+    Elsewhere,
+    Function,
+    HandlerCall,
+    Tried,
+    Work,
+)
 from orderly.listening.outcomes import Outcome
+from orderly.listening.policy import Decision, FailurePolicy
 from orderly.listening.settings import Rules, Settings
-from orderly.listening.trial import AsyncFunction, Function, Trial, Tried
-from orderly.listening.work import Elsewhere, Work
-from orderly.model import ReceivedMessage
+from orderly.model import Message, MessageQueue, ReceivedMessage
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Answer
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.results import Answer, ConsumeResult
+
+Given = Message | ReceivedMessage
+
+
+def sample_delivery(message: Given, attempt: int, context: ConsumeContext | None) -> Delivery:
+    """Return a message as a consumer delivers it.
+
+    Args:
+        message: as received, or as a producer sends it.
+        attempt: which try of it; 1: as the message says.
+        context: of the call; None: as of a consumer with order="key".
+
+    Raises:
+        ConfigError: `attempt` is below 1, or an argument of another kind.
+    """
+    check_kind("message", message, (Message, ReceivedMessage))
+    check_given("context", context, ConsumeContext)
+    check_count("attempt", attempt, 1)
+    given = message if isinstance(message, ReceivedMessage) else _received(message)
+    if attempt > 1:
+        given = given.changed(reconsume_times=attempt - 1)
+    return Delivery(given, _context_of(given) if context is None else context)
+
+
+def _received(message: Message) -> ReceivedMessage:
+    check_text("the message's topic", message.topic)
+    check_kind("the message's body", message.body, bytes, "bytes")
+    check_named_texts("the message's properties", message.properties)
+    properties = dict(message.properties)
+    if message.sharding_key is not None:
+        properties["__SHARDINGKEY"] = str(message.sharding_key)
+    if message.tags is not None:
+        properties["TAGS"] = message.tags
+    return ReceivedMessage(
+        queue=MessageQueue(message.topic, "alone", 0),
+        queue_offset=0,
+        body=message.body,
+        properties=properties,
+        message_id="alone",
+        offset_message_id="alone",
+        born_time=0.0,
+        store_time=0.0,
+        born_host="",
+        store_host="",
+        reconsume_times=0,
+        flag=0,
+        sys_flag=0,
+        physical_offset=0,
+        stored_size=len(message.body),
+    )
+
+
+def _context_of(message: ReceivedMessage) -> ConsumeContext:
+    return ConsumeContext(
+        message.queue,
+        attempt=message.reconsume_times + 1,
+        key=message.sharding_key,
+        max_suspend=MAX_LANE_SUSPEND,
+    )
+
+
+# --- listeners ------------------------------------------------------------------------------------
+
 
 # As the consumer's: it also counts the time a machine was suspended.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -53,8 +129,8 @@ class _Common:
         given = "message" if settings.get("decode") is None else "value"
         check_arguments("the listener's function", function, given, "attempt")
         self.rules = Rules(**settings)
-        self._trial = Trial(function, self.rules.decode, self.rules.classes)
-        self._judge = Judge(self.rules)
+        self._trial = HandlerCall(function, self.rules.decode, self.rules.classes)
+        self._judge = FailurePolicy(self.rules)
         update_wrapper(cast("Any", self), function, updated=())
 
     @property
@@ -91,8 +167,8 @@ class _Common:
                 return _told(decision, delivery, messages) or ConsumeResult.SUSPEND
         return ConsumeResult.SUCCESS
 
-    def _judge_at(self, now: float | None) -> Judge:
-        return Judge(self.rules) if now is None else self._judge
+    def _judge_at(self, now: float | None) -> FailurePolicy:
+        return FailurePolicy(self.rules) if now is None else self._judge
 
 
 class Listener(_Common):
@@ -162,10 +238,10 @@ class Listener(_Common):
         Raises:
             ConfigError: an argument of another kind, or a time that is none.
         """
-        clock, delivery = _clock(now), alone(message, attempt, context)
+        clock, delivery = _clock(now), sample_delivery(message, attempt, context)
         return self._handle(self._judge_at(now), delivery, clock).outcome
 
-    def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
+    def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
             held = judge.renew(delivery)
@@ -225,10 +301,10 @@ class AsyncListener(_Common):
         context: ConsumeContext | None = None,
     ) -> Outcome:
         """Run the function alone, in a test: see `Listener.run`."""
-        clock, delivery = _clock(now), alone(message, attempt, context)
+        clock, delivery = _clock(now), sample_delivery(message, attempt, context)
         return (await self._handle(self._judge_at(now), delivery, clock)).outcome
 
-    async def _handle(self, judge: Judge, delivery: Delivery, clock: Clock) -> Decision:
+    async def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
             held = await asyncio.to_thread(judge.renew, delivery)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 from orderly.config.arguments import check_text
-from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
+from orderly.ordering.results import Ack, DeadLetter, Fail, Park, Suspend
 
 
 @final

@@ -23,10 +23,9 @@ from tenacity.retry import RetryBaseT
 from tenacity.stop import StopBaseT
 from tenacity.wait import WaitBaseT
 
+from orderly.config.arguments import MAX_LANE_SUSPEND, check_number, is_async
 from orderly.config.fields import require
-from orderly.config.functions import is_async
-from orderly.config.numbers import MAX_LANE_SUSPEND, check_number
-from orderly.listening.trial import Failed
+from orderly.listening.handler_call import FailedCall
 
 LEASE = 30.0  # seconds for which a lock is trusted without a renewal (ConsumerConfig.lock_trust)
 
@@ -88,7 +87,7 @@ class Retry:
             )
 
     def next_wait(
-        self, failed: Failed, number: int, first_at: float, waited: float, now: float
+        self, failed: FailedCall, number: int, first_at: float, waited: float, now: float
     ) -> float | None:
         """Return the seconds until the next try, or None: no more.
 
@@ -117,7 +116,7 @@ def _can_be_asked(rule: object) -> bool:
 
 
 def _state(
-    failed: Failed, number: int, first_at: float, waited: float, now: float
+    failed: FailedCall, number: int, first_at: float, waited: float, now: float
 ) -> RetryCallState:
     state = RetryCallState(_ASKED_BY, None, (), {})
     if failed.error is None:

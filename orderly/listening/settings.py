@@ -6,18 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, get_args
 
+from orderly.config.arguments import (
+    MAX_LANE_SUSPEND,
+    MIN_SUSPEND,
+    check_arguments,
+    check_function,
+    check_number,
+)
 from orderly.config.fields import require
-from orderly.config.functions import check_arguments, check_function
-from orderly.config.numbers import MAX_LANE_SUSPEND, MIN_SUSPEND, check_number
-from orderly.listening.attempt import Attempt
-from orderly.listening.classes import Classes, Exceptions
 from orderly.listening.decoding import Decode, decoder
+from orderly.listening.handler_call import Attempt, ExceptionClasses, Exceptions
 from orderly.listening.outcomes import Outcome
 from orderly.listening.retry import Retry
 from orderly.model import ReceivedMessage
-from orderly.ordering.verdict import PoisonRules, Verdict
+from orderly.ordering.poison import PoisonRules, PoisonVerdict
 
-Policy = Callable[[ReceivedMessage, Attempt, Verdict], Outcome]
+Policy = Callable[[ReceivedMessage, Attempt, PoisonVerdict], Outcome]
 """A user's own policy for a poisoned message."""
 
 Named = Literal["block", "dead_letter", "skip", "park_key"]
@@ -90,13 +94,13 @@ class Rules:
         check_number("max_suspend", self.max_suspend, MIN_SUSPEND, MAX_LANE_SUSPEND)
         require(self.suspend <= self.max_suspend, "suspend must not be above max_suspend")
         decoder(self.decode)
-        Classes(self.fatal, self.transient)
+        ExceptionClasses(self.fatal, self.transient)
         self._check_policy()
 
     @property
-    def classes(self) -> Classes:
+    def classes(self) -> ExceptionClasses:
         """What exceptions say."""
-        return Classes(self.fatal, self.transient)
+        return ExceptionClasses(self.fatal, self.transient)
 
     def _check_policy(self) -> None:
         if not isinstance(self.on_poison, str):

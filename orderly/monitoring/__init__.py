@@ -1,1 +1,1 @@
-"""How far behind a consumer group is: `backlog` judges (pure), `collect` asks the brokers."""
+"""How far behind a consumer group is: `backlog` judges (pure), `collecting` asks the brokers."""

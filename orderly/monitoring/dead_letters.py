@@ -15,11 +15,11 @@ from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 
 from orderly.client import Client
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.config import ProducerConfig, check_group, check_topic
 from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
 from orderly.model import Message, MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
-from orderly.monitoring.collecting.names import is_internal
+from orderly.monitoring.collecting.selection import is_internal
 from orderly.namespace import DEAD_PREFIX, wrap
 from orderly.producer import OrderlyProducer
 from orderly.protocol import properties as names

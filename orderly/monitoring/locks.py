@@ -1,22 +1,25 @@
-"""Who holds which queue, as the members themselves report it. Pure.
+"""Who holds which queue, as the members themselves report it, and what is wrong with that. Pure.
 
-No broker tells who has its locks, and asking for a lock takes it. So this is what clients say of
-themselves: of a member that did not answer, or runs behind a proxy, nothing is known.
+No broker reports who has its locks, and asking for a lock takes it. So this is what clients say
+of themselves: of a member that did not answer, or runs behind a proxy, nothing is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from orderly.config.consumer import BROKER_LEASE
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.members import clients_of
+from orderly.monitoring.backlog.members import TWO_ROUNDS, clients_of, is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
+from orderly.monitoring.backlog.states import Verdict, severity
 from orderly.namespace import is_retry_topic
-from orderly.protocol.running_info import QueueInfo
+from orderly.protocol.members import QueueInfo
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLock:
+class ReportedLock:
     """One queue of a group.
 
     Attributes:
@@ -41,7 +44,7 @@ class QueueLock:
     dropped: bool
 
 
-def locks(scan: Scan, group: str) -> tuple[QueueLock, ...]:
+def locks(scan: Scan, group: str) -> tuple[ReportedLock, ...]:
     """One entry a queue of the group's topics, sorted; of a group not asked about all unknown.
 
     Args:
@@ -60,17 +63,19 @@ def silent(reading: GroupReading) -> tuple[str, ...]:
     return tuple(name for name in clients_of(reading) or () if name not in reading.running)
 
 
-def _lock(queue: MessageQueue, reading: GroupReading) -> QueueLock:
+def _lock(queue: MessageQueue, reading: GroupReading) -> ReportedLock:
     claims = {
         name: info.queues[queue] for name, info in reading.running.items() if queue in info.queues
     }
     claimants = tuple(sorted(claims))
     owner = max(claimants, key=lambda name: _claim(claims[name]), default=None)
     if owner is None:
-        return QueueLock(queue, None, None if _may_be_had(reading) else False, None, (), 0, False)
+        return ReportedLock(
+            queue, None, None if _may_be_had(reading) else False, None, (), 0, False
+        )
     held = claims[owner]
     age = reading.running_at - held.last_lock_time if held.last_lock_time else None
-    return QueueLock(
+    return ReportedLock(
         queue,
         owner,
         held.locked,
@@ -88,3 +93,135 @@ def _claim(held: QueueInfo) -> tuple[bool, bool, float]:
 def _may_be_had(reading: GroupReading) -> bool:
     """Whether somebody who did not answer may have it."""
     return reading.read_at == 0.0 or bool(reading.errors) or bool(silent(reading))
+
+
+# --- what is wrong with the locks of a group ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLock:
+    """A queue's lock, and what is wrong with it.
+
+    Attributes:
+        lock: as members report it.
+        verdict: how bad that is.
+        why: the same in words; "" if nothing is wrong.
+        free_within: seconds until the broker frees the lock, at the latest, unless it is renewed:
+            by a client that nobody can ask, as a closed consumer whose handler still runs. None:
+            it is renewed as it should be, or who has it gives it back itself.
+    """
+
+    lock: ReportedLock
+    verdict: Verdict
+    why: str
+    free_within: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockReport:
+    """The locks of one group.
+
+    Attributes:
+        at: when it was asked, seconds since the epoch.
+        group: as the brokers name it.
+        locks: of each queue, sorted.
+        members: client ids online, sorted; None: not known.
+        idle: of them, those without a queue.
+        silent: of them, those that did not say what they have: dead ones whose connection is not
+            closed yet, ones that hang, and gRPC clients.
+        takes_locks: whether it consumes in order, and so takes locks; None: no member told.
+        errors: of brokers that did not answer, by name.
+    """
+
+    at: float
+    group: str
+    locks: tuple[JudgedLock, ...]
+    members: tuple[str, ...] | None
+    idle: tuple[str, ...]
+    silent: tuple[str, ...]
+    takes_locks: bool | None
+    errors: Mapping[str, str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """OK; WARNING: a queue is not locked, or by two; UNKNOWN: something could not be known."""
+        if self.errors or not self.locks:
+            return Verdict.UNKNOWN
+        return max((each.verdict for each in self.locks), key=severity)
+
+
+def lock_report(scan: Scan, group: str) -> LockReport:
+    """Judge the locks of a group.
+
+    Args:
+        scan: with details about the group.
+        group: as the brokers name it.
+    """
+    reading = scan.groups.get(group) or GroupReading(group)
+    errors = {name: broker.error for name, broker in scan.brokers.items() if broker.error}
+    takes_locks = False if is_broadcasting(reading) else is_ordered(reading)
+    return LockReport(
+        at=scan.at,
+        group=group,
+        locks=tuple(_judged(lock, reading, takes_locks) for lock in locks(scan, group)),
+        members=clients_of(reading),
+        idle=tuple(sorted(name for name, info in reading.running.items() if not info.queues)),
+        silent=silent(reading),
+        takes_locks=takes_locks,
+        errors=errors | dict(reading.errors),
+    )
+
+
+def _judged(lock: ReportedLock, reading: GroupReading, takes_locks: bool | None) -> JudgedLock:
+    if takes_locks is False:
+        return JudgedLock(lock, Verdict.OK, "")
+    within = _free_within(lock)
+    if lock.locked is None:
+        why = f"a member that may have it did not answer; if it died: {_free(BROKER_LEASE)}"
+        return JudgedLock(lock, Verdict.UNKNOWN, why, within)
+    why = _trouble(lock, reading)
+    verdict = Verdict.WARNING if why else Verdict.OK
+    return JudgedLock(lock, verdict, why, within if why else None)
+
+
+def _free_within(lock: ReportedLock) -> float | None:
+    if lock.owner is None:
+        return BROKER_LEASE  # who had it was alive a moment ago, as far as anybody can know
+    if lock.locked and not lock.dropped and lock.lock_age is not None:
+        return max(0.0, BROKER_LEASE - lock.lock_age)
+    return None
+
+
+def _free(within: float) -> str:
+    return f"free {within:.0f} s from now at the latest"
+
+
+_LEFT = (
+    "a member that left or died may have its lock:"
+    f" {_free(BROKER_LEASE)}, or when a handler that it still runs ends"
+)
+
+
+def _trouble(lock: ReportedLock, reading: GroupReading) -> str:
+    if lock.owner is None:
+        return _nobody(lock, reading)
+    if len(lock.claimants) > 1:
+        return "several members have it: a hand-over, or they allocate in different ways"
+    if lock.dropped:
+        times = f"; {lock.failed_unlocks} times in vain" if lock.failed_unlocks else ""
+        return f"its owner is giving it up{times}"
+    if not lock.locked:
+        return "its owner does not have the lock, and does not consume: another client holds it"
+    if lock.lock_age is not None and lock.lock_age > TWO_ROUNDS:
+        left = max(0.0, BROKER_LEASE - lock.lock_age)
+        return f"the lock was not renewed for {lock.lock_age:.0f} s; if that stays: {_free(left)}"
+    return ""
+
+
+def _nobody(lock: ReportedLock, reading: GroupReading) -> str:
+    connections = reading.connections
+    if connections is None:
+        return f"nobody is online; {_LEFT}"
+    if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
+        return ""  # offsets of a topic that is no longer consumed
+    return f"no member claims it; {_LEFT}; or it is allocated to nobody"

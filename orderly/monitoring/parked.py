@@ -1,34 +1,171 @@
 """A group's parked keys, for operators and programs: look, add, release, drop, export, keep alive.
 
-Reading needs no running member; what changes something is a command to the queue's owner
-(`park_commands`). What could not be read is unknown, never "nothing is parked".
+Reading needs no running member, and neither does keeping alive, which appends again what is
+there. What changes a key is a command to the queue's owner (`park_commands`). What could not be
+read is unknown, never "nothing is parked".
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import time
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from orderly.client import Client
-from orderly.client.retention import retention
+from orderly.client.client import retention
 from orderly.config import check_group, check_topic
+from orderly.durable_file import replacing
 from orderly.errors import ConfigError, OrderlyError
-from orderly.model import ReceivedMessage
-from orderly.monitoring.parking.commands import (
-    OnProgress,
-    OnSent,
-    Outcome,
-    ask_owners,
-    run_command,
-)
-from orderly.monitoring.parking.export import write_lines
-from orderly.monitoring.parking.queue import KeyFound, ParkedQueue
-from orderly.monitoring.parking.queues import ParkedQueues
-from orderly.monitoring.parking.reports import Added, Exported, KeyReport, Listing, Renewal
-from orderly.ordering.parking.keys import Key
+from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
+from orderly.monitoring.park_commands import OnProgress, OnSent, Outcome, ask_owners, run_command
+from orderly.monitoring.parked_queues import KeyFound, ParkedQueue, ParkedQueues, Unknown
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
+from orderly.protocol.parked_key import Key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReport:
+    """One parked key.
+
+    Attributes:
+        queue: the source queue.
+        key: the key.
+        messages, size: how many are parked, and their bytes; 0 also if the broker has deleted them.
+        recorded: how many the owners counted.
+        gone: how many of those may be gone, where the broker is seen to have deleted some of the
+            park queue, or some of it is damaged; else 0.
+        first: the first message that waits, with what is known of its failure; None: gone.
+        last_offset: source offset of the last one; None: gone.
+        expires: seconds since the epoch: before that the broker deletes none of them by age; None:
+            not known.
+    """
+
+    queue: MessageQueue
+    key: Key
+    messages: int
+    size: int
+    recorded: int
+    gone: int
+    first: Parked | None
+    last_offset: int | None
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is parked.
+
+    Attributes:
+        keys: by topic, queue and key.
+        read: the source queues looked at: those on brokers that the name server lists.
+        unknown: queues that could not be read.
+    """
+
+    keys: tuple[KeyReport, ...]
+    read: tuple[MessageQueue, ...]
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of having a key parked.
+
+    Attributes:
+        outcomes: of the queues in which it waits, or where it was refused: why.
+        read: the source queues whose owners answered.
+        unknown: those whose owners did not, and why, as far as that is known.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    read: tuple[MessageQueue, ...]
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What `keepalive` did.
+
+    Attributes:
+        appended: messages that were appended again.
+        unknown: queues in which something failed: what is old there may still be old.
+    """
+
+    appended: int
+    unknown: Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What `export` did.
+
+    Attributes:
+        messages: in the file.
+        gone: messages that the owners counted, and that may be gone; see `KeyReport`.
+    """
+
+    messages: int
+    gone: int
+
+
+# --- parked messages as lines of JSON in a file: kept beyond the broker's removal by age ----------
+
+
+def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
+    """Write messages to a file that appears, or is replaced, when it is whole; returns how many.
+
+    Raises:
+        OSError: it cannot be written, or is a device, say; the file is as it was.
+    """
+    path = path.resolve()  # a link to it stays one
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    count = 0
+    with replacing(path) as file:
+        for message in messages:
+            file.write(f"{json.dumps(exported(group, message))}\n".encode("ascii"))
+            count += 1
+    return count
+
+
+def exported(group: str, message: Parked) -> dict[str, Any]:
+    """Everything that is known of a parked message; times are seconds since the epoch."""
+    source, details = message.original, message.details
+    return {
+        "group": group,
+        "topic": source.queue.topic,
+        "broker": source.queue.broker_name,
+        "queue": source.queue.queue_id,
+        "offset": source.queue_offset,
+        "key": message.key,
+        "message_id": source.message_id,
+        "born_time": source.born_time,
+        "store_time": source.store_time,
+        "attempts": details.attempts,
+        "reason": details.reason,
+        "fingerprint": details.fingerprint,
+        "first_error": details.first_error,
+        "last_error": details.last_error,
+        "parked_at": details.parked_at,
+        "properties": dict(source.properties),
+        "body_base64": b64encode(source.raw_body).decode("ascii"),
+    } | _unread(source)
+
+
+def _unread(source: ReceivedMessage) -> dict[str, Any]:
+    """Of a body that cannot be read, why, and the flags that say how its bytes were written."""
+    if not isinstance(source, UndecodableMessage):
+        return {}
+    return {"undecodable": source.why, "sys_flag": source.sys_flag}
+
+
+# --- operators' view ------------------------------------------------------------------------------
+
 
 PATIENCE = 60.0  # seconds without a word of a queue's owner
 

@@ -1,10 +1,49 @@
-"""Values as every reader gets them: in tables, on pages, in lines. Pure."""
+"""How values are written for every reader: columns of a table, and texts. Pure.
+
+What a column holds decides how its cells are written, on a terminal and in a report.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum, auto
+
+Cell = str | int | float | None
+"""None: not known. A text is written as it is in any column."""
+
+
+class ColumnKind(Enum):
+    """What a column holds."""
+
+    TEXT = auto()
+    STATE = auto()  # a QueueState or a Verdict: coloured
+    KEY = auto()  # of a message; in a report in a type of equal widths
+    TIME = auto()  # ISO 8601, for a reader to the minute; in a report seconds since the epoch
+    COUNT = auto()
+    SECONDS = auto()  # how long; inf: never
+    RATE = auto()  # a second
+    RATIO = auto()
+    SHARE = auto()  # 0.25 is 25 %
+    NUMBER = auto()  # of a unit that another column names, or a place such as an offset
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, what it holds, whether only `wide` shows it, its least width."""
+
+    heading: str
+    kind: ColumnKind = ColumnKind.TEXT
+    wide: bool = False
+    width: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name for programs."""
+        return self.heading.lower().replace(" ", "_").replace("/", "_per_")
+
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 

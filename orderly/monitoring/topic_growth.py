@@ -22,14 +22,13 @@ from orderly.client import Client
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue, Permission
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
-from orderly.monitoring.collecting.names import is_system_group
-from orderly.monitoring.collecting.selection import Selection
+from orderly.monitoring.collecting.selection import Selection, is_system_group
 from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.parked import ParkedMessages
 from orderly.monitoring.texts import counted
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.heartbeat import MessageModel
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.topics import TopicConfig
 from orderly.selectors.layout import Layout, layout_of
 
 
@@ -53,7 +52,7 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DrainStatus:
     """One look at a topic.
 
     Attributes:
@@ -65,7 +64,7 @@ class Standing:
     behind: tuple[Behind, ...] = ()
 
 
-def new_messages(before: Standing, after: Standing) -> int:
+def new_messages(before: DrainStatus, after: DrainStatus) -> int:
     """How many messages were written between two looks."""
     return sum(end - before.written.get(queue, 0) for queue, end in after.written.items())
 
@@ -104,11 +103,11 @@ class Wait:
         self._patience = patience
         self._began = now
         self._still_since = now
-        self._last: Standing | None = None
+        self._last: DrainStatus | None = None
         self.reason = ""
         self.over = False
 
-    def seen(self, standing: Standing, now: float) -> None:
+    def seen(self, standing: DrainStatus, now: float) -> None:
         """Take in a look."""
         if self._last is not None and new_messages(self._last, standing):
             self._still_since = now
@@ -142,7 +141,7 @@ _BOTH = int(Permission.READ | Permission.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GrowthPlan:
     """The settings that a topic has, and will have, by broker.
 
     Attributes:
@@ -187,7 +186,7 @@ class Plan:
 
 def make_plan(
     topic: str, queues: int, present: Mapping[str, TopicConfig], order_conf: str = ""
-) -> Plan:
+) -> GrowthPlan:
     """Say how a topic gets `queues` queues on each of its brokers.
 
     Args:
@@ -220,7 +219,7 @@ def make_plan(
                 f"topic {topic} may not be read on broker {name}, so it cannot be drained:"
                 f" set its permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
             )
-    return Plan(topic, queues, dict(present))
+    return GrowthPlan(topic, queues, dict(present))
 
 
 def writable(config: TopicConfig) -> bool:
@@ -233,7 +232,7 @@ def _closed(config: TopicConfig) -> TopicConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckDrained:
     """How far the topic is drained. Answer: Standing."""
 
 
@@ -258,17 +257,17 @@ class GrowBookKeeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Notice:
     """Tell the operator how far it is. Answer: None."""
 
     text: str
 
 
-Step = Look | Pause | Change | GrowBookKeeping | Tell
+Step = CheckDrained | Pause | Change | GrowBookKeeping | Notice
 Steps = Generator[Step, Any, None]
 
 
-def growing(plan: Plan, patience: Patience) -> Steps:
+def growing(plan: GrowthPlan, patience: Patience) -> Steps:
     """Close the topic, wait until it is drained, give it more queues, open it again.
 
     Args:
@@ -284,7 +283,7 @@ def growing(plan: Plan, patience: Patience) -> Steps:
     touched: dict[str, TopicConfig] = {}
     try:
         yield from _changed(plan, plan.closed, touched)
-        yield Tell("writing is closed; waiting until all groups have finished")
+        yield Notice("writing is closed; waiting until all groups have finished")
         yield from _drained(patience)
         yield GrowBookKeeping()
         yield from _changed(plan, plan.widened, touched)
@@ -295,7 +294,7 @@ def growing(plan: Plan, patience: Patience) -> Steps:
 
 
 def _changed(
-    plan: Plan, settings: Mapping[str, TopicConfig], touched: dict[str, TopicConfig]
+    plan: GrowthPlan, settings: Mapping[str, TopicConfig], touched: dict[str, TopicConfig]
 ) -> Steps:
     for broker, config in settings.items():
         touched[broker] = plan.present[broker]  # before: without an answer it may have been done
@@ -304,10 +303,10 @@ def _changed(
 
 def _not_written(watch: float) -> Steps:
     """See that nobody writes."""
-    yield Tell(f"watching for {watch:g} s whether it is written to")
-    before: Standing = yield Look()
+    yield Notice(f"watching for {watch:g} s whether it is written to")
+    before: DrainStatus = yield CheckDrained()
     yield Pause(watch)
-    after: Standing = yield Look()
+    after: DrainStatus = yield CheckDrained()
     count = new_messages(before, after)
     if count:
         raise OrderlyError(
@@ -323,14 +322,14 @@ def _drained(patience: Patience) -> Steps:
     wait = Wait(patience, now)
     while True:
         try:
-            standing: Standing = yield Look()
+            standing: DrainStatus = yield CheckDrained()
         except OrderlyError as error:
             wait.unknown(error, now)
         else:
             wait.seen(standing, now)
         if wait.over:
             return
-        yield Tell(wait.reason)
+        yield Notice(wait.reason)
         wait.check(now)
         now = yield Pause(patience.every)
 
@@ -339,7 +338,7 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
     """Undo; if that fails somewhere, that is the error to tell."""
     if not touched:
         return
-    yield Tell("putting the topic back as it was")
+    yield Notice("putting the topic back as it was")
     left = yield from _each(touched)
     if left:
         raise OrderlyError(
@@ -350,20 +349,20 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
         ) from cause
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:
-        yield Tell(
+        yield Notice(
             f"it was closed for writing on broker {', '.join(closed)} before this run, and is so"
             f" again: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
         )
 
 
-def _opened(plan: Plan) -> Steps:
+def _opened(plan: GrowthPlan) -> Steps:
     left = yield from _each(plan.grown)
     if left:
         raise OrderlyError(
             f"{plan.topic} is drained and has its queues, but is still closed for writing on broker"
             f" {_names(left)}: run the command again, it goes on from there"
         ) from next(iter(left.values()))
-    yield Tell("writing is open again")
+    yield Notice("writing is open again")
 
 
 def _each(
@@ -387,7 +386,7 @@ _BROADCASTING = "broadcasting: its members keep their offsets themselves"
 _NEW = "its members have committed nothing yet"
 
 
-def look(client: Client, topic: str, ignored: Collection[str]) -> Standing:
+def look(client: Client, topic: str, ignored: Collection[str]) -> DrainStatus:
     """Measure how far a topic is drained; joins nothing and disturbs nobody.
 
     Args:
@@ -405,7 +404,7 @@ def look(client: Client, topic: str, ignored: Collection[str]) -> Standing:
         behind = list(_untold(client, topic, {group.group for group in groups}, ignored))
     if not behind:  # reading what is parked costs some requests a queue
         behind = list(_parked(client, topic, groups))
-    return Standing({queue: span.max_offset for queue, span in spans.items()}, tuple(behind))
+    return DrainStatus({queue: span.max_offset for queue, span in spans.items()}, tuple(behind))
 
 
 def _groups(client: Client, topic: str) -> list[GroupStatus]:
@@ -516,7 +515,7 @@ class TopicGrowth:
             found[broker.broker_name] = config
         return found
 
-    def standing(self) -> Standing:
+    def standing(self) -> DrainStatus:
         """How far the topic is drained now.
 
         Raises:
@@ -565,7 +564,7 @@ class TopicGrowth:
 
     def _carry_out(self, step: Step, tell: Callable[[str], object]) -> Any:
         match step:
-            case Look():
+            case CheckDrained():
                 return self.standing()
             case Pause(seconds):
                 time.sleep(seconds)
@@ -576,7 +575,7 @@ class TopicGrowth:
                 self._client.admin.put_topic(config, broker)
             case GrowBookKeeping():
                 self._grow_book_keeping()
-            case Tell(text):
+            case Notice(text):
                 tell(text)
         return None
 

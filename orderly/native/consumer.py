@@ -6,7 +6,7 @@ import threading
 from typing import NoReturn, Self
 
 from orderly.config import ClientConfig, check_group, check_topic
-from orderly.config.numbers import check_count
+from orderly.config.arguments import check_count
 from orderly.errors import ConfigError, LifecycleError, NativeCallFailed
 from orderly.namespace import wrap
 from orderly.native.library import (

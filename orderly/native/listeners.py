@@ -26,9 +26,9 @@ from functools import wraps
 from typing import Any, Unpack, cast
 
 from orderly.client import Client
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.config import ClientConfig, check_group, is_async
-from orderly.config.numbers import is_int
+from orderly.config.arguments import is_int
 from orderly.errors import (
     ConfigError,
     DataLost,
@@ -37,19 +37,18 @@ from orderly.errors import (
     UnsupportedByDriver,
 )
 from orderly.listening import AsyncListener, Attempt, Block, Listener, Outcome
+from orderly.listening.handler_call import Function
 from orderly.listening.settings import Rules, Settings
-from orderly.listening.trial import Function
 from orderly.log import error_text, get_logger, type_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import wrap
 from orderly.native.library import BODY_LENGTH, CONSUME_LATER, CONSUMED, CONSUMING, Library
 from orderly.ordering.context import ConsumeContext, Lost
 from orderly.ordering.latest import put_latest
-from orderly.ordering.outcomes import Park, Suspend
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.results import ConsumeResult, Park, Suspend
 from orderly.protocol import properties as names
-from orderly.protocol.dead_letter import dead_letter_request
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.send import dead_letter_request
 
 _KNOWN = (names.SHARDING_KEY, names.TAGS, names.KEYS, names.UNIQ_KEY, names.RETRY_TOPIC)
 
@@ -172,9 +171,14 @@ class Failed:
 
 
 class Waits:
-    """Thread-safe. Times are seconds of one clock that never goes back."""
+    """Thread-safe. Times are seconds of one clock that never goes back.
 
-    def __init__(self) -> None:
+    Args:
+        most: messages that are remembered; beyond that the oldest are forgotten.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
         self._failed: OrderedDict[Mark, Failed] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -198,7 +202,7 @@ class Waits:
         with self._lock:
             mark = _mark(message)
             before = self._failed.get(mark, Failed(0, due))
-            put_latest(self._failed, mark, Failed(before.tries + tried, due), _MOST)
+            put_latest(self._failed, mark, Failed(before.tries + tried, due), self._most)
 
     def _of(self, message: ReceivedMessage) -> Failed | None:
         with self._lock:

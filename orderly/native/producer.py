@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Self
 
 from orderly.config import MIB, ClientConfig, check_group
-from orderly.config.numbers import check_count, check_number
+from orderly.config.arguments import check_count, check_number
 from orderly.errors import (
     InvalidMessage,
     LayoutChanged,
@@ -49,8 +49,7 @@ from orderly.selectors import (
     parse_layout,
     queues_of,
 )
-from orderly.selectors.choice import check_selector, lane_of
-from orderly.selectors.rules import needs_key
+from orderly.selectors.choice import check_selector, lane_of, needs_key
 
 NOWHERE = b"refused: not to be stored"  # no broker takes a topic's name with spaces
 

@@ -1,7 +1,8 @@
 """Effects that are had once: one row per key, in the transaction of the effect.
 
-`rule` and `place` are pure; `sql` keeps the row with SQLAlchemy, `redis` in Redis; `refusal` tells.
-Both stores are imported when they are first asked for: each needs an extra.
+`rule` says whether an effect is to be had, and which row a key has; `sql` keeps the row with
+SQLAlchemy, `redis` in Redis. Both stores are imported when they are first asked for: each needs an
+extra.
 """
 
 from importlib import import_module

@@ -20,9 +20,16 @@ from redis.client import Pipeline
 from orderly.config.arguments import check_text
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
-from orderly.once.place import Naming, Owner, Place, arrival
-from orderly.once.refusal import tell
-from orderly.once.rule import RECENT, Arrival, Verdict
+from orderly.once.rule import (
+    RECENT,
+    Arrival,
+    Naming,
+    Owner,
+    RowPlace,
+    Verdict,
+    arrival,
+    report_refusal,
+)
 
 Command = Sequence[str | bytes | int | float]
 """A Redis command and its arguments: ("INCRBY", "balance:7", 5)."""
@@ -97,7 +104,7 @@ class RedisOnce:
         reply = await script(keys=[self._row(place)], args=words)
         return _verdict(reply, place, message, came, redact=context.redact_keys)
 
-    def _row(self, place: Place) -> str:
+    def _row(self, place: RowPlace) -> str:
         parts = (place.group, place.cluster, place.topic, place.broker, place.queue_id)
         return self._prefix + json.dumps([*parts, place.generation, place.key])
 
@@ -129,10 +136,10 @@ def _is_command(command: object) -> bool:
 
 
 def _verdict(
-    reply: Any, place: Place, message: ReceivedMessage, came: Arrival, *, redact: bool
+    reply: Any, place: RowPlace, message: ReceivedMessage, came: Arrival, *, redact: bool
 ) -> Verdict:
     name, offset, token = (part.decode() if isinstance(part, bytes) else part for part in reply)
     verdict = Verdict(name)
     found = (int(offset), int(token) if token != "" else None)
-    tell(verdict, place, message, came.token, found, redact=redact)
+    report_refusal(verdict, place, message, came.token, found, redact=redact)
     return verdict

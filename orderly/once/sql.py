@@ -28,9 +28,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orderly.config.arguments import check_given, check_kind, check_text
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
-from orderly.once.place import MAX_KEY, Naming, Owner, Place, arrival, check_call
-from orderly.once.refusal import tell
-from orderly.once.rule import Row, Verdict, decide
+from orderly.once.rule import (
+    MAX_KEY,
+    Naming,
+    Owner,
+    Row,
+    RowPlace,
+    Verdict,
+    arrival,
+    check_call,
+    decide,
+    report_refusal,
+)
 
 _INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
@@ -107,7 +116,7 @@ class Once:
             if new == row or self._written(connection, place, new, fresh=row is None):
                 break
         found = (new.offset, new.token) if row is None else (row.offset, row.token)
-        tell(verdict, place, message, came.token, found, redact=context.redact_keys)
+        report_refusal(verdict, place, message, came.token, found, redact=context.redact_keys)
         return verdict
 
     async def apply_async(
@@ -118,7 +127,7 @@ class Once:
         check_call(message, context)
         return await connection.run_sync(self.apply, message, context)
 
-    def _locked(self, connection: Connection, place: Place) -> Row | None:
+    def _locked(self, connection: Connection, place: RowPlace) -> Row | None:
         """Read the row and keep others from writing it until the transaction ends."""
         table, at = self.table, self._at(place)
         if connection.dialect.name == "sqlite":
@@ -132,7 +141,7 @@ class Once:
             return None
         return Row(found[0], found[1], found[2], tuple(found[3].split()))
 
-    def _written(self, connection: Connection, place: Place, row: Row, *, fresh: bool) -> bool:
+    def _written(self, connection: Connection, place: RowPlace, row: Row, *, fresh: bool) -> bool:
         """Store the row; False if it was to be a new one and somebody else made it meanwhile."""
         values = {
             "queue_offset": row.offset,
@@ -147,11 +156,11 @@ class Once:
         inserted = insert.values(_names(place) | values).returning(self.table.c.queue_id)
         return connection.execute(inserted).first() is not None  # a row count may be unknown
 
-    def _at(self, place: Place) -> ColumnElement[bool]:
+    def _at(self, place: RowPlace) -> ColumnElement[bool]:
         return and_(*(self.table.c[name] == value for name, value in _names(place).items()))
 
 
-def _names(place: Place) -> dict[str, str | int]:
+def _names(place: RowPlace) -> dict[str, str | int]:
     """The primary key's columns."""
     return {
         "consumer_group": place.group,

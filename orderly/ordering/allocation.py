@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 
-from orderly.config.arguments import check_queues
-from orderly.config.numbers import is_int
+from orderly.config.arguments import check_queues, is_int
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 

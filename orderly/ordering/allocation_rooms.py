@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from orderly.config.functions import check_arguments, is_async
+from orderly.config.arguments import check_arguments, is_async
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import Allocation

@@ -7,13 +7,11 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orderly.config.arguments import check_given, check_text
-from orderly.config.numbers import MAX_SUSPEND, MIN_SUSPEND, check_number
+from orderly.config.arguments import MAX_SUSPEND, MIN_SUSPEND, check_given, check_number, check_text
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.outcomes import Answer
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.results import Answer, ConsumeResult
 
 
 class Lost(Protocol):

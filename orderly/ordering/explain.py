@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.drop import NOT_OURS
-from orderly.ordering.lane import Lane
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.lanes import Lane
+from orderly.ordering.owned_queue import NOT_OURS, OwnedQueue
 
 
 class Why(StrEnum):

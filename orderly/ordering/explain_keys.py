@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lane import Lane
+from orderly.ordering.lanes import Lane
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.parking.keys import ParkedKey
+from orderly.protocol.parked_key import ParkedKey
 
 
 class KeyWhy(StrEnum):

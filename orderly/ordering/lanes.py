@@ -1,9 +1,13 @@
 """The unfinished messages of one queue, in lanes: in order within a key, side by side otherwise.
 
-Knows nothing of locks or the network. What is finished ahead of an unfinished message costs nothing
-here: only what is unfinished is kept, and of a lane that is far behind only the offsets. Waiting
-costs offsets, too: the bodies of all lanes that wait share a quarter of the room, and those that
-wake last let theirs go first.
+A lane has the messages of one key in a `ProcessQueue`, and one batch of it is handled at a time.
+With order by queue all messages of the queue are in one lane. `Lanes` has the lanes of one queue.
+
+Knows nothing of locks, time or the network. What is finished ahead of an unfinished message costs
+nothing here: only what is unfinished is kept. A lane that gets far behind, or that waits while
+many others do, keeps only the offsets of its later messages; their bodies are pulled again when
+it gets there. The bodies of all lanes that wait share a quarter of the room, and those that wake
+last let theirs go first.
 """
 
 from __future__ import annotations
@@ -11,13 +15,377 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import chain
 from math import inf
+from typing import Any, Generic, TypeVar
 
-from orderly.model import ReceivedMessage
-from orderly.ordering.lane import Batch, Lane
-from orderly.ordering.lowest import Lowest
+from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.ordering.results import Disposition
+
+# --- the process queue: messages of one order, pending ones and those in hand ---------------------
+# Java: ProcessQueue (its two tree maps; pulls of one queue arrive in offset order, so two deques
+# do the same work without a tree).
+
+
+class ProcessQueue:
+    """Pending and in-hand messages of one order, both in rising offset order.
+
+    Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes
+    of memory) cover both, because both must fit in memory.
+    """
+
+    __slots__ = ("_in_hand", "_last", "_pending", "count", "size")
+
+    def __init__(self) -> None:
+        self._pending: deque[ReceivedMessage] = deque()
+        self._in_hand: list[ReceivedMessage] = []  # few; a deque takes 700 bytes, a key has one
+        self._last = -1
+        self.count = 0
+        self.size = 0
+
+    @property
+    def pending(self) -> int:
+        """Messages waiting to be taken."""
+        return len(self._pending)
+
+    @property
+    def pending_size(self) -> int:
+        """Bytes of memory of the messages waiting to be taken."""
+        return self.size - sum([message.held_size for message in self._in_hand])
+
+    @property
+    def in_hand(self) -> int:
+        """Messages taken and not yet committed."""
+        return len(self._in_hand)
+
+    @property
+    def taken(self) -> tuple[ReceivedMessage, ...]:
+        """The messages taken and not yet committed, in order."""
+        return tuple(self._in_hand)
+
+    @property
+    def first_pending(self) -> ReceivedMessage | None:
+        """The lowest message waiting to be taken, or None."""
+        return self._pending[0] if self._pending else None
+
+    @property
+    def head(self) -> ReceivedMessage | None:
+        """The lowest uncommitted message, or None."""
+        if self._in_hand:
+            return self._in_hand[0]
+        return self._pending[0] if self._pending else None
+
+    def put(self, messages: Sequence[ReceivedMessage]) -> int:
+        """Add pulled messages; returns how many were new.
+
+        What is not above the last offset seen is a repeated pull reply and is left out.
+        """
+        new = [message for message in messages if message.queue_offset > self._last]
+        if new:
+            self._last = new[-1].queue_offset
+            self._pending.extend(new)
+            self.count += len(new)
+            self.size += sum([message.held_size for message in new])
+        return len(new)
+
+    def take(self, limit: int) -> list[ReceivedMessage]:
+        """Move up to `limit` of the lowest pending messages into the hand and return them.
+
+        One whose body cannot be read comes alone: those before it are not to fail with it.
+        """
+        pending = self._pending
+        if limit == 1 and pending:  # the usual case, in half the time
+            batch = [pending.popleft()]
+        else:
+            batch = [pending.popleft() for _ in range(min(limit, len(pending)))]
+            bad = (i for i, m in enumerate(batch) if m.__class__ is UndecodableMessage)
+            end = max(1, next(bad, limit))
+            pending.extendleft(reversed(batch[end:]))
+            del batch[end:]
+        self._in_hand.extend(batch)
+        return batch
+
+    def commit(self, keep: int = 0) -> None:
+        """Forget all in-hand messages but the last `keep`: they are done."""
+        done = len(self._in_hand) - keep
+        for message in self._in_hand[:done]:
+            self.size -= message.held_size
+        self.count -= done
+        del self._in_hand[:done]
+
+    def rollback(self) -> None:
+        """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
+        self._pending.extendleft(reversed(self._in_hand))
+        self._in_hand.clear()
+
+    def put_back(
+        self,
+        batch: Sequence[ReceivedMessage],
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
+    ) -> None:
+        """Make `batch`, the messages taken last, pending again with one more attempt each.
+
+        Earlier in-hand messages (manual commit) stay in hand. Java: makeMessageToConsumeAgain.
+
+        Args:
+            batch: what the last `take` returned.
+            finished: queue offsets of those that are done: they are forgotten, and so never run
+                again because of the others (Java repeats them).
+            untried: queue offsets of those that no attempt is counted for.
+        """
+        for message in reversed(batch):
+            taken = self._in_hand.pop()
+            assert taken.queue_offset == message.queue_offset, "put_back of what was not taken last"
+            if taken.queue_offset in finished:
+                self.count -= 1
+                self.size -= taken.held_size
+            else:
+                counted = taken.queue_offset not in untried
+                again = taken.changed(reconsume_times=taken.reconsume_times + counted)
+                self._pending.appendleft(again)
+
+    def untake(self, count: int) -> None:
+        """Make the `count` messages taken last pending again; no attempt is counted."""
+        for _ in range(count):
+            self._pending.appendleft(self._in_hand.pop())
+
+    def drop_last(self) -> ReceivedMessage:
+        """Let go of the last pending message: its body is pulled again when its turn comes."""
+        message = self._pending.pop()
+        self._last = message.queue_offset - 1
+        self.count -= 1
+        self.size -= message.held_size
+        return message
+
+    def offsets(self) -> Iterator[int]:
+        """The offsets of all, rising."""
+        return (message.queue_offset for message in chain(self._in_hand, self._pending))
+
+    @property
+    def spans(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """First and last offset of the pending and of the in-hand messages, or None each."""
+        return _span(self._pending), _span(self._in_hand)
+
+
+def _span(messages: Sequence[ReceivedMessage]) -> tuple[int, int] | None:
+    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None
+
+
+# --- one lane: the messages of one key ------------------------------------------------------------
+
+
+class Lane:
+    """Messages of one key. Changed by `Lanes` only.
+
+    Attributes:
+        key: of all its messages; None for those without one.
+        messages: with bodies; all below `later`.
+        later: offsets of the messages whose bodies are not kept, rising.
+        tried: of those of them that were tried, how often.
+        stored: when the first of them was stored (seconds since 1970); None: not known.
+        lane_tasks: what else shall run here, between two batches.
+        since: when the batch in work was taken (seconds); None: nothing is in work.
+        wake_at: until then it is suspended (seconds); None: it is not.
+        due: its bodies need not be asked for before (seconds), after it was suspended.
+        hunger: when its bodies are to be asked for (seconds), and `missed`; None: it can go on, or
+            may not.
+        again: bodies that were pulled again for it, until it has handed them out.
+        queued: whether it stands in the line of lanes that can go on.
+        low: its lowest unfinished offset as `Lanes` has noted it.
+        missed: the same of the first whose body is not kept.
+    """
+
+    __slots__ = (
+        "again",
+        "due",
+        "hunger",
+        "key",
+        "lane_tasks",
+        "later",
+        "low",
+        "messages",
+        "missed",
+        "queued",
+        "since",
+        "stored",
+        "tried",
+        "wake_at",
+    )
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.messages = ProcessQueue()
+        self.later: deque[int] = deque()
+        self.tried: dict[int, int] = {}
+        self.stored: float | None = None
+        self.lane_tasks: list[Any] = []
+        self.since: float | None = None
+        self.wake_at: float | None = None
+        self.due = -inf
+        self.hunger: tuple[float, int] | None = None
+        self.again = 0
+        self.queued = False
+        self.low: int | None = None
+        self.missed: int | None = None
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest unfinished offset, or None if all is finished."""
+        head = self.messages.head
+        if head is not None:
+            return head.queue_offset
+        return self.later[0] if self.later else None
+
+    @property
+    def unfinished(self) -> int:
+        """How many messages it has, with and without their bodies."""
+        return self.messages.count + len(self.later)
+
+    @property
+    def keeps_all(self) -> bool:
+        """True if a handler has all of them, and answered that it keeps them (manual commit)."""
+        return self.since is None and not self.messages.pending and not self.later
+
+    @property
+    def following(self) -> int | None:
+        """The offset of the message that is handed out next, or None."""
+        pending = self.messages.first_pending
+        if pending is not None:
+            return pending.queue_offset
+        return self.later[0] if self.later else None
+
+    @property
+    def attempts(self) -> int:
+        """How often its lowest unfinished message was tried."""
+        head = self.messages.head
+        if head is not None:
+            return head.reconsume_times
+        return self.tried.get(self.later[0], 0) if self.later else 0
+
+    @property
+    def oldest(self) -> float | None:
+        """When its lowest unfinished message was stored (seconds since 1970); None: not known."""
+        head = self.messages.head
+        return self.stored if head is None else head.store_time
+
+    def defer(self, message: ReceivedMessage) -> None:
+        """Keep only the offset of a message that came."""
+        if not self.later:
+            self.stored = message.store_time
+        self.later.append(message.queue_offset)
+
+    def drop_body(self) -> ReceivedMessage:
+        """Keep only the offset of its last pending message, and how often that was tried."""
+        message = self.messages.drop_last()
+        self.later.appendleft(message.queue_offset)
+        self.stored = message.store_time
+        if message.reconsume_times:
+            self.tried[message.queue_offset] = message.reconsume_times
+        return message
+
+    def take_body(self, message: ReceivedMessage) -> None:
+        """Take in what is first in `later`."""
+        tried = self._leave_later()
+        again = message if tried is None else message.changed(reconsume_times=tried)
+        self.messages.put((again,))
+
+    def lose_body(self) -> None:
+        """Forget what is first in `later`: the broker no longer has it."""
+        self._leave_later()
+
+    def _leave_later(self) -> int | None:
+        self.stored = None
+        return self.tried.pop(self.later.popleft(), None)
+
+    @property
+    def ready(self) -> bool:
+        """True if a batch, or a lane task, can be taken now."""
+        free = self.since is None and self.wake_at is None
+        return free and (self.messages.pending > 0 or bool(self.lane_tasks))
+
+    @property
+    def hungry(self) -> bool:
+        """True if it could go on, had it the bodies of its later messages."""
+        free = self.since is None and self.wake_at is None
+        return free and self.messages.pending == 0 and bool(self.later)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing is left of it, and nothing that comes would have to wait."""
+        held = self.messages.count > 0 or self.later or self.lane_tasks
+        return not held and self.since is None and self.wake_at is None
+
+
+@dataclass(slots=True, eq=False)  # not frozen: three times as fast to make, once a message
+class Batch:
+    """What was taken from a lane: messages for the handler, or one lane task instead.
+
+    Attributes:
+        lane: where from; nothing else is taken from it until the batch is finished.
+        messages: in order; empty with a lane task.
+        lane_task: something else that runs in the lane's turn.
+        done: how many of the messages, from the first, its run has handled with plain success
+            while the others are still to be handed out. Written by that run, without a lock.
+    """
+
+    lane: Lane
+    messages: tuple[ReceivedMessage, ...]
+    lane_task: Any = None
+    done: int = 0
+
+    def narrow(self, kept: int) -> None:
+        """Be about the `kept` messages after those that are done, and no others."""
+        self.messages = self.messages[self.done : self.done + kept]
+        self.done = 0
+
+    @property
+    def key(self) -> Hashable:
+        """The key all its messages have."""
+        return self.lane.key
+
+
+# --- the lowest of many values of which each changes on its own -----------------------------------
+
+
+_LEFT_IN = 1000  # values of the past that may stay in the heap
+
+T = TypeVar("T", int, tuple[float, int])
+
+
+class Lowest(Generic[T]):
+    """Not thread-safe. The values are different from each other."""
+
+    def __init__(self) -> None:
+        self._heap: list[T] = []  # with those that no longer count left in it
+        self._present: set[T] = set()
+
+    @property
+    def value(self) -> T | None:
+        """The lowest; None: there is none."""
+        while self._heap and self._heap[0] not in self._present:
+            heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
+    def replace(self, old: T | None, new: T | None) -> None:
+        """Put `new` in the place of `old`; None: there is none."""
+        if old is not None:
+            self._present.discard(old)
+        if new is None:
+            return
+        self._present.add(new)
+        if self._heap and self._heap[0] == old:
+            heapreplace(self._heap, new)
+        else:
+            heappush(self._heap, new)
+            if len(self._heap) > 2 * len(self._present) + _LEFT_IN:
+                self._heap = sorted(self._present)
+
+
+# --- all lanes of a queue -------------------------------------------------------------------------
+
 
 LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
 SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
@@ -340,7 +708,7 @@ class Lanes:
     # --- going out -----------------------------------------------------------------------------
 
     def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
-        """Take messages of the lane that has waited longest, or its errand.
+        """Take messages of the lane that has waited longest, or its lane task.
 
         What a handler kept (manual commit) is waiting for its word: of such a lane the messages of
         one call are taken.
@@ -356,8 +724,8 @@ class Lanes:
         lane = self._ready.popleft()
         lane.queued = False
         lane.since, lane.due = now, -inf
-        if lane.errands:
-            batch = Batch(lane, (), lane.errands.pop(0))
+        if lane.lane_tasks:
+            batch = Batch(lane, (), lane.lane_tasks.pop(0))
         else:
             messages = lane.messages.take(size if lane.messages.in_hand else size * calls)
             batch = Batch(lane, tuple(messages))
@@ -370,7 +738,7 @@ class Lanes:
         return self._running.get(batch.lane) is batch
 
     def give_back(self, batch: Batch) -> None:
-        """End a batch whose result does not count, or an errand: what is in hand stays there."""
+        """End a batch whose result does not count, or a lane task: what is in hand stays there."""
         batch.lane.since = None
         self._running.pop(batch.lane, None)
         self._settle(batch.lane)
@@ -470,10 +838,10 @@ class Lanes:
         lane.wake_at = None
         self._settle(lane)
 
-    def send_errand(self, key: Hashable, errand: object) -> None:
-        """Have `errand` taken in the turn of that key's lane."""
+    def send_lane_task(self, key: Hashable, lane_task: object) -> None:
+        """Have `lane_task` taken in the turn of that key's lane."""
         lane = self._lane(key)
-        lane.errands.append(errand)
+        lane.lane_tasks.append(lane_task)
         self._settle(lane)
 
     def _settle(self, lane: Lane) -> None:

@@ -1,33 +1,194 @@
 """One queue that this consumer holds: lock, messages, offset and the right to run, in one place.
 
-Every rule that keeps the order is a method here: a message is handed out only under a valid lease,
-one batch of a lane at a time, and the offset moves only over what is finished while the queue is
-ours. With order by queue there is one lane; with order by key one for each key.
+Every rule that keeps the order is a method of `OwnedQueue`: a message is handed out only under a
+valid lease, one batch of a lane at a time, and the offset moves only over what is finished while
+the queue is ours. With order by queue there is one lane; with order by key one for each key.
 
-Life: held -> (drop) leaving -> idle -> released by the shell. A dropped queue comes back only as a
-new OwnedQueue, after its lock and its offset have been asked for anew; a cache that outlived a lost
-lock is never used (Java keeps it and delivers what others may have passed).
+Life: held -> (drop) leaving -> idle -> released by the shell. A dropped queue comes back only as
+a new OwnedQueue, after its lock and its offset have been asked for again; a cache that outlived a
+lost lock is never used (Java keeps it and delivers what others may have passed).
+
+Its parts come first: why it is given up (`Drop`), how long its lock is trusted (`Lease`), and
+when to pull (`Window`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Sequence
+from enum import Enum
 
+from orderly.config import ConsumerConfig
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.crashes.crashes import Crashes
-from orderly.ordering.crashes.suspects import Suspects
-from orderly.ordering.drop import NOT_OURS, Drop
-from orderly.ordering.generation import landmark_of
-from orderly.ordering.lane import Batch
-from orderly.ordering.lanes import Lanes
-from orderly.ordering.lease import Lease
-from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKeys
+from orderly.ordering.crashes import Crashes, Suspects
+from orderly.ordering.fence import Fence, landmark_of
+from orderly.ordering.lanes import Batch, Lanes
+from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.ahead import Ahead
-from orderly.ordering.state.fence import Fence
-from orderly.ordering.state.runs import Runs, contains
-from orderly.ordering.window import Gate, Window
+from orderly.ordering.runs import ConsumedAhead, Runs, contains
+
+
+class Drop(Enum):
+    """Why a queue is given up."""
+
+    REVOKED = "given to another member, or unsubscribed"
+    LOST = "the broker's lock was lost, or not renewed in time"
+    FENCED = "the committed offset was changed by somebody else"
+    RESUBSCRIBED = "the subscription changed; it is taken again with the new one"
+    OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
+    MOVED = "the offset was set by hand"
+    STALLED = "it was not pulled for two minutes"
+    RECREATED = "its topic was deleted and made anew"
+    CLOSING = "the consumer is closing"
+
+
+NOT_OURS = frozenset({Drop.LOST, Drop.FENCED, Drop.RECREATED})
+"""Reasons after which the offset is no longer ours to move."""
+
+
+# --- the lease: how long the broker's queue lock may be trusted here ------------------------------
+# The broker frees a lock 60 s after the last renewal; a client distrusts it after 30 s (Java:
+# ProcessQueue.REBALANCE_LOCK_MAX_LIVE_TIME). Age counts from the moment the request was *sent*:
+# the broker renewed later than that, so the error is always on the safe side.
+
+
+class Lease:
+    """One queue's lock as this client sees it."""
+
+    __slots__ = ("_held", "_renewed_at", "_trust")
+
+    def __init__(self, asked_at: float, trust: float) -> None:
+        self._renewed_at = asked_at
+        self._trust = trust
+        self._held = True
+
+    @property
+    def renewed_at(self) -> float:
+        """When the last successful renewal was asked for (seconds)."""
+        return self._renewed_at
+
+    @property
+    def ends_at(self) -> float:
+        """Until when nobody else can own the queue, if it is not renewed (seconds)."""
+        return self._renewed_at + self._trust
+
+    def valid(self, now: float) -> bool:
+        """True while nobody else can own the queue."""
+        return self._held and now - self._renewed_at < self._trust
+
+    def renew(self, asked_at: float) -> None:
+        """The broker granted what was asked at `asked_at`; a late, older answer changes nothing.
+
+        A lost lease stays lost, and so does one that had run out by then: somebody else may have
+        owned the queue in between.
+        """
+        if asked_at - self._renewed_at >= self._trust:
+            self._held = False
+        self._renewed_at = max(self._renewed_at, asked_at)
+
+    def lose(self) -> None:
+        """The broker no longer counts us as the owner, or the trust ran out."""
+        self._held = False
+
+
+# --- how much one queue may cache: a topic's limits, split over its queues ------------------------
+
+
+def queue_limits(config: ConsumerConfig, queues: int) -> tuple[int, int]:
+    """Return (messages, bytes) a queue may cache while `queues` of its topic are held.
+
+    A limit for the topic replaces the one per queue (Java: RebalancePushImpl.messageQueueChanged);
+    each queue gets at least 1.
+    """
+    return (
+        _split(config.pull_threshold, config.pull_threshold_topic, queues),
+        _split(config.pull_threshold_bytes, config.pull_threshold_topic_bytes, queues),
+    )
+
+
+def _split(per_queue: int, of_topic: int | None, queues: int) -> int:
+    return per_queue if of_topic is None else max(1, of_topic // max(1, queues))
+
+
+# --- the window: when to pull, by what is cached and how far it is consumed ahead -----------------
+
+
+MAX_DEFERRED = 100_000  # messages known by offset only: what a state record is sure to hold
+MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 2.5 KB
+
+
+class PullGate(Enum):
+    """Whether to pull now; what is not OPEN says why."""
+
+    OPEN = "pull"
+    DROPPED = "the queue is being given up"
+    NOT_LOCKED = "the lease ran out"
+    PAUSED = "paused by the user"
+    BUSY = "a pull is under way"
+    FULL = "enough is cached; consuming reopens the gate"
+
+
+class Window:
+    """Not thread-safe.
+
+    Args:
+        messages: what is cached of the queue.
+        max_span: how far (offsets) the pull may be ahead of the lowest unfinished message; None:
+            as far as the cache allows (order by queue finishes nothing ahead).
+
+    Attributes:
+        throttled: True from a pull that was not begun until one is.
+    """
+
+    def __init__(self, messages: Lanes, max_span: int | None) -> None:
+        self._messages = messages
+        self._max_span = max_span
+        self.throttled = False
+
+    def full(self, span: int) -> bool:
+        """True if nothing may be pulled now; notes that.
+
+        Args:
+            span: offsets from the lowest unfinished message to the next pull.
+        """
+        self.throttled = self._messages.crowded() or self._spread(span, 1.0)
+        return self.throttled
+
+    def reopens(self, span: int) -> bool:
+        """True once one that was full has been worked down to half.
+
+        The less of it can move, the earlier: what a manual commit keeps in hand, and what waits
+        after a failure, must not stop the rest.
+        """
+        if not self.throttled:
+            return False
+        share = 1 / (1 + self._messages.moving)
+        return not self._messages.crowded(share) and not self._spread(span, share)
+
+    def at_span_end(self, span: int) -> bool:
+        """True if the pull is as far ahead of the lowest unfinished message as it may be.
+
+        So it is as well where it has left more messages, or keys, unfinished than it may.
+        """
+        return self._spread(span, 1.0)
+
+    @property
+    def stuck(self) -> bool:
+        """True if all that may be cached is in hand, uncommitted: only a commit helps."""
+        held = self._messages
+        nothing_comes = held.pending == 0 and not held.running and not held.suspended
+        return nothing_comes and held.crowded()
+
+    def _spread(self, span: int, share: float) -> bool:
+        if self._max_span is None:
+            return False
+        held = self._messages
+        many = held.deferred > MAX_DEFERRED * share or len(held) > MAX_KEYS * share
+        return many or span > self._max_span * share
+
+
+# --- the queue ------------------------------------------------------------------------------------
+
 
 EXPIRING = 0.5  # of the time for which a broker keeps a message: then it is told that it goes
 LAST_TRY = 0.75  # then its key is parked if it fails once more
@@ -39,7 +200,7 @@ class OwnedQueue:
 
     Args:
         queue: which one.
-        start: offset of the first message to pull, from `handover.find_start` or `inheritance`.
+        start: offset of the first message to pull, from `find_start` or `take_over`.
         lease: the lock, just granted.
         max_messages, max_bytes: cached messages and bytes at which the pull gate closes.
         by_key: a lane for each key, instead of one for all messages.
@@ -77,7 +238,7 @@ class OwnedQueue:
         batch_size: int = 1,
         finished: Runs = (),
         fence: Fence | None = None,
-        kept: Kept = NOTHING_KEPT,
+        kept: ParkingState = NOTHING_PARKED,
         generation: int = 0,
         suspects: Suspects | None = None,
     ) -> None:
@@ -156,23 +317,23 @@ class OwnedQueue:
 
     # --- pulling -------------------------------------------------------------------------------
 
-    def pull_gate(self, now: float) -> Gate:
+    def pull_gate(self, now: float) -> PullGate:
         """Ask to pull; OPEN marks the pull as under way, until `pulled` or `pull_failed`."""
         gate = self._gate(now)
-        if gate is Gate.OPEN:
+        if gate is PullGate.OPEN:
             self.pulling, self.pulled_at = True, now
         return gate
 
-    def _gate(self, now: float) -> Gate:
+    def _gate(self, now: float) -> PullGate:
         if self.dropped is not None:
-            return Gate.DROPPED
+            return PullGate.DROPPED
         if not self.keeps_lock(now):
-            return Gate.NOT_LOCKED
+            return PullGate.NOT_LOCKED
         if self.paused:
-            return Gate.PAUSED
+            return PullGate.PAUSED
         if self.pulling:
-            return Gate.BUSY
-        return Gate.FULL if self._window.full(self.span) else Gate.OPEN
+            return PullGate.BUSY
+        return PullGate.FULL if self._window.full(self.span) else PullGate.OPEN
 
     @property
     def span(self) -> int:
@@ -419,12 +580,12 @@ class OwnedQueue:
         """Let lanes go on whose suspension is over; the shell then requests a run."""
         self.messages.wake(now)
 
-    def send_errand(self, key: Hashable, errand: object) -> None:
-        """Have `errand` taken in the turn of that key's lane: never beside the handler."""
-        self.messages.send_errand(key if self.by_key else None, errand)
+    def send_lane_task(self, key: Hashable, lane_task: object) -> None:
+        """Have `lane_task` taken in the turn of that key's lane: never beside the handler."""
+        self.messages.send_lane_task(key if self.by_key else None, lane_task)
 
     def give_back(self, batch: Batch) -> None:
-        """End an errand."""
+        """End a lane task."""
         self.messages.give_back(batch)
 
     def finish(
@@ -560,14 +721,14 @@ class OwnedQueue:
         return self.offset
 
     @property
-    def ahead(self) -> Ahead | None:
+    def ahead(self) -> ConsumedAhead | None:
         """What `finished_ahead` is worked out from; None: after a reset nothing counts as such.
 
         A quick copy: the shell works it out when it has let go of its lock.
         """
         if self.restarted or not self.by_key:
             return None
-        return Ahead(self.offset, self.next_pull, self.messages.offsets(), self._finished)
+        return ConsumedAhead(self.offset, self.next_pull, self.messages.offsets(), self._finished)
 
     @property
     def finished_ahead(self) -> Runs:

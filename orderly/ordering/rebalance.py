@@ -11,7 +11,7 @@ from orderly.ordering.allocation import Allocation
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RebalancePlan:
     """Queues to give up and queues to take, both sorted."""
 
     revoked: tuple[MessageQueue, ...] = ()
@@ -50,7 +50,7 @@ def plan(
     share: Collection[MessageQueue],
     active: Collection[MessageQueue],
     leaving: Collection[MessageQueue],
-) -> Plan:
+) -> RebalancePlan:
     """Compare the share with what is held.
 
     Args:
@@ -60,7 +60,7 @@ def plan(
             revoked twice nor taken again before they are gone.
     """
     wanted = set(share)
-    return Plan(
+    return RebalancePlan(
         revoked=_sorted(set(active) - wanted),
         gained=_sorted(wanted - set(active) - set(leaving)),
     )

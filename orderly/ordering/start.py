@@ -1,16 +1,36 @@
-"""Where a queue starts when the group has no committed offset for it: one table.
+"""Where a queue begins that nobody knows, and where one that was taken over goes on.
 
-Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
-and at the first pull, and skips what was sent in between (apache/rocketmq issue 10955); here it is
-computed once and committed before the first pull (see `handover.find_start`).
+Lock first, then read the committed offset, then pull. The offset of the former owner is final by
+then (`ownership.hand_on`: acknowledged before the unlock). A broker may have lost it, though, or
+have one of another generation of the topic; then what the former owner knew decides. Only where
+nobody knows anything is a start computed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from orderly.errors import OrderlyError
+from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
+from orderly.ordering.calls import (
+    Dialogue,
+    MaxOffset,
+    MinOffset,
+    Peek,
+    Peeked,
+    QueryOffset,
+    SaveOffset,
+    SearchOffset,
+)
+from orderly.ordering.fence import Landmark, new_minimum
+
+# --- a queue without a committed offset: one table ------------------------------------------------
+# Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
+# and at the first pull, and skips what was sent in between (apache/rocketmq issue 10955); here it
+# is computed once and committed before the first pull (see `find_start`).
 
 
 class Start(Enum):
@@ -50,3 +70,150 @@ def for_later_queue(consume_from: str | datetime) -> str | datetime:
     issue 9307), so it begins with its first message.
     """
     return "first" if consume_from == "last" else consume_from
+
+
+# --- where a queue that was taken over goes on ----------------------------------------------------
+
+
+_SAVES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FormerPosition:
+    """Where a queue stood, as its former owner knew: by key from the record, else in this process.
+
+    Attributes:
+        offset: everything below was finished.
+        landmark: a message that the queue had; None: nothing could prove a new generation.
+        window: offsets that the former owner sent shortly before (`Fence.window`).
+        latest: no other owner came after; True of a record, which each owner writes.
+        anew: the topic was made anew before: the window may have offsets of a former generation.
+    """
+
+    offset: int
+    landmark: Landmark | None = None
+    window: tuple[int, ...] = ()
+    latest: bool = False
+    anew: bool = False
+
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """What the former owner had committed, newest last: a killed broker may have any of it."""
+        return (*self.window, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where a queue that was taken goes on.
+
+    Attributes:
+        start: the first offset to pull; it is committed.
+        landmark: the message below it; None: there is none, and the first pull brings one.
+        former: where the former owner stood, if the topic was made anew since.
+        forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
+        passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
+            of a former owner and the consumer does not begin with the first one.
+        end: the offset after the newest message, if it was told with `landmark`.
+    """
+
+    start: int
+    landmark: Landmark | None = None
+    former: int | None = None
+    forgotten: bool = False
+    passed_over: tuple[int, int] | None = None
+    end: int | None = None
+
+
+def find_start(
+    queue: MessageQueue, consume_from: str | datetime, known: FormerPosition | None = None
+) -> Dialogue[StartPosition]:
+    """Return where to go on; call only while the queue's lock is held.
+
+    What is not stored already is committed before it is returned, so that a second computation can
+    never skip what was sent in the meantime. And it is read back: of the first commits of a group
+    to a topic that arrive together, a broker may acknowledge one and lose it
+    (ConsumerOffsetManager.commitOffset makes the group's table without a lock).
+
+    Args:
+        queue: which one.
+        consume_from: where a queue begins of which nothing is known.
+        known: where it stood.
+
+    Raises:
+        OrderlyError: any failure but "none stored"; the caller must not pull then.
+    """
+    stored: int | None = yield QueryOffset(queue)
+    if known is not None:
+        return (yield from _resumed(queue, stored, known))
+    if stored is None:
+        return (yield from _computed(queue, consume_from))
+    below, _ = yield from _below(queue, stored)
+    return StartPosition(stored, below)
+
+
+def _resumed(
+    queue: MessageQueue, stored: int | None, known: FormerPosition
+) -> Dialogue[StartPosition]:
+    """Compare what the broker has with what is known: they may be of two generations."""
+    below, end = yield from _below(queue, stored or 0)
+    beyond = stored is not None and end is not None and end < stored
+    start, former = stored, None
+    minimum = yield from new_minimum(queue, known.landmark)
+    if minimum is not None:
+        former = known.offset
+        # Another owner may have set it in the new generation. On record it would be known.
+        if stored is None or beyond or stored in known.sent or known.latest:
+            start = minimum
+    elif stored is not None and _is_outdated(stored, known, beyond=beyond):
+        start = None
+    if start is not None and start == stored:
+        return StartPosition(start, below, former, end=end if below else None)
+    kept = yield from _save(queue, known.offset if start is None else start)
+    below, end = yield from _below(queue, kept)
+    return StartPosition(kept, below, former, former is None, end=end if below else None)
+
+
+def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
+    """Whether a killed broker may have brought an offset back that is of a former generation.
+
+    One beyond the log is, or the log was cut; of one within it only the window tells.
+    """
+    if beyond:
+        return known.latest or stored in known.sent
+    return known.anew and known.offset < stored and stored in known.window
+
+
+def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
+    """The message right below an offset, and where the queue ends; None: not known."""
+    if offset <= 0:
+        return None, None
+    peeked: Peeked = yield Peek(queue, offset - 1)
+    landmark = None if peeked.stored_at is None else Landmark(offset - 1, peeked.stored_at)
+    return landmark, peeked.end
+
+
+def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[StartPosition]:
+    start = start_of(consume_from, queue.topic)
+    minimum: int = yield MinOffset(queue)
+    computed = minimum
+    if start is Start.TIME:
+        assert isinstance(consume_from, datetime)
+        computed = yield SearchOffset(queue, consume_from)
+    elif start is Start.MAX:
+        computed = yield MaxOffset(queue)
+    kept = yield from _save(queue, computed)
+    below, _ = yield from _below(queue, kept)
+    return StartPosition(kept, below, passed_over=(minimum, kept) if kept > minimum else None)
+
+
+def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:
+    """Commit a start and read it back; returns what the broker has then."""
+    for _ in range(_SAVES):
+        yield SaveOffset(queue, offset)
+        kept = yield QueryOffset(queue)
+        if kept is not None:
+            return int(kept)
+    raise OrderlyError(
+        f"the broker acknowledged the offset {offset} of {queue} {_SAVES} times and has none;"
+        " look at its log. The queue is tried again"
+    )

@@ -20,14 +20,14 @@ from time import monotonic
 
 from orderly.errors import LockLost
 from orderly.ordering.context import ConsumeContext, Handler
-from orderly.processes.calls import (
+from orderly.processes.messages import (
     SET_BY_HANDLER,
     Answered,
-    Call,
     Extended,
     ExtensionAsked,
-    News,
+    OwnershipNews,
     Packed,
+    WorkerCall,
     packed,
     packed_error,
     set_state,
@@ -49,7 +49,7 @@ def serve(pipe: Connection, pickled: bytes) -> None:
     with suppress(EOFError, OSError):  # the parent hung up, or is gone
         while True:
             said = pipe.recv()
-            if isinstance(said, Call):  # else it came too late for the last call
+            if isinstance(said, WorkerCall):  # else it came too late for the last call
                 _run(pipe, said, load)
 
 
@@ -74,7 +74,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run(pipe: Connection, call: Call, load: Callable[[], Handler]) -> None:
+def _run(pipe: Connection, call: WorkerCall, load: Callable[[], Handler]) -> None:
     tenure = ParentTenure(pipe, call)
     context = ConsumeContext(call.messages[0].queue, tenure=tenure)
     try:
@@ -94,7 +94,7 @@ class ParentTenure:
         call: what the parent asked for.
     """
 
-    def __init__(self, pipe: Connection, call: Call) -> None:
+    def __init__(self, pipe: Connection, call: WorkerCall) -> None:
         self.token = call.token
         self._generation = call.generation
         self.lost = Lost(self)
@@ -134,7 +134,7 @@ class ParentTenure:
             self._news = replace(self._news, deadline=deadline)
             return deadline
 
-    def hear(self, seconds: float = 0.0) -> News:
+    def hear(self, seconds: float = 0.0) -> OwnershipNews:
         """Take in what the parent said meanwhile; wait up to `seconds` for the first of it."""
         if not self.over and wait([self._pipe], seconds):
             with self._lock:

@@ -1,10 +1,10 @@
-"""The future of a submitted message: a standard one whose condition is made if somebody waits."""
+"""The outcome of a sent message: a standard future, or a lock for a caller that waits at once."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures._base import FINISHED, PENDING, RUNNING
 from typing import Any, final
 
@@ -76,3 +76,56 @@ class SendFuture(Future[SendResult]):
         if self._state == FINISHED and self._result is not None:
             return self._result
         return super().result(timeout)
+
+
+# --- for a caller that waits: a future that nobody else gets to see -------------------------------
+# A Future has states, a condition and waiters: a tenth of a small send. One that waits needs a
+# lock.
+
+
+class SyncResult:
+    """As much of `Future` as a sender needs that waits at once and cannot cancel."""
+
+    __slots__ = ("_outcome", "_then", "_told")
+
+    def __init__(self) -> None:
+        self._outcome: SendResult | BaseException | None = None
+        self._then: Callable[[object], object] | None = None
+        self._told = threading.Lock()
+        self._told.acquire()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """It is never cancelled."""
+        return True
+
+    def add_done_callback(self, call: Callable[[object], object]) -> None:
+        """Have `call` run with the outcome; one only, set before anybody can know the outcome."""
+        self._then = call
+
+    def done(self) -> bool:
+        """Whether the outcome is there."""
+        return self._outcome is not None
+
+    def set_result(self, result: SendResult) -> None:
+        """Tell that it is stored."""
+        self._set(result)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Tell that it failed."""
+        self._set(error)
+
+    def result(self) -> SendResult:
+        """Wait, once, for the outcome; raises the error."""
+        self._told.acquire()
+        if isinstance(self._outcome, SendResult):
+            return self._outcome
+        assert self._outcome is not None
+        raise self._outcome
+
+    def _set(self, outcome: SendResult | BaseException) -> None:
+        if self._outcome is not None:
+            raise InvalidStateError("the outcome was told before")
+        self._outcome = outcome
+        if self._then is not None:
+            self._then(self)
+        self._told.release()

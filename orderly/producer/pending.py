@@ -1,20 +1,110 @@
-"""A message on its way: checked, its properties written, its body compressed, with its future."""
+"""A message on its way: how many there may be, its checks, its bytes, its future's end."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import ipaddress
+import itertools
+import os
+import secrets
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from orderly.errors import InvalidMessage
+from orderly.errors import InvalidMessage, LifecycleError, OrderlyError
+from orderly.log import get_logger
 from orderly.model import NO_PROPERTIES, Message, SendResult
-from orderly.ordering.sending.batch import Entry
-from orderly.producer.awaited import Awaited
-from orderly.producer.future import SendFuture
+from orderly.ordering.outbox import OutboxEntry
+from orderly.producer.future import SendFuture, SyncResult
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
-from orderly.protocol.message_types import APPEARS_LATER
 from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, utf8_size
+from orderly.protocol.send import unique_key
+from orderly.protocol.topics import APPEARS_LATER
+from orderly.redaction import places
+
+
+class PendingLimit:
+    """Counts the messages a producer has accepted and not yet told the outcome of. Thread-safe.
+
+    Args:
+        limit: messages before `enter` waits.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._inside = 0
+        self._waiting = 0  # for space
+        self._lock = threading.Lock()
+        self._space = threading.Condition(self._lock)
+        self._nobody = threading.Condition(self._lock)
+
+    def enter(self, timeout: float) -> bool:
+        """Come in; waits while it is full. False if that lasts longer than `timeout` seconds."""
+        with self._lock:
+            if self._inside >= self._limit and not self._wait_for_space(timeout):
+                return False
+            self._inside += 1
+            return True
+
+    def _wait_for_space(self, timeout: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._space.wait_for(lambda: self._inside < self._limit, timeout)
+        finally:
+            self._waiting -= 1
+
+    def enter_anyway(self) -> None:
+        """Come in even if it is full: for callers who must not wait."""
+        with self._lock:
+            self._inside += 1
+
+    def leave(self, _future: object = None) -> None:
+        """Go out; may be given to `Future.add_done_callback`."""
+        with self._lock:
+            self._inside -= 1
+            if self._waiting and self._inside < self._limit:
+                self._space.notify()
+            if self._inside == 0:
+                self._nobody.notify_all()
+
+    def wait_empty(self, timeout: float | None) -> bool:
+        """Wait until nobody is inside; False if `timeout` seconds pass before."""
+        with self._nobody:
+            return self._nobody.wait_for(lambda: self._inside == 0, timeout)
+
+
+# --- unique ids (UNIQ_KEY), one series a producer -------------------------------------------------
+
+
+class MessageIds:
+    """Makes ids that no other process makes. Thread-safe.
+
+    Args:
+        client_id: "ip@pid#random"; only the address is taken from it.
+    """
+
+    def __init__(self, client_id: str) -> None:
+        self._ip = _address(client_id.partition("@")[0])
+        self._process = secrets.randbits(32)  # two containers may share address and pid
+        self._counter = itertools.count(secrets.randbits(16))
+
+    def next(self) -> str:
+        """The next id."""
+        now, counter = time.time(), next(self._counter)
+        return unique_key(self._ip, os.getpid(), self._process, now, counter)
+
+
+def _address(text: str) -> bytes:
+    try:
+        return ipaddress.ip_address(text.partition("%")[0]).packed
+    except ValueError:  # a name, or nothing: the id needs no true address, only a constant one
+        return bytes(4)
+
+
+# --- the message: checked, its properties written, its body compressed ----------------------------
+
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
@@ -23,7 +113,7 @@ _MAPPINGS, _COLLECTIONS = (dict, Mapping), (tuple, Collection)
 
 
 @dataclass(slots=True, eq=False)
-class PendingSend(Entry):
+class PendingSend(OutboxEntry):
     """One message in an outbox.
 
     `properties` is the text sent; `body` is compressed if `sys_flag` says so.
@@ -32,7 +122,7 @@ class PendingSend(Entry):
     body: bytes = b""
     properties: str = ""
     message_id: str = ""
-    future: Future[SendResult] | Awaited = field(default_factory=SendFuture)
+    future: Future[SendResult] | SyncResult = field(default_factory=SendFuture)
     claimed: bool = False
 
     def claim(self) -> bool:
@@ -150,3 +240,62 @@ def compressed(body: bytes, above: int) -> tuple[bytes, int]:
         if len(smaller) < len(body):
             return smaller, _COMPRESSED
     return body, 0
+
+
+# --- its future's end: on whatever thread the news came, once each, and nobody can stop it --------
+
+
+_log = get_logger("orderly.producer")
+_telling = threading.local()
+
+
+def succeed(entries: Iterable[tuple[PendingSend, SendResult]], *, first_time: bool) -> None:
+    """Complete futures with their results.
+
+    Args:
+        entries: with their results.
+        first_time: False: some may have been told already, or given up; they stay as they are.
+    """
+    for entry, result in entries:
+        if first_time or not entry.future.done():
+            _tell(entry, result)
+
+
+def fail(failed: Iterable[tuple[PendingSend, OrderlyError]]) -> None:
+    """Complete futures with errors; those cancelled in the meantime stay cancelled."""
+    for entry, error in failed:
+        if entry.claim():
+            _tell(entry, error)
+
+
+def in_callback() -> bool:
+    """Whether this thread is running callbacks of futures: it must not wait for others."""
+    return getattr(_telling, "active", False)
+
+
+def refuse_in_callback(method: str) -> None:
+    """Refuse a call that would wait, on the thread whose work it would wait for.
+
+    Raises:
+        LifecycleError: called from a future's callback.
+    """
+    if in_callback():
+        raise LifecycleError(
+            f"{method}() inside a future's callback would wait for the thread it runs on; use"
+            " submit() there, or hand the work to a thread of your own"
+        )
+
+
+def _tell(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
+    outer, _telling.active = in_callback(), True
+    try:
+        if isinstance(outcome, SendResult):
+            entry.future.set_result(outcome)
+        else:
+            entry.future.set_exception(outcome)
+    except BaseException as error:  # noqa: BLE001 - futures catch Exception; a SystemExit from a
+        # user's callback must neither end a reader thread nor leave the next futures waiting
+        told = {"error": type(error).__name__, "stack": places(error)}  # its text may quote a key
+        _log.error("send.callback_raised", message_id=entry.message_id, **told)
+    finally:
+        _telling.active = outer

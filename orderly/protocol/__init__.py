@@ -1,6 +1,7 @@
 """Bytes to values and back: RocketMQ's remoting protocol without sockets, threads or clocks.
 
-Names are imported from the modules: `frame` (commands), `codes`, `headers` and `ext` (typed
-header fields), `bodies` and its siblings (JSON bodies), `stored_message` (pulled messages),
-`outgoing` (batches, unique keys). Everything a peer sends wrongly is a ProtocolError.
+One module an API (`send`, `pull`, `offsets`, `locks`, `heartbeat`, `route`, `topics`, `groups`,
+`statistics`, `members`) with its headers and bodies, both ways; below them `frame`, `codes`, `ext`
+(typed header fields) and `java_json`; `stored_message` (what a pull brings), `state_record` and
+`park_record` (ours). Everything that a peer sends wrongly is a ProtocolError.
 """

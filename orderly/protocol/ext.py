@@ -2,7 +2,8 @@
 
 A header is a frozen dataclass; a field is required on the wire unless it has a default. Its
 wire name is the camelCase of its own, or the one given by `wire("…")`. The headers themselves
-are in `headers` and `admin_headers`.
+are in the modules of their APIs. Requests without fields (heartbeat, lock, unlock) have no header:
+everything is in their body.
 """
 
 from __future__ import annotations

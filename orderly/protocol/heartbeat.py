@@ -1,4 +1,4 @@
-"""The heartbeat: which groups a client is a member of, and what they subscribe to.
+"""The heartbeat: which groups a client is a member of, what they subscribe to, who else is there.
 
 A heartbeat replaces the subscriptions of the whole group at the broker, so every member must
 list the same topics. When to send it is the client's business.
@@ -6,24 +6,67 @@ list the same topics. When to send it is the client's business.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from orderly.errors import ConfigError
-from orderly.protocol.java_json import dumps
-from orderly.protocol.java_string import java_string_hash
-from orderly.protocol.json_values import (
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.java_json import (
     as_int,
+    as_object,
     bool_in,
+    dumps,
     int_in,
     list_in,
     load_object,
     member_in,
+    object_in,
     objects_in,
     text_in,
     texts_in,
 )
+from orderly.protocol.java_string import java_string_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetConsumerList:
+    """The client ids of a group's members, as the asked broker sees them."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+    consumer_group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterClient:
+    """Ends the membership of the connection's client. Locks stay."""
+
+    code: ClassVar[RequestCode] = RequestCode.UNREGISTER_CLIENT
+
+    client_id: str = wire("clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyConsumerIdsChanged:
+    """Sent by the broker, one way: the group's members or topics changed."""
+
+    code: ClassVar[RequestCode] = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+    consumer_group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    """What the broker makes of a heartbeat; old brokers send neither field."""
+
+    is_support_heart_beat_v2: bool | None = wire("IS_SUPPORT_HEART_BEAT_V2", default=None)
+    is_sub_change: bool | None = wire("IS_SUB_CHANGE", default=None)
+
 
 ALL_TAGS = "*"
 BY_TAG = "TAG"
@@ -207,3 +250,35 @@ def subscription_from_json(fields: dict[str, Any]) -> Subscription:
         version=int_in(fields, "subVersion", 0),
         expression_type=text_in(fields, "expressionType", BY_TAG),
     )
+
+
+def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
+    """Read a group's client ids, in the broker's order (GetConsumerListByGroupResponseBody)."""
+    return texts_in(load_object(body), "consumerIdList")
+
+
+def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
+    """Write a group's client ids (GetConsumerListByGroupResponseBody)."""
+    return dumps({"consumerIdList": list(client_ids)})
+
+
+# --- which producers are connected: the answer to code 328 (ProducerTableInfo) --------------------
+
+
+def encode_producers(groups: Mapping[str, Iterable[str]]) -> bytes:
+    """Write client ids by producer group."""
+    table = {group: [{"clientId": one} for one in ids] for group, ids in groups.items()}
+    return dumps({"data": table})
+
+
+def decode_producers(body: bytes) -> dict[str, tuple[str, ...]]:
+    """Read client ids by producer group.
+
+    Raises:
+        ProtocolError: not such a table.
+    """
+    table = object_in(load_object(body), "data")
+    return {
+        group: tuple(text_in(as_object(one, "a producer"), "clientId") for one in producers or ())
+        for group, producers in table.items()
+    }

@@ -2,62 +2,299 @@
 
 A parked message keeps its body, and of its properties those that are harmless to store again; all
 else is in one property, `ORDERLY_PARKED`, as JSON. Commands, their results and tombstones are
-readable lines (see `record_line`). The tag is a hash of the key or the kind of the record, so that
+readable lines (see `records`). The tag is a hash of the key or the kind of the record, so that
 a broker filters by it. Anybody may send to the topic: whatever is read is checked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import properties as names
-from orderly.protocol.compression import restored, sent_body
-from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import int_in, load_object, natural_in, object_in, text_in
-from orderly.protocol.park_control import (
-    COMMAND,
-    PARK_VERSION,
-    RELEASED,
-    RESULT,
-    Command,
-    Control,
-    Released,
-    Result,
-    Verb,
-    control_tag,
-    decode_control,
-    encode_control,
-    short_text,
+from orderly.protocol.compression import decompress, restored, sent_body
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.java_json import (
+    as_int,
+    as_text,
+    bool_in,
+    dumps,
+    int_in,
+    list_in,
+    load_object,
+    member_in,
+    natural_in,
+    natural_or_none,
+    object_in,
+    text_in,
 )
-from orderly.protocol.park_request import ParkMessage, park_request
 from orderly.protocol.parked_key import Key, as_key, key_tag
-from orderly.protocol.record_line import Unknown
-from orderly.protocol.seal import SEAL
+from orderly.protocol.properties import encode_properties
+from orderly.protocol.records import SEAL, Kind, LineFormat, Seal, Unknown
+from orderly.protocol.send import SendMessage
+from orderly.protocol.stored_message import MAX_BODY, SysFlag
 
-__all__ = [
-    "COMMAND",
-    "PARKED",
-    "RELEASED",
-    "RESULT",
-    "Command",
-    "Control",
-    "ParkDetails",
-    "ParkMessage",
-    "Parked",
-    "Released",
-    "Result",
-    "Unknown",
-    "Verb",
-    "control_message",
-    "park_message",
-    "park_request",
-    "parked_again",
-    "read_park",
-    "read_parked",
-]
+# --- commands to the owner of parked keys, their results, and tombstones --------------------------
+
+
+PARK_VERSION = 1
+COMMAND, RESULT, RELEASED = "command", "result", "released"
+MAX_OUTCOMES = 200
+MOST_OF_TEXT = 300  # characters of a reason, a fingerprint or an error
+_MOST_OF_NAME = 200  # characters of a command's id, and of who gave it
+_MAX_CONTROL = 256 * 1024  # bytes
+
+
+class Verb(StrEnum):
+    """What is to become of a parked key; of one that is not parked, ADD: it is to be.
+
+    TRY and LOOK change nothing: they tell what RELEASE and ADD would come to.
+    """
+
+    RELEASE = "release"
+    DROP = "drop"
+    TRY = "try"
+    ADD = "add"
+    LOOK = "look"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What an operator wants done with a key.
+
+    Attributes:
+        id: new for each command.
+        by: who asks, for people.
+        at_ms: when (milliseconds since the epoch).
+    """
+
+    id: str
+    verb: Verb
+    key: Key
+    by: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How far the owner is with a command.
+
+    Attributes:
+        id: of the command.
+        done: nothing more comes; else it is under way.
+        settled: messages settled so far; of ADD and LOOK, that are parked now, or would be.
+        failed_at: source offset of the message that was not acknowledged, or None.
+        reason: why the command is not, or not wholly, carried out; None: it is.
+        outcomes: of Verb.TRY: source offset, and "ok" or the failure's fingerprint; 200 at most.
+    """
+
+    id: str
+    done: bool
+    settled: int = 0
+    failed_at: int | None = None
+    reason: str | None = None
+    outcomes: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A tombstone: of this key every parked message below a source offset is settled.
+
+    Attributes:
+        token: of the owner that wrote it.
+    """
+
+    key: Key
+    below: int
+    token: int
+
+
+Control = Command | Result | Released
+
+
+def encode_control(record: Control) -> bytes:
+    """Write a record.
+
+    Raises:
+        ProtocolError: over 256 KiB.
+    """
+    return _FORMAT.encode(record)
+
+
+def decode_control(body: bytes) -> Control | Unknown:
+    """Read a record; one of another version becomes Unknown.
+
+    Raises:
+        ProtocolError: not such a record, or a damaged one.
+    """
+    record: Control | Unknown = _FORMAT.decode(body)
+    return record
+
+
+def control_tag(record: Control) -> str:
+    """The tag of a record's message, which is its kind."""
+    return _FORMAT.kind_of(record)
+
+
+def short_text(text: str) -> str:
+    """Shorten a text of a handler's, to what can be written and shown on one line."""
+    shown = "".join(c if c.isprintable() else " " for c in text[:MOST_OF_TEXT])
+    return shown.encode("utf-8", "replace").decode()
+
+
+def _command_fields(record: Command) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "verb": record.verb,
+        "key": record.key,
+        "by": record.by,
+        "at": record.at_ms,
+    }
+
+
+def _read_command(fields: dict[str, Any]) -> Command:
+    return Command(
+        _name(fields, "id"),
+        member_in(fields, "verb", Verb),
+        as_key(fields.get("key")),
+        _name(fields, "by"),
+        natural_in(fields, "at"),
+    )
+
+
+def _result_fields(record: Result) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "done": record.done,
+        "settled": record.settled,
+        "failedAt": record.failed_at,
+        "reason": None if record.reason is None else short_text(record.reason),
+        "outcomes": [[at, short_text(told)] for at, told in record.outcomes[:MAX_OUTCOMES]],
+    }
+
+
+def _read_result(fields: dict[str, Any]) -> Result:
+    outcomes = list_in(fields, "outcomes")
+    if len(outcomes) > MAX_OUTCOMES:
+        raise ProtocolError(f"{len(outcomes)} outcomes of a command; at most {MAX_OUTCOMES}")
+    return Result(
+        text_in(fields, "id"),
+        bool_in(fields, "done"),
+        natural_in(fields, "settled"),
+        natural_or_none(fields, "failedAt"),
+        None if fields.get("reason") is None else text_in(fields, "reason"),
+        tuple(map(_outcome, outcomes)),
+    )
+
+
+def _outcome(value: Any) -> tuple[int, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ProtocolError(f"not an outcome of a message: {value!r:.80}")
+    return as_int(value[0], "an outcome's offset"), as_text(value[1], "an outcome")
+
+
+def _released_fields(record: Released) -> dict[str, Any]:
+    return {"key": record.key, "below": record.below, "token": record.token}
+
+
+def _read_released(fields: dict[str, Any]) -> Released:
+    return Released(
+        as_key(fields.get("key")), natural_in(fields, "below"), natural_in(fields, "token")
+    )
+
+
+def _name(fields: dict[str, Any], name: str) -> str:
+    """A text that can be written again: its answer names it."""
+    value = text_in(fields, name)
+    if len(value) > _MOST_OF_NAME or short_text(value) != value:
+        raise ProtocolError(f"{name!r} of a command is too long, or is no UTF-8")
+    return value
+
+
+_FORMAT = LineFormat(
+    "orderly-park",
+    PARK_VERSION,
+    _MAX_CONTROL,
+    (
+        Kind(COMMAND, Command, _command_fields, _read_command),
+        Kind(RESULT, Result, _result_fields, _read_result),
+        Kind(RELEASED, Released, _released_fields, _read_released),
+    ),
+)
+
+
+# --- the request that appends a message to a park queue -------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ParkMessage:
+    """What is to be sent to a park queue.
+
+    Attributes:
+        sys_flag: says whether the body is compressed.
+        flag: the user's, which is kept.
+    """
+
+    properties: dict[str, str]
+    body: bytes
+    sys_flag: int = 0
+    flag: int = 0
+
+
+def park_request(
+    group: str,
+    park_queue: MessageQueue,
+    content: ParkMessage,
+    now: float,
+    *,
+    seal: Seal | None = None,
+    newest: int | None = None,
+) -> RemotingCommand:
+    """Write the request that appends to a park queue; send it to that queue's master.
+
+    Args:
+        group: the consumer group.
+        park_queue: where to.
+        content: what.
+        now: seconds since the epoch.
+        seal: put on it; None: none is.
+        newest: of a line, the highest position of the park queue by now.
+
+    Raises:
+        InvalidMessage: the properties with those of a parked message are too long to be sent.
+    """
+    properties = content.properties
+    if seal is not None and seal.signs:
+        properties = seal.put_on(park_queue, properties, _as_read(content), newest)
+    header = SendMessage(
+        producer_group=group,
+        topic=park_queue.topic,
+        queue_id=park_queue.queue_id,
+        sys_flag=content.sys_flag,
+        born_timestamp=int(now * 1000),
+        flag=content.flag,
+        properties=encode_properties(properties),
+        broker_name=park_queue.broker_name,
+    )
+    return request(header.code, to_ext(header), content.body)
+
+
+def _as_read(content: ParkMessage) -> bytes:
+    """The body as it will be read; as it is sent, if it cannot be."""
+    if not content.sys_flag & SysFlag.COMPRESSED:
+        return content.body
+    try:
+        return decompress(content.sys_flag >> 8 & 7, content.body, MAX_BODY)
+    except ProtocolError:
+        return content.body
+
+
+# --- messages -------------------------------------------------------------------------------------
+
 
 PARKED = "ORDERLY_PARKED"
 _LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999

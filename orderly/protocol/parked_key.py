@@ -11,8 +11,7 @@ from typing import Any
 
 from orderly.errors import ProtocolError
 from orderly.foreign_text import key_digest
-from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import as_int
+from orderly.protocol.java_json import as_int, dumps
 
 Key = str | int
 MOST_OF_KEY = 1024  # bytes as JSON; so a record has room for two hundred of the longest

@@ -11,7 +11,7 @@ import hmac
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
 
-from orderly.protocol.command import RemotingCommand
+from orderly.protocol.frame import RemotingCommand
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105 - the field's name on the wire

@@ -1,6 +1,6 @@
 """Records of a state topic: what the owner of a queue leaves to the next one.
 
-A record is one readable line (see `record_line`). Which records count, and when one is written, is
+A record is one readable line (see `records`). Which records count, and when one is written, is
 `ordering`'s business.
 """
 
@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from orderly.errors import ProtocolError
-from orderly.protocol.json_values import (
+from orderly.protocol.java_json import (
     as_int,
     bool_in,
     list_in,
@@ -20,7 +20,7 @@ from orderly.protocol.json_values import (
     text_in,
 )
 from orderly.protocol.parked_key import Key, ParkedKey, as_key, parked_from_json, parked_to_json
-from orderly.protocol.record_line import Kind, LineFormat, Unknown
+from orderly.protocol.records import Kind, LineFormat, Unknown
 
 __all__ = [
     "Acquire",

@@ -11,7 +11,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntFlag
-from functools import partial
+from functools import lru_cache, partial
+from ipaddress import IPv6Address, ip_address
 from math import inf
 from struct import Struct
 from typing import Any
@@ -20,14 +21,8 @@ from zlib import crc32
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol.compression import decompress
-from orderly.protocol.hosts import IPV6_SIZE, host_from_text, host_to_text
-from orderly.protocol.outgoing import BatchMember, decode_batch
-from orderly.protocol.properties import (
-    INNER_NUM,
-    UNIQ_KEY,
-    decode_properties,
-    encode_properties,
-)
+from orderly.protocol.properties import INNER_NUM, UNIQ_KEY, decode_properties, encode_properties
+from orderly.protocol.send import BatchMember, decode_batch
 
 MAX_BODY = 64 * 1024 * 1024  # bytes, decompressed
 MAX_MESSAGES = 65536  # in one pull, members of inner batches included
@@ -450,3 +445,32 @@ def encode_stored_message(message: ReceivedMessage, *, magic: int = MAGIC_V1) ->
     except (struct.error, UnicodeEncodeError) as error:
         raise ProtocolError(f"the message does not fit the stored layout: {error}") from error
     return head + tail
+
+
+# --- host addresses: the bytes of an IP address, then a 32-bit port -------------------------------
+
+
+IPV4_SIZE = 8
+IPV6_SIZE = 20
+
+
+def host_to_text(data: bytes) -> str:
+    """Return "1.2.3.4:port" or "[::1]:port" for the 8 or 20 bytes of a host."""
+    address, port = data[:-4], int.from_bytes(data[-4:], signed=True)
+    if len(data) == IPV4_SIZE:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{port}"
+    return f"[{IPv6Address(address)}]:{port}"
+
+
+@lru_cache(maxsize=1024)  # a broker stores its own address with every message
+def host_from_text(text: str) -> bytes:
+    """Return the bytes of a host written as `host_to_text` does.
+
+    Raises:
+        ProtocolError: anything else.
+    """
+    host, _, port = text.rpartition(":")
+    try:
+        return ip_address(host.strip("[]")).packed + struct.pack(">i", int(port))
+    except (ValueError, struct.error) as error:
+        raise ProtocolError(f"{text!r:.80} is no IP address and port") from error

@@ -6,19 +6,19 @@ sender passed something else.
 """
 
 from orderly.protocol.java_string import java_string_hash
-from orderly.selectors.choice import Selector, choose, lane_of
-from orderly.selectors.cpp import cpp_hash_mod
-from orderly.selectors.go import go_hash_mod
-from orderly.selectors.keyed import hash_mod, numeric_mod
-from orderly.selectors.layout import Layout, check_layout, layout_of, parse_layout, queues_of
-from orderly.selectors.proxy import proxy_hash
-from orderly.selectors.rules import KEYED, Rule
-from orderly.selectors.unkeyed import (
+from orderly.selectors.choice import (
+    KEYED,
     RandomQueue,
     RoundRobin,
+    Rule,
+    Selector,
     SingleQueue,
+    choose,
+    lane_of,
     single_queue,
 )
+from orderly.selectors.keyed import cpp_hash_mod, go_hash_mod, hash_mod, numeric_mod, proxy_hash
+from orderly.selectors.layout import Layout, check_layout, layout_of, parse_layout, queues_of
 
 __all__ = [
     "KEYED",

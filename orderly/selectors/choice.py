@@ -1,13 +1,159 @@
-"""What the producer asks of a selector: a checked queue, and the lane in it that keeps order."""
+"""Which selector there is, and what the producer asks of it: a checked queue, and the key's lane.
+
+Selectors that do not look at a key are here; those that do are in `keyed`.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
+from orderly.config.arguments import check_arguments, check_count, check_function
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
-from orderly.selectors.rules import needs_key
-from orderly.selectors.unkeyed import RandomQueue, RoundRobin, SingleQueue
+from orderly.selectors.keyed import (
+    cpp_hash_mod,
+    go_hash_mod,
+    hash_mod,
+    in_proxy_order,
+    numeric_mod,
+    proxy_hash,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleQueue:
+    """Global order: every message goes to one queue, whatever its key.
+
+    Throughput is that of one queue. After a failed send the whole queue is held, not one key.
+
+    Args:
+        index: of the queue in the topic's list.
+
+    Raises:
+        ConfigError: an index below 0.
+    """
+
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("index", self.index, 0)
+
+    def __call__(
+        self, queues: Sequence[MessageQueue], message: Message, _arg: object
+    ) -> MessageQueue:
+        """Return the queue at `index`.
+
+        Raises:
+            ConfigError: the topic has fewer queues.
+        """
+        if self.index >= len(queues):
+            raise ConfigError(
+                f"topic {message.topic} has {len(queues)} queues; there is none at {self.index}"
+            )
+        return queues[self.index]
+
+
+single_queue = SingleQueue()
+
+
+class RoundRobin:
+    """Each message to the next queue: an even spread and no order. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._turns = itertools.count()
+
+    def __call__(
+        self, queues: Sequence[MessageQueue], _message: Message, _arg: object
+    ) -> MessageQueue:
+        """Return the queue whose turn it is."""
+        return queues[next(self._turns) % len(queues)]
+
+
+class RandomQueue:
+    """Any queue (Java: SelectMessageQueueByRandom); no order.
+
+    Args:
+        pick: `pick(n)` returns a number from 0 to n-1, e.g. `random.randrange`.
+
+    Raises:
+        ConfigError: it cannot be called so.
+    """
+
+    def __init__(self, pick: Callable[[int], int]) -> None:
+        check_function("pick", pick)
+        check_arguments("pick", pick, "queues")
+        self._pick = pick
+
+    def __call__(
+        self, queues: Sequence[MessageQueue], _message: Message, _arg: object
+    ) -> MessageQueue:
+        """Return the picked queue."""
+        return queues[self._pick(len(queues))]
+
+
+# --- the one table of the selectors that look at a key --------------------------------------------
+# Whatever offers a choice of selectors by name, or asks which of them put messages where they lie,
+# reads this table.
+
+
+_INT_DIGITS = 19
+_LONG_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A selector, for those who know it by name.
+
+    Attributes:
+        name: of the selector.
+        selector: itself.
+        producers: whose placement it is.
+        given: what it is given for a stored key, which is always text; None: it takes no such key.
+        counted: a topic's queues in the order in which it counts them.
+    """
+
+    name: str
+    selector: Selector
+    producers: str
+    given: Callable[[str], str | int | None] = str
+    counted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = tuple
+
+
+def stored_number(key: str) -> int | None:
+    """The number that a key's text stands for, written as a producer writes it; None: no number."""
+    digits = key.removeprefix("-")
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > _INT_DIGITS:
+        return None
+    number = int(key)
+    return number if str(number) == key and -_LONG_MAX - 1 <= number <= _LONG_MAX else None
+
+
+_RULES = (
+    Rule("hash_mod", hash_mod, "Java's SelectMessageQueueByHash; the default here"),
+    Rule("numeric_mod", numeric_mod, "number modulo queues, as in many examples", stored_number),
+    Rule(
+        "proxy_hash",
+        proxy_hash,
+        "the 5.x proxy, for gRPC clients of all languages",
+        counted=in_proxy_order,
+    ),
+    Rule("cpp_hash_mod", cpp_hash_mod, "librocketmq: C++, and Python's older binding"),
+    Rule("go_hash_mod", go_hash_mod, "Go's NewHashQueueSelector"),
+)
+KEYED: dict[str, Rule] = {rule.name: rule for rule in _RULES}
+"""By name, the most usual first."""
+_SELECTORS = tuple(rule.selector for rule in KEYED.values())
+
+
+def needs_key(selector: Selector) -> bool:
+    """Whether it is one of these: without a key it has nothing to go by."""
+    return selector in _SELECTORS
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
 
 Selector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue]
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from orderly.config.arguments import check_kind, check_text
-from orderly.config.names import check_topic
-from orderly.config.numbers import is_int
+from orderly.config.arguments import check_kind, check_text, check_topic, is_int
 from orderly.errors import ConfigError, LayoutChanged, RouteError
 from orderly.model import MessageQueue, TopicRoute
-from orderly.protocol.json_values import MAX_QUEUES
+from orderly.protocol.java_json import MAX_QUEUES
 
 
 @dataclass(frozen=True, slots=True)

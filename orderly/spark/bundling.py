@@ -76,7 +76,7 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         yield from _package(package)
     metadata = _installed(_DISTRIBUTION)
-    folder = f"rocketmq_orderly-{metadata.version}.dist-info"  # tells the version
+    folder = f"rocketmq_orderly-{metadata.version}.dist-info"  # has the version
     yield f"{folder}/METADATA", (metadata.read_text("METADATA") or "").encode()
 
 

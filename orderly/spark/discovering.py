@@ -6,39 +6,42 @@ A job pins its ranges once and reads them as often as it likes; two scans that e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from orderly.client import Client
-from orderly.client.pipeline import Question
+from orderly.client.pipeline import Limits, Pipeline, Question
 from orderly.config.arguments import check_given, check_kind, check_named_texts
-from orderly.errors import OrderlyError, RouteError
-from orderly.model import MessageQueue
-from orderly.monitoring.collecting.questions import one_committed
-from orderly.namespace import wrap
+from orderly.errors import ConfigError, OrderlyError, RouteError, TopicNotFound
+from orderly.model import MessageQueue, TopicRoute
+from orderly.monitoring.collecting.questions import one_committed, topic_stats
+from orderly.monitoring.collecting.selection import is_system_topic
+from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, unwrap, wrap
 from orderly.protocol.ext import from_ext, to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import OffsetReply, SearchOffset
-from orderly.spark.connecting import access_of
-from orderly.spark.looking import ask_each, look, look_again, names
-from orderly.spark.offsets.losses import Loss, Span
-from orderly.spark.offsets.planning import (
-    at_edge,
-    check_named,
-    check_order,
-    planned,
-    vanished,
-    within,
+from orderly.protocol.offsets import OffsetReply, SearchOffset
+from orderly.protocol.statistics import TopicOffset
+from orderly.spark.offsets import (
+    CUT,
+    GONE,
+    Edge,
+    ExactPosition,
+    GroupPosition,
+    Loss,
+    Position,
+    QueueRange,
+    Span,
+    TimePosition,
+    readable,
+    settle,
 )
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.options.parsing import ReadOptions, parse
-from orderly.spark.options.positions import Committed, Edge, Exact, Moment, Position
-from orderly.spark.telling import settle
+from orderly.spark.options import ReadOptions, TopicSelection, access_of, parse_read
 
-Spans = Mapping[MessageQueue, Span]
-R = TypeVar("R")
+SpansOfQueues = Mapping[MessageQueue, Span]
 
 
 def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[QueueRange, ...]:
@@ -59,7 +62,7 @@ def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[Queue
     check_kind("options", options, Mapping, "a mapping of str to str")
     check_named_texts("options", options)
     check_given("client", client, Client)
-    wanted = parse(options)
+    wanted = parse_read(options)
     if client is not None:
         return pinned(client, wanted)
     with closing(access_of(wanted).client()) as own:
@@ -72,7 +75,7 @@ def pinned(client: Client, wanted: ReadOptions) -> tuple[QueueRange, ...]:
     spans, losses = _assigned(client, wanted, start, end)
     check_order(start, end)
     starts, ends = offsets_at(client, start, spans), offsets_at(client, end, spans)
-    if isinstance(start, Committed) or isinstance(end, Committed):
+    if isinstance(start, GroupPosition) or isinstance(end, GroupPosition):
         spans = _grown(client, spans)  # a group that reads on may be beyond the ends seen before
     ranges: list[QueueRange] = []
     for queue, span in sorted(spans.items()):
@@ -90,7 +93,7 @@ def starting(client: Client, wanted: ReadOptions) -> dict[MessageQueue, int]:
     return offsets_at(client, start, spans)
 
 
-def offsets_at(client: Client, position: Position, spans: Spans) -> dict[MessageQueue, int]:
+def offsets_at(client: Client, position: Position, spans: SpansOfQueues) -> dict[MessageQueue, int]:
     """Work out a position in each queue.
 
     Args:
@@ -103,17 +106,17 @@ def offsets_at(client: Client, position: Position, spans: Spans) -> dict[Message
     """
     if isinstance(position, Edge):
         return {queue: at_edge(position, span) for queue, span in spans.items()}
-    if isinstance(position, Exact):
+    if isinstance(position, ExactPosition):
         chosen = {queue: position.of(queue) for queue in spans}
         return {
             queue: at_edge(at, spans[queue]) if isinstance(at, Edge) else at
             for queue, at in chosen.items()
         }
-    if isinstance(position, Moment):
+    if isinstance(position, TimePosition):
         found = offsets_since(client, spans, position.millis)
         return {queue: within(at, spans[queue]) for queue, at in found.items()}
-    told = _ask_each(client, spans, lambda queue: one_committed(position.group, queue))
-    return {queue: spans[queue].low if at is None else at for queue, at in told.items()}
+    answers = _ask_of_queues(client, spans, lambda queue: one_committed(position.group, queue))
+    return {queue: spans[queue].low if at is None else at for queue, at in answers.items()}
 
 
 def offsets_since(
@@ -126,7 +129,7 @@ def offsets_since(
         queues: which.
         millis: since the epoch.
     """
-    return _ask_each(client, queues, lambda queue: _search(queue, millis))
+    return _ask_of_queues(client, queues, lambda queue: _search(queue, millis))
 
 
 def in_namespace(client: Client, queue: MessageQueue) -> MessageQueue:
@@ -153,7 +156,7 @@ def _assigned(
     return {queue: span for queue, span in spans.items() if queue in chosen}, losses
 
 
-def _grown(client: Client, spans: Spans) -> dict[MessageQueue, Span]:
+def _grown(client: Client, spans: SpansOfQueues) -> dict[MessageQueue, Span]:
     """The queues with their ends of now."""
     now = look(client, sorted({queue.topic for queue in spans})).whole().spans
     return {
@@ -164,11 +167,11 @@ def _grown(client: Client, spans: Spans) -> dict[MessageQueue, Span]:
 
 def _named(client: Client, position: Position) -> Position:
     """A position with the broker's names of topics and groups."""
-    if isinstance(position, Exact):
+    if isinstance(position, ExactPosition):
         table = {in_namespace(client, queue): at for queue, at in position.offsets.items()}
         return replace(position, offsets=table)
-    if isinstance(position, Committed):
-        return Committed(wrap(client.config.namespace, position.group))
+    if isinstance(position, GroupPosition):
+        return GroupPosition(wrap(client.config.namespace, position.group))
     return position
 
 
@@ -181,7 +184,7 @@ def _search(queue: MessageQueue, millis: int) -> Question[int]:
     )
 
 
-def _ask_each(
+def _ask_of_queues(
     client: Client, among: Iterable[MessageQueue], question: Callable[[MessageQueue], Question[R]]
 ) -> dict[MessageQueue, R]:
     """Ask about each queue, all brokers side by side; the first failure is raised."""
@@ -189,11 +192,282 @@ def _ask_each(
     for queue in among:
         queues.setdefault(client.routes.address(queue), []).append(queue)
     asked = {address: [question(queue) for queue in those] for address, those in queues.items()}
-    told = ask_each(client, asked)
+    answers = ask_each(client, asked)
     found: dict[MessageQueue, R] = {}
     for address, those in queues.items():
-        for queue, answer in zip(those, told[address], strict=True):
+        for queue, answer in zip(those, answers[address], strict=True):
             if isinstance(answer, OrderlyError):
                 raise answer
             found[queue] = answer
     return found
+
+
+# --- from what the user wants of a queue, and what the queue holds, to the range that is read -----
+# Pure.
+
+
+_SHOWN = 5  # queues in an error's text
+
+
+def planned(queue: MessageQueue, start: int, end: int, span: Span) -> tuple[QueueRange, list[Loss]]:
+    """The range to read of a queue, and what it should have held besides.
+
+    Args:
+        queue: which.
+        start: where to begin; may lie outside of the queue if a user, or a group's commit, says so.
+        end: where to end, likewise.
+        span: what the queue holds.
+    """
+    if start > max(end, span.high):
+        return QueueRange(queue, span.high, span.high), [Loss(queue, span.high, start, CUT)]
+    kept, losses = readable(QueueRange(queue, min(start, end), end), span)
+    return kept, list(losses)
+
+
+def at_edge(edge: Edge, span: Span) -> int:
+    """The offset at one end of a queue."""
+    return span.low if edge is Edge.EARLIEST else span.high
+
+
+def within(offset: int, span: Span) -> int:
+    """An offset moved into its queue: a broker may answer a search for a time from beyond."""
+    return min(max(offset, span.low), span.high)
+
+
+def check_named(position: Position, queues: Collection[MessageQueue], what: str) -> None:
+    """Refuse offsets for queues that are not read.
+
+    Raises:
+        ConfigError: with the queues that there are.
+    """
+    if not isinstance(position, ExactPosition):
+        return
+    strange = sorted(set(position.offsets) - set(queues))
+    if strange:
+        raise ConfigError(
+            f"{what} names {_listed(strange)}, which is not among the queues read:"
+            f" {_listed(sorted(queues))}"
+        )
+
+
+def check_order(start: Position, end: Position) -> None:
+    """Refuse a queue that would end before it begins.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if not isinstance(start, ExactPosition) or not isinstance(end, ExactPosition):
+        return
+    for queue, low in sorted(start.offsets.items()):
+        high = end.offsets.get(queue, low)
+        if 0 <= high < low:
+            raise ConfigError(f"{queue} would begin at {low} and end at {high}; exchange them")
+
+
+def vanished(
+    queues: Collection[MessageQueue],
+    start: Position,
+    end: Position,
+    there: Mapping[MessageQueue, Span],
+) -> list[Loss]:
+    """What is lost of queues that were assigned and are no more.
+
+    Raises:
+        ConfigError: nothing says that they ever were.
+    """
+    missing = sorted(queue for queue in queues if queue not in there)
+    starts = start.offsets if isinstance(start, ExactPosition) else {}
+    ends = end.offsets if isinstance(end, ExactPosition) else {}
+    strange = [queue for queue in missing if queue not in starts or queue not in ends]
+    if strange:
+        raise ConfigError(
+            f"assign names {_listed(strange)}, which does not exist, or its broker is away;"
+            f" there are {_listed(sorted(there))}"
+        )
+    return [
+        Loss(queue, starts[queue], ends[queue], GONE)
+        for queue in missing
+        if 0 <= starts[queue] < ends[queue]
+    ]
+
+
+def _listed(queues: Collection[MessageQueue]) -> str:
+    shown = ", ".join(str(queue) for queue in list(queues)[:_SHOWN])
+    rest = len(queues) - _SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown or "none"
+
+
+# --- what the brokers hold of the topics to be read -----------------------------------------------
+# The queues, and each queue's span: one request a topic and broker, to all brokers at once. A
+# broker that does not answer is part of the answer: whether that matters depends on who asks.
+
+
+R = TypeVar("R")
+Answers = dict[str, list[R | OrderlyError]]
+
+_PATIENCE = 10.0  # seconds for all questions of one round
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """What was seen at one moment.
+
+    Attributes:
+        spans: by queue.
+        silent: why nothing is known of a (topic, broker); of ("orders", "") of all its brokers.
+        up: names of the brokers that were up before and after, so that a queue of theirs that was
+            not seen is gone.
+    """
+
+    spans: Mapping[MessageQueue, Span]
+    silent: Mapping[tuple[str, str], OrderlyError]
+    up: frozenset[str] = frozenset()
+
+    def whole(self) -> TopicsSeen:
+        """Itself, if everybody answered.
+
+        Raises:
+            OrderlyError: what the first one said that did not.
+        """
+        for error in self.silent.values():
+            raise error
+        return self
+
+    def gone(self, queue: MessageQueue) -> bool:
+        """Whether the queue is no more, and not only out of reach."""
+        topic, broker = queue.topic, queue.broker_name
+        routed = isinstance(self.silent.get((topic, "")), TopicNotFound | None)
+        answered = routed and (topic, broker) not in self.silent
+        return answered and queue not in self.spans and broker in self.up
+
+
+def look(client: Client, topics: Sequence[str]) -> TopicsSeen:
+    """Look at topics, each queue that can be read.
+
+    Args:
+        client: asks; its topics are the broker's names, with their namespace.
+        topics: the same.
+    """
+    silent: dict[tuple[str, str], OrderlyError] = {}
+    routes: dict[str, TopicRoute] = {}
+    for topic in topics:
+        try:
+            routes[topic] = client.routes.refresh(topic)
+        except OrderlyError as error:
+            silent[topic, ""] = error
+    answers = _ask_masters(client, routes, silent)
+    spans = {
+        queue: Span(answer[queue].min_offset, answer[queue].max_offset)
+        for (topic, broker), answer in answers.items()
+        for queue in routes[topic].read_queues()
+        if queue.broker_name == broker and queue in answer
+    }
+    return TopicsSeen(spans, silent)
+
+
+def look_closely(client: Client, topics: Sequence[str]) -> TopicsSeen:
+    """Look, and also at which brokers are up.
+
+    A queue that is missing may be gone, or its broker restarting: one that ends takes its queues
+    out of the routes. So the list of brokers is read before the routes and after.
+    """
+    before = _brokers_up(client)
+    seen = look(client, topics)
+    return TopicsSeen(seen.spans, seen.silent, before & _brokers_up(client))
+
+
+def look_again(
+    client: Client, topics: Sequence[str], known: Collection[MessageQueue]
+) -> TopicsSeen:
+    """Look at topics of which queues are `known`, closely only if one of them is missing."""
+    seen = look(client, topics)
+    missing = [queue for queue in known if queue not in seen.spans]
+    if all((queue.topic, queue.broker_name) in seen.silent for queue in missing):
+        return seen
+    return look_closely(client, topics)
+
+
+def names(client: Client, selection: TopicSelection) -> tuple[str, ...]:
+    """The topics selected, by the broker's names.
+
+    Raises:
+        ConfigError: a pattern that matches none.
+        NameServerUnavailable: it has to be asked which there are, and none answered.
+    """
+    namespace = client.config.namespace
+    if not selection.pattern:
+        return tuple(wrap(namespace, topic) for topic in selection.topics)
+    users = [
+        topic
+        for topic in client.admin.topics()
+        if not _internal(topic) and wrap(namespace, topic) == topic  # not another tenant's
+    ]
+    found = [topic for topic in users if re.fullmatch(selection.pattern, unwrap(namespace, topic))]
+    if not found:
+        raise ConfigError(
+            f"topicPattern={selection.pattern!r} matches none of the {len(users)} topics; it must"
+            " match a whole name, as in 'orders.*'"
+        )
+    return tuple(found)
+
+
+def selected(client: Client, selection: TopicSelection, queue: MessageQueue) -> bool:
+    """Whether a queue, by the broker's name of its topic, is among what is read."""
+    namespace = client.config.namespace
+    if wrap(namespace, queue.topic) != queue.topic:
+        return False  # another tenant's
+    bare = unwrap(namespace, queue.topic)
+    if selection.pattern:
+        return re.fullmatch(selection.pattern, bare) is not None
+    if selection.queues is None:
+        return not {queue.topic, bare}.isdisjoint(selection.topics)
+    return not selection.queues.isdisjoint({queue, replace(queue, topic=bare)})
+
+
+def _internal(topic: str) -> bool:
+    return topic.startswith((RETRY_PREFIX, DEAD_PREFIX)) or is_system_topic(topic)
+
+
+def _ask_masters(
+    client: Client,
+    routes: Mapping[str, TopicRoute],
+    silent: dict[tuple[str, str], OrderlyError],
+) -> dict[tuple[str, str], dict[MessageQueue, TopicOffset]]:
+    """The spans that each broker reports for each topic; who did not is put into `silent`."""
+    asked: dict[str, list[tuple[str, str]]] = {}
+    for topic, route in routes.items():
+        for broker in route.brokers:
+            if broker.master is None:
+                silent[topic, broker.broker_name] = RouteError(
+                    f"broker {broker.broker_name!r} has no master at the moment, and topic"
+                    f" {topic!r} has queues there; wait until it is back"
+                )
+            else:
+                asked.setdefault(broker.master, []).append((topic, broker.broker_name))
+    questions: dict[str, list[Question[dict[MessageQueue, TopicOffset]]]] = {
+        address: [topic_stats(topic) for topic, _ in pairs] for address, pairs in asked.items()
+    }
+    answers = ask_each(client, questions)
+    found: dict[tuple[str, str], dict[MessageQueue, TopicOffset]] = {}
+    for address, pairs in asked.items():
+        for pair, answer in zip(pairs, answers[address], strict=True):
+            if isinstance(answer, OrderlyError):
+                silent[pair] = answer
+            else:
+                found[pair] = answer
+    return found
+
+
+def ask_each(client: Client, questions: Mapping[str, list[Question[R]]]) -> Answers[R]:
+    """Ask several addresses side by side; an error is an answer, too."""
+    limits = Limits(patience=client.config.request_timeout)
+    pipeline = Pipeline(client.connections, limits)
+    return pipeline.ask_each(questions, time.monotonic() + _PATIENCE)
+
+
+def _brokers_up(client: Client) -> frozenset[str]:
+    try:
+        brokers = client.admin.cluster().brokers
+    except OrderlyError:
+        return frozenset()
+    return frozenset(name for name, broker in brokers.items() if broker.master)

@@ -1,13 +1,15 @@
 """Which queue each key of a column goes to: the selectors of `orderly.selectors`, for columns.
 
-Every selector that looks at a key turns it into a number, and all but the proxy's take that modulo
-the number of queues. So a column's numbers are worked out once, and serve any number of queues:
+Every selector that looks at a key turns it into a number, and all but the proxy's take that
+modulo the number of queues. So a column's numbers are worked out once, and serve any number of
+queues:
 
     numbers = NUMBERS[selector](distinct_keys)
     of_8, of_12 = PLACES[selector](numbers, 8), PLACES[selector](numbers, 12)
 
-SingleQueue needs no column, and RandomQueue is RoundRobin without its evenness. Pure: numpy and
-pyarrow.
+SingleQueue needs no column, and RandomQueue is RoundRobin without its evenness. Hashes of other
+clients and the proxy's choice of a bucket are worked out in numpy; they are the same numbers as
+`orderly.selectors.keyed` gives for a key. Pure: numpy and pyarrow.
 """
 
 from __future__ import annotations
@@ -22,11 +24,93 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orderly.errors import ConfigError
-from orderly.spark import byte_hashes
+from orderly.selectors import keyed
+
+Bytes = npt.NDArray[np.uint8]
+Bounds = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+_LONG_KEY = 256  # bytes; longer keys are rare and hashed one by one, or all rows would be as wide
+
+
+def fnv1a(data: Bytes, bounds: Bounds) -> Hashes:
+    """FNV-1a, 32 bits, of each text; all texts lie in `data`, one ends where the next begins."""
+    return _hash_each(data, bounds, _fnv1a, keyed.fnv1a)
+
+
+def murmur(data: Bytes, bounds: Bounds) -> Hashes:
+    """libstdc++'s std::hash of each text, 64 bits; arguments as of `fnv1a`."""
+    return _hash_each(data, bounds, _murmur, keyed.murmur)
+
+
+def _hash_each(
+    data: Bytes,
+    bounds: Bounds,
+    of_rows: Callable[[Bytes, Bounds], Hashes],
+    of_one: Callable[[bytes], int],
+) -> Hashes:
+    lengths = np.diff(bounds)
+    short = lengths <= _LONG_KEY
+    found = np.empty(len(lengths), np.uint64)
+    found[short] = of_rows(_padded_rows(data, lengths, short), lengths[short])
+    for row in np.flatnonzero(~short):
+        found[row] = of_one(data[bounds[row] : bounds[row + 1]].tobytes())
+    return found
+
+
+def _padded_rows(data: Bytes, lengths: Bounds, short: npt.NDArray[np.bool_]) -> Bytes:
+    """The short texts, one a row, filled up with zeros to whole words."""
+    own = lengths[short]
+    width = -(-max(own.max(initial=0), 1) // keyed.WORD) * keyed.WORD
+    rows = np.zeros((len(own), width), np.uint8)
+    rows[np.arange(width) < own[:, None]] = data[np.repeat(short, lengths)]
+    return rows
+
+
+def _fnv1a(rows: Bytes, lengths: Bounds) -> Hashes:
+    values = np.full(len(rows), keyed.BASIS, np.uint32)
+    for place in range(lengths.max(initial=0)):
+        then = (values ^ rows[:, place]) * np.uint32(keyed.PRIME)
+        values = np.where(place < lengths, then, values)
+    return values.astype(np.uint64)
+
+
+def _murmur(rows: Bytes, lengths: Bounds) -> Hashes:
+    factor = np.uint64(keyed.FACTOR)
+    words = rows.view("<u8").astype(np.uint64, copy=False)
+    values = np.uint64(keyed.SEED) ^ (lengths.astype(np.uint64) * factor)
+    whole, ends = lengths // keyed.WORD, -(-lengths // keyed.WORD)
+    for place in range(ends.max(initial=0)):
+        word = words[:, place]
+        mixed = np.where(place < whole, _mixed(word * factor) * factor, word)
+        values = np.where(place < ends, (values ^ mixed) * factor, values)
+    return _mixed(_mixed(values) * factor)
+
+
+def _mixed(values: Hashes) -> Hashes:
+    return values ^ (values >> np.uint64(keyed.SHIFT))
+
+
+def consistent(numbers: npt.NDArray[np.int64], buckets: int) -> npt.NDArray[np.int64]:
+    """Guava's consistentHash of each number."""
+    places = np.zeros(len(numbers), np.int64)
+    rows = np.arange(len(numbers))
+    states = numbers.astype(np.uint64)
+    while len(rows):
+        states = states * np.uint64(keyed.MULTIPLIER) + np.uint64(1)
+        drawn = (states >> np.uint64(keyed.HIGH_BITS)).astype(np.int64) + 1
+        following = (places[rows] + 1) / (drawn / (1 << 31))
+        goes_on = (drawn <= keyed.MOST) & (following < buckets)
+        rows, states = rows[goes_on], states[goes_on]
+        places[rows] = following[goes_on].astype(np.int64)
+    return places
+
+
+# --- keys of a column -----------------------------------------------------------------------------
+
 
 Numbers = npt.NDArray[np.int64]
 Data = npt.NDArray[np.uint8]
-Bounds = npt.NDArray[np.int64]
 
 _BLOCK = 32768  # keys worked on at once: tables of powers are as long as their texts
 _WORD = 1 << 32
@@ -63,7 +147,7 @@ def cpp_numbers(keys: pa.Array) -> Numbers:
     Raises:
         ConfigError: as `hash_numbers`; text is taken as it lies.
     """
-    return _by_block(_texts(keys, "cpp_hash_mod"), lambda *it: byte_hashes.murmur(*it[:2]))
+    return _by_block(_texts(keys, "cpp_hash_mod"), lambda *it: murmur(*it[:2]))
 
 
 def go_numbers(keys: pa.Array) -> Numbers:
@@ -72,7 +156,7 @@ def go_numbers(keys: pa.Array) -> Numbers:
     Raises:
         ConfigError: as `cpp_numbers`.
     """
-    return _by_block(_texts(keys, "go_hash_mod"), lambda *it: byte_hashes.fnv1a(*it[:2]))
+    return _by_block(_texts(keys, "go_hash_mod"), lambda *it: fnv1a(*it[:2]))
 
 
 def numeric_numbers(keys: pa.Array) -> Numbers:
@@ -113,7 +197,7 @@ def places(numbers: Numbers, queues: int) -> Numbers:
 
 
 PLACES: dict[str, Callable[[Numbers, int], Numbers]] = {
-    name: byte_hashes.consistent if name == "proxy_hash" else places for name in NUMBERS
+    name: consistent if name == "proxy_hash" else places for name in NUMBERS
 }
 """By name: from numbers and how many queues to places, in the order the selector counts them in."""
 

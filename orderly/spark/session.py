@@ -108,10 +108,10 @@ def check_java() -> Path:
 
 
 def java_version(java: str) -> int | None:
-    """The major version that `java -version` tells; None if it cannot be read."""
+    """The major version that `java -version` prints; None if it cannot be read."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)  # noqa: S603, PLW1510  the user's Java
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)  # noqa: S603, PLW1510  the user's Java
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     return int(match[1]) if match else None

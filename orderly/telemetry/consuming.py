@@ -23,8 +23,7 @@ from orderly.consumer.hooks import Consumed, ConsumerHooks
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
-from orderly.telemetry.carrying import link_to
-from orderly.telemetry.names import ERROR, LIBRARY, OUTCOME, VERSION, of_call, of_group
+from orderly.telemetry.spans import ERROR, LIBRARY, OUTCOME, VERSION, link_to, of_call, of_group
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _ANSWERED = frozenset({ReturnType.SUCCESS, ReturnType.TIME_OUT})

@@ -26,8 +26,7 @@ from orderly.producer import OrderlyProducer
 from orderly.producer.pending import check_message
 from orderly.selectors.choice import Selector
 from orderly.selectors.keyed import hash_mod
-from orderly.telemetry.carrying import with_context
-from orderly.telemetry.names import (
+from orderly.telemetry.spans import (
     ERROR,
     LIBRARY,
     MESSAGE_ID,
@@ -35,6 +34,7 @@ from orderly.telemetry.names import (
     VERSION,
     of_sending,
     partition,
+    with_context,
 )
 
 

@@ -8,10 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orderly.testing.container import RocketMQContainer
-    from orderly.testing.embedded import EmbeddedBroker
-    from orderly.testing.embedded_cluster import EmbeddedCluster
-    from orderly.testing.engine import ContainerUnavailable
+    from orderly.testing.container import ContainerUnavailable, RocketMQContainer
+    from orderly.testing.embedded import EmbeddedBroker, EmbeddedCluster
     from orderly.testing.fake.broker import FakeBroker
     from orderly.testing.fake.faults import Cut, Delay, DropRequest, DropResponse, Fail, Fault
     from orderly.testing.jars import JarsUnavailable
@@ -41,10 +39,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "orderly.testing.container": ("RocketMQContainer",),
-    "orderly.testing.embedded": ("EmbeddedBroker",),
-    "orderly.testing.embedded_cluster": ("EmbeddedCluster",),
-    "orderly.testing.engine": ("ContainerUnavailable",),
+    "orderly.testing.container": ("ContainerUnavailable", "RocketMQContainer"),
+    "orderly.testing.embedded": ("EmbeddedBroker", "EmbeddedCluster"),
     "orderly.testing.fake.broker": ("FakeBroker",),
     "orderly.testing.fake.faults": (
         "Cut",

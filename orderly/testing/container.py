@@ -3,22 +3,199 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-from orderly.config.arguments import check_named_texts, check_text
-from orderly.config.functions import check_arguments, check_function
+from orderly.config.arguments import check_arguments, check_function, check_named_texts, check_text
 from orderly.errors import EmbeddedBrokerError, LifecycleError
-from orderly.testing import engine, settings
+from orderly.testing import settings
 from orderly.testing.ports import free_port, on_free_ports
-from orderly.testing.readiness import Started, wait_ready
+from orderly.testing.readiness import BrokerStartFailed, StartedBroker, wait_ready
+
+# --- the container engine: its errors become ours, each with an advice ----------------------------
+
+
+_ENGINE_GONE = "the container engine no longer answers ({}): start it again"
+
+
+class ContainerUnavailable(EmbeddedBrokerError):
+    """No testcontainers, no container engine (any more), or no image."""
+
+
+# What an engine says when it refuses a start, the first that fits: our error, and an advice.
+_NO_RYUK = """\
+; to do without Ryuk, which removes what killed tests leave behind, set \
+TESTCONTAINERS_RYUK_DISABLED=true"""
+_NO_SHELL = "; the image has no shell: choose another (ORDERLY_ROCKETMQ_IMAGE)"
+_ADVICE: tuple[tuple[str, type[EmbeddedBrokerError], str], ...] = (
+    ("ryuk", ContainerUnavailable, _NO_RYUK),
+    ('"sh": executable file not found', BrokerStartFailed, _NO_SHELL),
+    ("", BrokerStartFailed, ""),
+)
+
+
+def new_container(image: str) -> Any:
+    """Return a testcontainers `DockerContainer` of `image`; nothing is started.
+
+    Raises:
+        ContainerUnavailable: testcontainers is missing, or no engine answers.
+    """
+    try:
+        from testcontainers.core.container import (  # noqa: PLC0415 - optional: extra `testing`
+            DockerContainer,
+        )
+    except ImportError as error:
+        raise ContainerUnavailable(
+            "a broker in a container needs an extra: pip install 'rocketmq-orderly[testing]'"
+        ) from error
+    with _as_unavailable("no container engine answers ({}): start Docker, or set DOCKER_HOST"):
+        return DockerContainer(image)
+
+
+def pull_if_missing(container: Any, progress: Callable[[str], None]) -> None:
+    """Pull the container's image unless the engine has it.
+
+    Raises:
+        ContainerUnavailable: it cannot be pulled.
+    """
+    from docker.errors import ImageNotFound  # noqa: PLC0415 - comes with testcontainers
+
+    images = container.get_docker_client().client.images
+    advice = "name one that is here in ORDERLY_ROCKETMQ_IMAGE, or build one: docker/README.md"
+    with _as_unavailable(f"the image {container.image} cannot be pulled ({{}}): {advice}"):
+        try:
+            images.get(container.image)
+        except ImageNotFound:
+            progress(f"pulling {container.image} (once; some hundred megabytes)")
+            images.pull(container.image)
+
+
+def start_container(container: Any) -> None:
+    """Create the container and start it.
+
+    Raises:
+        ContainerUnavailable: testcontainers' own helper, Ryuk, cannot be started.
+        BrokerStartFailed: the engine refused, for example because a port is taken.
+    """
+    try:
+        with _as_unavailable(f"the container engine did not start {container.image}: {{}}"):
+            container.start()
+    except ContainerUnavailable as error:
+        for sign, kind, advice in _ADVICE:
+            if sign in str(error):
+                raise kind(f"{error}{advice}") from error.__cause__
+
+
+def why_ended(container: Any) -> str:
+    """Say why a started container does not run, "" if it does.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    with _as_unavailable(_ENGINE_GONE):
+        try:
+            container.reload()
+        except NotFound:
+            return "the container was removed by somebody else"
+    if container.status not in ("exited", "dead"):
+        return ""
+    state = container.get_wrapped_container().attrs["State"]
+    memory = ", out of memory" if state.get("OOMKilled") else ""
+    return f"the container ended (exit code {state.get('ExitCode')}{memory})"
+
+
+def log_end(container: Any, lines: int) -> str:
+    """Return the last lines that a started container wrote; "" if it was removed.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    with _as_unavailable(_ENGINE_GONE), contextlib.suppress(NotFound):
+        log: bytes = container.get_wrapped_container().logs(tail=lines)
+        return log.decode(errors="replace")
+    return ""
+
+
+def run_script(container: Any, script: str) -> int:
+    """Run a shell script in a started container; returns its exit code.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers, or cannot run it.
+    """
+    with _as_unavailable(_ENGINE_GONE):
+        return int(container.exec(["sh", "-c", script]).exit_code)
+
+
+def remove_container(container: Any) -> None:
+    """Remove a container with its data, running or not; nothing to do if it is gone already.
+
+    Raises:
+        ContainerUnavailable: the engine no longer answers; the text says what is left.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - comes with testcontainers
+
+    left = _left_behind(container)
+    client = container.get_docker_client().client
+    with (
+        contextlib.closing(client),
+        _as_unavailable(f"{_ENGINE_GONE}{left}"),
+        contextlib.suppress(NotFound),
+    ):
+        container.stop()
+
+
+def _left_behind(container: Any) -> str:
+    """What to do about a container that cannot be removed."""
+    from testcontainers.core.exceptions import (  # noqa: PLC0415 - optional: extra `testing`
+        ContainerStartException,
+    )
+
+    try:
+        name = container.get_wrapped_container().name
+    except ContainerStartException:  # the engine never made it
+        return ""
+    return f", and remove what it may have kept: docker rm --force --volumes {name}"
+
+
+@contextlib.contextmanager
+def _as_unavailable(text: str) -> Iterator[None]:
+    """Raise ContainerUnavailable for what the engine says, or its silence; {} in `text` is that."""
+    from docker.errors import DockerException  # noqa: PLC0415 - comes with testcontainers
+
+    try:
+        yield
+    # Errors of requests are OSErrors, those of testcontainers (of its Ryuk) RuntimeErrors.
+    except (DockerException, OSError, RuntimeError, ValueError) as error:
+        _drop_sockets(error)
+        # Not str.format: the text may hold an image's name with braces of its own.
+        raise ContainerUnavailable(text.replace("{}", str(error))) from error
+
+
+def _drop_sockets(error: BaseException | None) -> None:
+    """End, without the warning, the socket that docker-py forgets when it cannot connect it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__context__
+
+
+# --- the broker -----------------------------------------------------------------------------------
+
 
 IMAGE = "apache/rocketmq:5.5.0"
-_NAMESRV_PORT = 9876  # in the container: what a name server listens at, unless told otherwise
+_NAMESRV_PORT = 9876  # in the container: what a name server listens at, by default
 _LOOPBACK = "127.0.0.1"
 _EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - of the container, or of an engine elsewhere
 _DEATH_TIMEOUT = 20.0  # seconds from a signal to the end of the broker
@@ -40,7 +217,7 @@ exit $code
 class RocketMQContainer:
     """RocketMQ 5.5.0 in a container, for tests.
 
-    Clients connect to the address that a broker registers at its name server. So it is told the
+    Clients connect to the address that a broker registers at its name server. So it gets the
     engine's host, and a port chosen beforehand that is the same inside and outside. Where the
     engine is local, the ports are open on 127.0.0.1 only. One thread at a time.
 
@@ -52,7 +229,7 @@ class RocketMQContainer:
             $ROCKETMQ_HOME/bin with `mqnamesrv` and `mqbroker`.
         broker_name: the broker's name.
         broker_properties: settings of the broker that win over ours.
-        progress: told what is going on, for example "pulling apache/rocketmq:5.5.0 …".
+        progress: called with what is going on, for example "pulling apache/rocketmq:5.5.0 …".
 
     Raises:
         ConfigError: an argument of another kind.
@@ -115,7 +292,7 @@ class RocketMQContainer:
         atexit.unregister(self.stop)
         container, self._container = self._container, None
         if container is not None:
-            engine.remove(container)
+            remove_container(container)
 
     def ended(self) -> str:
         """Say why it ended although nobody stopped it, with the end of its log; "" if it did not.
@@ -127,8 +304,8 @@ class RocketMQContainer:
         """
         if self._container is None:
             return ""
-        why = engine.ended(self._container)
-        return why and f"{why}: {self.image}\n{engine.log_end(self._container, _LOG_LINES)}"
+        why = why_ended(self._container)
+        return why and f"{why}: {self.image}\n{log_end(self._container, _LOG_LINES)}"
 
     def __enter__(self) -> Self:
         return self.start()
@@ -179,20 +356,20 @@ class RocketMQContainer:
             raise LifecycleError("the container is not started")
         if why := self.ended():
             raise EmbeddedBrokerError(why)
-        return engine.run(self._container, script)
+        return run_script(self._container, script)
 
     # --- steps of the start --------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._container = engine.new_container(self.image)
+        self._container = new_container(self.image)
         atexit.register(self.stop)
-        engine.pull_if_missing(self._container, self._progress)
+        pull_if_missing(self._container, self._progress)
         host = self._container.get_docker_client().host()
         self._host = _LOOPBACK if host == "localhost" else host
         self._ports = (free_port(), free_port())
         self._configure()
         self._progress(f"starting {self.image}")
-        engine.start(self._container)
+        start_container(self._container)
         self._wait_ready()
 
     def _configure(self) -> None:
@@ -228,17 +405,17 @@ class RocketMQContainer:
 
     def _wait_ready(self) -> None:
         permission = self._extra.get("brokerPermission", "6")
-        started = Started(self.namesrv, self.broker_name, self.broker_address, permission)
+        started = StartedBroker(self.namesrv, self.broker_name, self.broker_address, permission)
         wait_ready(started, self._problem, self._report)
 
     def _problem(self) -> str | None:
-        return engine.ended(self._container) or None
+        return why_ended(self._container) or None
 
     def _report(self, what: str) -> str:
-        if not engine.ended(self._container):
+        if not why_ended(self._container):
             what += (
                 f" (clients look for it at {self._host}; if its ports appear elsewhere,"
                 " set TESTCONTAINERS_HOST_OVERRIDE)"
             )
-        log = engine.log_end(self._container, _LOG_LINES)
+        log = log_end(self._container, _LOG_LINES)
         return f"RocketMQ in {self.image} did not start: {what}\n{log}".rstrip()

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from orderly.durable_file import hold
 from orderly.errors import EmbeddedBrokerError
-from orderly.file_lock import hold
 from orderly.testing.cache import cache_folder
 from orderly.testing.daemon_state import (
     Daemon,

@@ -20,7 +20,7 @@ from orderly.testing.cache import cache_folder
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running broker, as its state file tells it. `birth` tells its process from a later one."""
+    """A running broker, as in its state file. By `birth` its process differs from a later one."""
 
     pid: int
     birth: str
@@ -66,7 +66,7 @@ def last_ports() -> tuple[int, int]:
 
 
 def birth_of(pid: int) -> str | None:
-    """When a process began, in whatever form the system tells it; None if there is no such one."""
+    """When a process began, in the system's form; None if there is no such one."""
     stat = Path(f"/proc/{pid}/stat")
     if stat.parent.parent.joinpath("self").exists():
         with contextlib.suppress(OSError):

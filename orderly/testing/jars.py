@@ -90,7 +90,7 @@ def fetch_jars(
 
 
 class _Count:
-    """Adds up what is present and tells the caller."""
+    """Adds up what is present and reports it to the caller."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._total = total

@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _is_address(where: str) -> bool:
-    from orderly.config.names import parse_addresses  # noqa: PLC0415
+    from orderly.config.arguments import parse_addresses  # noqa: PLC0415
     from orderly.errors import ConfigError  # noqa: PLC0415
 
     try:
@@ -95,7 +95,7 @@ def _why_it_ended(item: pytest.Item) -> str:
     ended = item.config.stash.get(_ENDED, None)
     if ended is None or _USE_IT.isdisjoint(getattr(item, "fixturenames", ())):
         return ""
-    from orderly.testing.engine import ContainerUnavailable  # noqa: PLC0415
+    from orderly.testing.container import ContainerUnavailable  # noqa: PLC0415
 
     try:
         return ended()
@@ -139,8 +139,7 @@ def _embedded(config: pytest.Config) -> EmbeddedBroker:  # noqa: ARG001
 
 
 def _in_container(config: pytest.Config) -> RocketMQContainer:
-    from orderly.testing.container import RocketMQContainer  # noqa: PLC0415
-    from orderly.testing.engine import ContainerUnavailable  # noqa: PLC0415
+    from orderly.testing.container import ContainerUnavailable, RocketMQContainer  # noqa: PLC0415
 
     try:
         broker = RocketMQContainer(progress=lambda text: _show(config, text)).start()

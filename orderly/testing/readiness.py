@@ -12,7 +12,7 @@ from orderly.client import Client
 from orderly.config import ClientConfig
 from orderly.errors import EmbeddedBrokerError, OrderlyError
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.command import RemotingCommand, request
+from orderly.protocol.frame import RemotingCommand, request
 
 START_TIMEOUT = 90.0  # seconds
 _POLL = 0.1
@@ -24,7 +24,7 @@ class BrokerStartFailed(EmbeddedBrokerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedBroker:
     """A name server and a broker that were started, as clients see them."""
 
     namesrv: str
@@ -39,7 +39,7 @@ class Started:
 
 
 def wait_ready(
-    started: Started, problem: Callable[[], str | None], report: Callable[[str], str]
+    started: StartedBroker, problem: Callable[[], str | None], report: Callable[[str], str]
 ) -> None:
     """Wait until the name server knows the broker and the broker answers.
 
@@ -72,7 +72,7 @@ def wait_ready(
 class _Question:
     """Asks both servers whether they are there."""
 
-    def __init__(self, client: Client, started: Started) -> None:
+    def __init__(self, client: Client, started: StartedBroker) -> None:
         self._client = client
         self._started = started
         self._next_asking = 0.0

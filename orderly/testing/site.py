@@ -1,32 +1,116 @@
 """Local servers in one directory: installed, started, watched and ended together.
 
-What `EmbeddedBroker` and `EmbeddedCluster` are built on. The servers end with this process.
+What `EmbeddedBroker` and `EmbeddedCluster` are built on. Each server is a process (a JVM) under a
+supervisor and ends with this process.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from orderly.config.arguments import check_given, check_texts
-from orderly.config.functions import check_arguments, check_function
+from orderly.config.arguments import check_arguments, check_function, check_given, check_texts
+from orderly.durable_file import hold
 from orderly.errors import EmbeddedBrokerError, LifecycleError
-from orderly.file_lock import hold
 from orderly.testing import settings
 from orderly.testing.jars import Progress, fetch_jars
 from orderly.testing.java import find_java
 from orderly.testing.ports import on_free_ports
-from orderly.testing.server import ServerProcess
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_STOP_TIMEOUT = 20.0  # seconds; the supervisor itself kills after 15
 
 
-class Server:
+class ServerProcess:
+    """A running command that cannot outlive this process. Not thread-safe.
+
+    Args:
+        name: for error texts: "broker".
+        command: program and arguments.
+        log: file that its output is appended to.
+        env: its environment.
+
+    Raises:
+        EmbeddedBrokerError: it could not be started.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, env: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._supervisor = subprocess.Popen(  # noqa: S603 - our own supervisor
+            [sys.executable, str(_SUPERVISOR), str(log), "--", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(env),
+            start_new_session=True,  # Ctrl-C in the terminal is for us, not for it
+        )
+        assert self._supervisor.stdout is not None
+        line = self._supervisor.stdout.readline()
+        if not line:
+            raise EmbeddedBrokerError(f"the {name} could not be started: {' '.join(command[:1])}")
+        self.pid = int(line)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the command still runs."""
+        return self._supervisor.poll() is None
+
+    def stop(self) -> None:
+        """End it with SIGTERM, after 15 s with SIGKILL; waits until it is gone. Idempotent."""
+        self._close_input()
+        self._wait()
+
+    def kill(self) -> None:
+        """End it with SIGKILL and wait until it is gone. Idempotent."""
+        self.signal(signal.SIGKILL)
+        self._wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command; without effect if it is gone."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of its output."""
+        if not self.log.is_file():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _wait(self) -> None:
+        try:
+            self._supervisor.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._supervisor.kill()
+            self._supervisor.wait(_STOP_TIMEOUT)
+        self._close_input()
+        assert self._supervisor.stdout is not None
+        self._supervisor.stdout.close()
+
+    def _close_input(self) -> None:
+        assert self._supervisor.stdin is not None
+        with contextlib.suppress(OSError):
+            self._supervisor.stdin.close()
+
+
+# --- the servers of one directory -----------------------------------------------------------------
+
+
+class LocalServer:
     """A name server or broker: a process, and what it takes to start it again. Not thread-safe.
 
     Args:
@@ -69,7 +153,7 @@ class Site:
         directory: where data and logs go, kept afterwards; None: a temporary one, removed at
             the end.
         java_options: further options of all JVMs.
-        progress: told of the download, see `jars.Progress`.
+        progress: called during the download, see `jars.Progress`.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -93,7 +177,7 @@ class Site:
         self._java = Path()
         self._jars: Sequence[Path] = ()
         self._lock: TextIO | None = None
-        self._servers: list[Server] = []
+        self._servers: list[LocalServer] = []
 
     @property
     def directory(self) -> Path:
@@ -137,7 +221,7 @@ class Site:
 
     def add(
         self, name: str, main: str, properties: Mapping[str, str], home: Path | None = None
-    ) -> Server:
+    ) -> LocalServer:
         """Write a server's settings and start it; does not wait for it.
 
         Args:
@@ -154,7 +238,7 @@ class Site:
         role = settings.ROLES[main]
         (conf / f"{role}.conf").write_text(settings.as_text(properties))
         command = settings.java_command(self._java, main, self._jars, home, self._java_options)
-        server = Server(name, command, home, home / f"{role}.out")
+        server = LocalServer(name, command, home, home / f"{role}.out")
         self._servers.append(server)
         return server
 

@@ -4,30 +4,21 @@ A promise holds however many members share the queues: tests that take `start_gr
 many members as `--members` says (2, unless told otherwise; `make test-members` runs 1, 2 and 3).
 """
 
-import contextlib
-
 import pytest
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
-from orderly.consumer import loops
+from orderly.consumer import runtime
 from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
 from tests.support.consuming import Group, recording, unique
-from tests.support.parking import ParkTopic
-from tests.support.patient import patient_client, patient_producer
-from tests.support.waiting import eventually
+from tests.support.topics import ParkTopic
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 def pytest_generate_tests(metafunc):
     if "members" in metafunc.fixturenames:
         counts = metafunc.config.getoption("--members").split(",")
         metafunc.parametrize("members", [int(count) for count in counts], ids=lambda n: f"{n}of-it")
-
-
-@pytest.fixture
-def closing():
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context
 
 
 @pytest.fixture
@@ -53,13 +44,16 @@ def topic(orderly_topic):
 @pytest.fixture
 def parks(client, group, topic, monkeypatch):
     """The group's park topic; owners look there for commands more often than once a second."""
-    monkeypatch.setattr(loops, "LOOK_INTERVAL", 0.1)
+    monkeypatch.setattr(runtime, "COMMANDS_INTERVAL", 0.1)
     return ParkTopic(client, group, topic)
 
 
 @pytest.fixture
 def start_member(orderly_namesrv, topic, group, closing):
-    """Start a member of the test's group; returns (consumer, recorder)."""
+    """Start a member of the test's group; returns (consumer, recorder).
+
+    A patient one waits for every answer (`patient_client`): for tests that count calls.
+    """
 
     def start(
         act=None,
@@ -72,6 +66,7 @@ def start_member(orderly_namesrv, topic, group, closing):
         route_interval=None,
         secrets="",
         key=sharding_key,
+        patient=False,
         **settings,
     ):
         recorder = recorder or recording(act)
@@ -81,7 +76,9 @@ def start_member(orderly_namesrv, topic, group, closing):
             known["route_interval"] = route_interval
         if secrets:
             known["record_secrets"] = secrets
-        if len(known) > 1:
+        if patient:
+            known = {"client": closing(patient_client(**known))}
+        elif len(known) > 1:
             known = {"client": closing(Client(ClientConfig(**known)))}
         consumer = OrderlyConsumer(
             group, recorder, config=config, hooks=hooks, allocate=allocate, key=key, **known

@@ -1,11 +1,11 @@
 """In a batch each message has its own fate: what is dead or done never runs again."""
 
 import pytest
+from structlog.testing import capture_logs
 
-from orderly import ConsumeResult
-from tests.support.batches import Batches
-from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_letters, dead_numbers, retried
+from orderly import Ack, ConsumeResult, DeadLetter, Fail, Suspend
+from tests.support.consuming import Batches, send_numbers
+from tests.support.topics import dead_letters, dead_numbers, retried
 from tests.support.waiting import eventually
 
 FAST = {"batch_size": 4, "suspend": 0.02}
@@ -19,7 +19,7 @@ def start(producer, topic, start_member, client):
         queue = send_numbers(producer, topic, ["a"], count)[0].queue
         eventually(lambda: client.brokers.max_offset(queue) == count)
         handler = Batches(act)
-        start_member(recorder=handler, **FAST | settings)
+        start_member(recorder=handler, patient=True, **FAST | settings)
         return handler
 
     return start
@@ -36,10 +36,16 @@ def test_each_message_of_a_batch_is_dead_lettered_once_and_in_order(start, group
     assert retried(client, group) == []
 
 
-def test_a_dead_letter_does_not_run_again_because_a_sibling_is_suspended(start, group, client):
+@pytest.mark.parametrize(
+    "answer", [ConsumeResult.SUSPEND, ConsumeResult.ROLLBACK, Suspend(), Fail("no"), None], ids=str
+)
+def test_a_dead_letter_does_not_run_again_because_a_sibling_is_suspended(
+    answer, start, group, client
+):
     def act(batch, context):
         if 1 in batch:
-            return context.dead_letter(batch[1], "no such account")
+            context.dead_letter(batch[1], "no such account")
+            return answer
         return ConsumeResult.SUCCESS if len(handler.calls) > 2 else ConsumeResult.SUSPEND
 
     handler = start(act)
@@ -98,15 +104,67 @@ def test_a_manual_rollback_brings_no_dead_letter_and_nothing_done_back(start, gr
     assert dead_numbers(client, group, 1) == [2]
 
 
+ACKNOWLEDGEMENTS = [ConsumeResult.SUCCESS, ConsumeResult.COMMIT, Ack(), ConsumeResult.ROLLBACK]
+
+
+@pytest.mark.parametrize("answer", ACKNOWLEDGEMENTS, ids=str)
 def test_one_named_and_then_acknowledged_with_its_batch_is_dead_lettered_all_the_same(
-    start, group, client
+    answer, start, group, client
 ):
     def act(batch, context):
         if 1 in batch:
             context.dead_letter(batch[1], "no such account")
-        return ConsumeResult.SUCCESS
+        return answer
 
-    handler = start(act, count=5)
+    handler = start(act, count=5, java_compat=answer is ConsumeResult.ROLLBACK)
     eventually(lambda: handler.batches[-1:] == [[4]], within=20)
     assert dead_numbers(client, group, 1) == [1]
     assert handler.batches == [[0, 1, 2, 3], [4]]
+
+
+@pytest.mark.parametrize("answer", ACKNOWLEDGEMENTS[:3], ids=str)
+def test_what_was_not_tried_is_not_acknowledged_with_its_batch(answer, start):
+    def act(batch, context):
+        if 0 in batch:
+            context.not_tried(batch[1])
+        return answer
+
+    handler = start(act, count=5)
+    eventually(lambda: handler.batches[-1:] == [[1, 4]], within=20)
+    assert handler.batches == [[0, 1, 2, 3], [1, 4]]
+
+
+@pytest.mark.parametrize("answer", ACKNOWLEDGEMENTS[:3], ids=str)
+@pytest.mark.parametrize("dead", [True, False])
+def test_under_manual_commit_its_siblings_come_again_for_they_were_not_committed_alone(
+    dead, answer, start, group, client
+):
+    def act(batch, context):
+        context.auto_commit = False
+        if len(handler.calls) > 1:
+            return ConsumeResult.COMMIT
+        context.dead_letter(batch[1], "no") if dead else context.not_tried(batch[1])
+        return answer
+
+    handler = start(act)
+    eventually(lambda: len(handler.batches) == 2, within=20)
+    assert handler.batches == [[0, 1, 2, 3], [0, 2, 3] if dead else [0, 1, 2, 3]]
+    if dead:
+        assert dead_numbers(client, group, 1) == [1]
+
+
+def test_the_outcome_rejects_all_that_was_neither_named_before_nor_untried(start, group, client):
+    def act(batch, context):
+        if 0 not in batch:
+            return Ack()
+        context.done(batch[0])
+        context.dead_letter(batch[1], "its own reason")
+        context.not_tried(batch[3])
+        return DeadLetter("no such account")
+
+    with capture_logs() as events:
+        handler = start(act)
+        eventually(lambda: handler.batches[-1:] == [[3]], within=20)
+    assert dead_numbers(client, group, 2) == [1, 2]
+    reasons = [e["reason"] for e in events if e["event"] == "message.dead_lettered"]
+    assert reasons == ["its own reason", "no such account"]

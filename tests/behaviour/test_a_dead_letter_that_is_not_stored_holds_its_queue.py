@@ -6,9 +6,9 @@ import pytest
 
 from orderly import ConsumeResult
 from orderly.errors import RequestTimeout
+from tests.support.brokers import take_lock_from
 from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_letters, dead_numbers
-from tests.support.operator import take_lock_from
+from tests.support.topics import dead_letters, dead_numbers
 from tests.support.waiting import eventually
 
 BAD = 1

@@ -1,5 +1,7 @@
 """Where nobody can say what key a message has, its queue waits in front of it and says so."""
 
+import sys
+
 import pytest
 
 from orderly.consumer.session import sharding_key
@@ -33,8 +35,12 @@ def topic(orderly_topic):
 
 @pytest.mark.parametrize(
     ("fail", "said"),
-    [(raising, "ValueError: no such account"), (list, "TypeError: unhashable type: 'list'")],
-    ids=["it raises", "an unhashable key"],
+    [
+        (raising, "ValueError: no such account"),
+        (list, "TypeError: unhashable type: 'list'"),
+        (sys.exit, "SystemExit"),
+    ],
+    ids=["it raises", "an unhashable key", "it exits"],
 )
 def test_the_queue_waits_and_goes_on_when_it_works_again(
     fail, said, producer, topic, start_group, caplog
@@ -51,6 +57,9 @@ def test_the_queue_waits_and_goes_on_when_it_works_again(
     eventually(lambda: len(group.seen.deliveries) == bad)
     assert {d.offset for d in group.seen.deliveries} == set(range(bad)), "all before, none behind"
     assert all(f"offset={bad}" in report and said in report for report in reports())
+    (unready,) = [c.health() for c in group.consumers if not c.health().ready]
+    assert unready.live
+    assert f"failed at offset {bad}: {said}" in unready.reasons[0]
     key.repaired = True
     eventually(lambda: len(group.seen.deliveries) >= len(results), within=20)
     verdict = judged_by_key(KEYS, results, group.seen)

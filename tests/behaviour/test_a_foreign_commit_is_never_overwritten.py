@@ -10,8 +10,7 @@ import pytest
 from orderly import Ack
 from orderly.errors import LockLost
 from tests.support.consuming import send_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 
 class Witness:

@@ -9,7 +9,7 @@ import structlog
 
 from orderly import Ack, Client
 from orderly.model import MessageQueue, UndecodableMessage
-from tests.support.raw_messages import forge, send_raw
+from tests.support.messages import forge, send_raw
 from tests.support.waiting import eventually
 
 CLAIMED = 40  # offsets; more than are ever used
@@ -20,11 +20,6 @@ FORGED = [b"forged"] * CLAIMED
 @pytest.fixture
 def topic(orderly_topic):
     return orderly_topic(queues=1)
-
-
-@pytest.fixture
-def queue(topic):
-    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 import structlog
 
 from orderly import Message
-from tests.support.dead_letters import dead_letters
-from tests.support.process_listener import ship
+from tests.support.topics import dead_letters
 from tests.support.waiting import eventually
+from tests.support.workers import ship
 
 KEYS = list("abcd")
 COUNT = 3
@@ -45,7 +45,7 @@ def test_poison_is_found_by_where_it_failed_and_a_death_is_a_failure(
     assert str(os.getpid()) not in {pid for pid, _, _ in calls()}
     (poison,) = [e for e in events if e["event"] == "message.poison"]
     assert (poison["key"], poison["because"]) == ("a", "FATAL")
-    assert "tests.support.process_listener:ship" in poison["fingerprint_text"]
+    assert "tests.support.workers:ship" in poison["fingerprint_text"]
     (again,) = [e for e in events if e["event"] == "message.retry"]
     assert again["reason"].startswith("WorkerDied")
     (dead,) = eventually(lambda: dead_letters(client, group))

@@ -9,11 +9,11 @@ import pytest
 
 from orderly import Ack
 from orderly.consumer import session
-from orderly.consumer.owning.lock_keeper import LockKeeper
+from orderly.consumer.locks import LockKeeper
 from orderly.consumer.session import now
 from orderly.errors import LockLost
+from tests.support.brokers import take_lock_from
 from tests.support.consuming import send_numbers
-from tests.support.operator import take_lock_from
 from tests.support.waiting import eventually
 
 PATIENCE = 30.0  # seconds

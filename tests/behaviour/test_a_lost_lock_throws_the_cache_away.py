@@ -12,8 +12,7 @@ from orderly.client.broker import BrokerCalls
 from orderly.consumer import ConsumerHooks
 from orderly.errors import RequestTimeout
 from orderly.ordering.explain import Why
-from tests.support.blocking import Blocking
-from tests.support.consuming import send_numbers
+from tests.support.consuming import Blocking, send_numbers
 from tests.support.waiting import eventually
 
 OFTEN = {"lock_interval": 0.1, "commit_interval": 0.1}

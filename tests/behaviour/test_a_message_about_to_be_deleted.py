@@ -6,15 +6,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly import Ack, Suspend
-from orderly.consumer import loops
-from orderly.consumer.handling.finishing import EXPIRES
-from orderly.consumer.parking import expiring
+from orderly.consumer import retention, runtime
+from orderly.consumer.finishing import EXPIRES
 from orderly.ordering.explain import Why
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.topics import dead_numbers
+from tests.support.waiting import await_visible, eventually
 
 KEYS = ["stuck", *(f"k{number}" for number in range(7))]
 COUNT = 3
@@ -34,10 +32,10 @@ class Clock:
 def clock(monkeypatch):
     """Ages are looked at ten times a second; the broker is said to keep messages for ten hours."""
     clock = Clock()
-    monkeypatch.setattr(loops, "AGES_INTERVAL", 0.1)
-    monkeypatch.setattr(loops, "FIRST_KEEP", 0.1)
-    monkeypatch.setattr(expiring, "keeps_for", lambda session, held: 10 * HOUR)
-    monkeypatch.setattr(expiring, "time", clock)
+    monkeypatch.setattr(runtime, "AGES_INTERVAL", 0.1)
+    monkeypatch.setattr(runtime, "FIRST_KEEP", 0.1)
+    monkeypatch.setattr(retention, "keeps_for", lambda session, held: 10 * HOUR)
+    monkeypatch.setattr(retention, "time", clock)
     return clock
 
 

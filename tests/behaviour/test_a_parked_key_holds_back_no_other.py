@@ -8,9 +8,8 @@ from structlog.testing import capture_logs
 from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
-from tests.support.process_handlers import park_unless_replayed
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
+from tests.support.workers import park_unless_replayed
 
 KEYS = [f"k{i}" for i in range(8)]
 BAD = "k3"

@@ -6,9 +6,9 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, ConsumeResult, Fail, Park
-from orderly.consumer.parking import replaying
-from orderly.protocol.park_control import Result
+from orderly import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend
+from orderly.consumer import park_commands
+from orderly.protocol.park_record import Result
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -70,7 +70,7 @@ def parked_key(producer, topic, start_group, parks):
 def test_live_traffic_waits_behind_what_is_replayed(
     kind, parked_key, producer, topic, parks, monkeypatch
 ):
-    monkeypatch.setattr(replaying, "SLICE", 0.1)
+    monkeypatch.setattr(park_commands, "SLICE", 0.1)
     account, members, queue, offsets = parked_key(kind(seconds=0.002), count=130)
     account.mended = True
     account.may_begin.clear()
@@ -109,6 +109,48 @@ def test_a_failure_stops_it_and_the_next_release_goes_on_there(
     account.broken_at = None
     result = parks.carried_out(queue, "release", BAD)
     assert (result.settled, result.reason) == (4, None)
+    assert account.applied == offsets
+
+
+def roll_back(message, context):
+    context.auto_commit = False
+    return ConsumeResult.ROLLBACK
+
+
+NO_ACKNOWLEDGEMENTS = [
+    (lambda *_: Fail("still"), "still"),
+    (lambda *_: Park("again"), "again"),
+    (lambda message, context: context.park(message, "aside") and Ack(), "aside"),
+    (lambda *_: DeadLetter("bury"), "bury"),
+    (lambda *_: Suspend(5), "Suspend"),
+    (lambda *_: None, "NoneType"),
+    (lambda *_: 1 / 0, "ZeroDivisionError"),
+    (roll_back, "ROLLBACK"),
+]
+
+
+class Failing(Account):
+    """Answers as the table says to each message's first replay."""
+
+    replayed = frozenset()
+
+    def __call__(self, messages, context):
+        (message,) = messages
+        number = int(message.body)
+        if context.replayed and number not in self.replayed:
+            self.replayed |= {number}
+            return NO_ACKNOWLEDGEMENTS[number][0](message, context)
+        return super().__call__(messages, context)
+
+
+def test_whatever_is_no_acknowledgement_stops_it_there(parked_key, parks):
+    account, _, queue, offsets = parked_key(Failing(), count=len(NO_ACKNOWLEDGEMENTS))
+    account.mended = True
+    for place, (_, reason) in enumerate(NO_ACKNOWLEDGEMENTS):
+        result = parks.carried_out(queue, "release", BAD)
+        assert (result.settled, result.failed_at) == (min(place, 1), offsets[place])
+        assert reason in result.reason
+    assert parks.carried_out(queue, "release", BAD).settled == 1
     assert account.applied == offsets
 
 

@@ -8,10 +8,9 @@ from orderly import Ack, DeadLetter, Park
 from orderly.errors import ConfigError
 from orderly.monitoring.dead_letters import DeadLetters
 from orderly.ordering.state.topic import park_topic, state_topic
-from orderly.protocol.dead_letter import dead_letter_request
-from orderly.protocol.park_control import Verb
-from orderly.protocol.park_record import park_message, park_request
-from tests.support.raw_messages import send_raw
+from orderly.protocol.park_record import Verb, park_message, park_request
+from orderly.protocol.send import dead_letter_request
+from tests.support.messages import send_raw
 from tests.support.waiting import eventually
 
 

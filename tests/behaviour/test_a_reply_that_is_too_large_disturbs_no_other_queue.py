@@ -6,12 +6,12 @@ import pytest
 import structlog
 
 from orderly import Ack, Client, ClientConfig, ConsumerConfig, OrderlyConsumer
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.consumer import puller
 from orderly.errors import ReplyTooLarge
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
-from tests.support.raw_messages import send_raw
+from tests.support.messages import send_raw
 from tests.support.waiting import eventually
 
 LIMIT = 64 * 1024  # bytes; the least that max_frame may be

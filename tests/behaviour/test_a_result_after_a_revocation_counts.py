@@ -7,8 +7,7 @@ import pytest
 
 from orderly import ConsumeResult
 from orderly.ordering.explain import Why
-from tests.support.blocking import Blocking
-from tests.support.consuming import send_numbers
+from tests.support.consuming import Blocking, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(4)]  # one a queue

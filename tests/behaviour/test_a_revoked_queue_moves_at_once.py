@@ -6,8 +6,7 @@ import pytest
 import structlog
 
 from orderly import Ack
-from tests.support.blocking import Blocking
-from tests.support.consuming import Group, send_numbers
+from tests.support.consuming import Blocking, Group, send_numbers
 from tests.support.waiting import eventually
 
 NEVER = 3600

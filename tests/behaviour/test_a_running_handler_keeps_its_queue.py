@@ -10,8 +10,7 @@ import pytest
 import structlog
 
 from orderly.ordering.explain import Why
-from tests.support.blocking import Blocking
-from tests.support.consuming import Group, send_numbers
+from tests.support.consuming import Blocking, Group, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from orderly import Message
 from tests.support.consuming import send_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from orderly import ConsumeResult
-from orderly.consumer.owning import offset_saver
+from orderly.consumer import offsets
 from orderly.ordering.state.topic import state_topic
+from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers
-from tests.support.operator import delete_topic
 from tests.support.waiting import eventually
 
 KEYS = ["a", "b", "c"]
@@ -41,7 +41,7 @@ def committed(client, group, topic):
 
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch):
-    monkeypatch.setattr(offset_saver, "LOOK_AGAIN", 2.0)
+    monkeypatch.setattr(offsets, "LOOK_AGAIN", 2.0)
 
 
 @pytest.mark.parametrize("idle", [False, True], ids=["under traffic", "idle"])

@@ -8,8 +8,7 @@ from orderly import Ack, OrderlyProducer, ProducerConfig
 from orderly.errors import LayoutChanged, RouteError
 from orderly.monitoring.topic_growth import Patience, TopicGrowth
 from tests.support.consuming import send_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEYS = [f"order-{i}" for i in range(20)]
 QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2, "commit_interval": 0.2}

@@ -7,11 +7,10 @@ longer than the position, and the next pull just succeeds.
 import pytest
 
 from orderly import ConsumeResult, Park
-from orderly.consumer.owning import offset_saver
+from orderly.consumer import offsets
+from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers
-from tests.support.operator import delete_topic
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEYS = ["a", "b", "c"]
 OLD = 10  # messages of each key before
@@ -21,7 +20,7 @@ ANEW = 60  # seconds: a pull waits at the broker for 15 s, and nobody tells it
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch):
     """An idle queue's offset is compared once a minute."""
-    monkeypatch.setattr(offset_saver, "LOOK_AGAIN", 2.0)
+    monkeypatch.setattr(offsets, "LOOK_AGAIN", 2.0)
 
 
 def committed(client, group, topic):

@@ -8,8 +8,8 @@ import pytest
 from orderly import Ack, Fail, Suspend
 from orderly.config import ParkLimits
 from orderly.errors import OrderlyError
+from orderly.monitoring.park_commands import Outcome
 from orderly.monitoring.parked import ParkedMessages
-from orderly.monitoring.parking.commands import Outcome
 from orderly.protocol.park_record import Result
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
@@ -81,7 +81,9 @@ def test_it_waits_no_longer_and_comes_back_in_order(
     assert handler.done == {BAD: [], "good": ALL, "well": ALL}
     (report,) = operator.list().keys
     assert (report.key, report.messages, report.recorded) == (BAD, COUNT + 1, COUNT + 1)
-    assert report.first.details.reason.startswith("an operator parked the key")
+    details = report.first.details
+    assert details.reason.startswith("an operator parked the key")
+    assert (details.attempts >= 1, details.fingerprint is None) == (True, False)
     assert operator.add(BAD).outcomes[0].reason == f"key {BAD!r} is parked already"
     handler.answer = Ack()
     (outcome,) = operator.release(BAD)

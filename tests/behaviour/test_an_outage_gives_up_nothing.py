@@ -8,9 +8,8 @@ import tenacity
 
 from orderly import Ack, Listener, PoisonRules, Retry
 from tests.support.consuming import judged_by_key, send_numbers
-from tests.support.dead_letters import dead_letters
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.topics import dead_letters
+from tests.support.waiting import await_visible, eventually
 
 KEYS = [f"k{i}" for i in range(20)]
 COUNT = 3

@@ -9,11 +9,11 @@ import structlog
 
 from orderly import Ack, Listener
 from orderly.errors import UndecodableBody
-from orderly.model import MessageQueue, UndecodableMessage
+from orderly.model import UndecodableMessage
 from orderly.monitoring.dead_letters import DeadLetters
 from orderly.monitoring.parked import ParkedMessages
 from orderly.protocol.stored_message import MAX_BODY
-from tests.support.raw_messages import GARBAGE, ZLIB, send_raw
+from tests.support.messages import GARBAGE, ZLIB, send_raw
 from tests.support.waiting import eventually
 
 EARLIER, LATER = list(range(6)), list(range(6, 9))
@@ -27,11 +27,6 @@ BAD = {
 @pytest.fixture
 def topic(orderly_topic):
     return orderly_topic(queues=1)
-
-
-@pytest.fixture
-def queue(topic):
-    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import pytest
 from orderly import ConsumeResult
 from orderly.errors import ConfigError, OffsetFileError
 from tests.support.consuming import send_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 

@@ -7,8 +7,8 @@ import pytest
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError, LifecycleError, TopicNotFound
 from orderly.ordering.state.topic import state_topic
+from tests.support.brokers import set_group, set_topic
 from tests.support.consuming import unique
-from tests.support.operator import set_group, set_topic
 from tests.support.waiting import eventually
 
 

@@ -8,10 +8,8 @@ import threading
 import pytest
 import structlog
 
-from tests.support.blocking import Blocking
-from tests.support.consuming import Group, send_numbers
-from tests.support.patient import patient_client
-from tests.support.waiting import eventually
+from tests.support.consuming import Blocking, Group, send_numbers
+from tests.support.waiting import eventually, patient_client
 
 NEVER = 3600  # only the close saves
 

@@ -3,11 +3,12 @@
 import pytest
 
 from orderly import ConsumeResult, Message
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendMessage
 from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_letters, dead_numbers, retried
+from tests.support.topics import dead_letters, dead_numbers, retried
 from tests.support.waiting import eventually
 
 BAD = 1

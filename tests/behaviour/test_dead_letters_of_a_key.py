@@ -4,7 +4,7 @@ import pytest
 
 from orderly import Ack, DeadLetter, Fail
 from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_numbers, retried
+from tests.support.topics import dead_numbers, retried
 from tests.support.waiting import eventually
 
 BAD = 1

@@ -12,8 +12,8 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.probe import Probe
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
+from tests.support.brokers import take_lock_from
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.operator import take_lock_from
 from tests.support.waiting import eventually
 
 KEY = "k"

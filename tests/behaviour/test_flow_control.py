@@ -8,7 +8,7 @@ import pytest
 from orderly import ConsumeResult, MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.consuming import send_numbers
-from tests.support.raw_messages import send_raw
+from tests.support.messages import send_raw
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(16)]

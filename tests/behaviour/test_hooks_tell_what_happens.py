@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import structlog
 
 from orderly import ConsumeResult
 from orderly.consumer.hooks import ConsumerHooks
@@ -148,15 +149,23 @@ def test_a_lost_lock_is_told_once_and_is_no_revocation(story, topic, group, clie
     assert story == [("first", "lost", {queue}), ("first", "assigned", {queue})]
 
 
-def test_hooks_that_raise_change_nothing(producer, topic, start_member):
+def test_hooks_that_raise_change_nothing_and_the_body_they_could_not_read_is_not_told(
+    producer, topic, start_member
+):
     def no(*args):
-        raise ValueError("no")
+        b"card=4111 \xff".decode()
 
     send_numbers(producer, topic, ["a"], 3)
     hooks = ConsumerHooks(before=no, after=no, assigned=no, revoked=no, lost=no)
-    member, seen = start_member(hooks=hooks)
-    eventually(lambda: len(seen.deliveries) == 3, within=20)
-    member.close()
+    with structlog.testing.capture_logs() as events:
+        member, seen = start_member(hooks=hooks)
+        eventually(lambda: len(seen.deliveries) == 3, within=20)
+        member.close()
+    structlog.reset_defaults()
+    errors = [event["error"] for event in events if event["event"] == "hook.raised"]
+    assert len(errors) >= 2 + 2 * 3
+    assert all(e.startswith("UnicodeDecodeError: 'utf-8' codec can't decode") for e in errors)
+    assert "4111" not in str(errors)
     _, again = start_member()
     send_numbers(producer, topic, ["a"], 1, first=3)
     eventually(lambda: again.deliveries, within=20)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
-from orderly.consumer.life import Life
+from orderly.consumer.runtime import Lifecycle
 from orderly.errors import LifecycleError
 from orderly.ordering.explain import Why
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
@@ -121,14 +121,14 @@ def test_a_run_that_is_cancelled_while_it_starts_leaves_nothing_behind(
     monkeypatch, group, client, make
 ):
     starting, go_on = threading.Event(), threading.Event()
-    start = Life.start
+    start = Lifecycle.start
 
     def slow_start(self, loop):
         starting.set()
         assert go_on.wait(20)
         return start(self, loop)
 
-    monkeypatch.setattr(Life, "start", slow_start)
+    monkeypatch.setattr(Lifecycle, "start", slow_start)
 
     async def program():
         task = asyncio.create_task(make(AsyncRecorder(None), group).run())

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orderly import Ack, Message
-from tests.support.blocking import Blocking
-from tests.support.consuming import judged_by_key, send_numbers
+from tests.support.consuming import Blocking, judged_by_key, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(12)]  # more than there are queues: some share one

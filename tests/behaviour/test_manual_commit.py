@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from orderly import ConsumeResult
-from tests.support.batches import Batches
-from tests.support.consuming import send_numbers
+from tests.support.consuming import Batches, send_numbers
 from tests.support.waiting import eventually
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND

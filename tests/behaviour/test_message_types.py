@@ -4,9 +4,9 @@ import pytest
 
 from orderly import Message
 from orderly.errors import ConfigError
-from orderly.protocol.message_types import MessageType
+from orderly.protocol.topics import MessageType
+from tests.support.brokers import set_group
 from tests.support.consuming import unique
-from tests.support.operator import set_group
 from tests.support.waiting import eventually
 
 

@@ -6,10 +6,9 @@ import pytest
 
 from orderly import ConsumeResult
 from orderly.ordering.explain import Why
+from tests.support.brokers import set_group
 from tests.support.consuming import send_numbers
-from tests.support.operator import set_group
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEY = "k"
 

@@ -8,9 +8,8 @@ from structlog.testing import capture_logs
 from orderly import Ack, Park, ParkLimits
 from orderly.errors import BrokerError, RequestTimeout
 from tests.support.consuming import send_numbers
-from tests.support.parking import ParkTopic
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.topics import ParkTopic
+from tests.support.waiting import await_visible, eventually
 
 BAD, GOOD = "bad", "good"
 

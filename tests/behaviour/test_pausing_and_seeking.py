@@ -13,8 +13,7 @@ from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 
@@ -122,7 +121,7 @@ def test_a_seek_goes_exactly_there(position, first, producer, topic, client, gro
     assert client.brokers.query_offset(group, queue) == 7
 
 
-def test_a_seek_that_makes_no_sense_changes_nothing(producer, topic, start_group):
+def test_a_seek_or_a_pause_that_makes_no_sense_changes_nothing(producer, topic, start_group):
     members = start_group()
     queue = send_numbers(producer, topic, ["k"], 3)[0].queue
     eventually(lambda: len(members.seen.deliveries) == 3, within=20)
@@ -134,6 +133,8 @@ def test_a_seek_that_makes_no_sense_changes_nothing(producer, topic, start_group
         owner.seek(queue, "yesterday")
     with pytest.raises(LifecycleError, match="not held"):
         owner.seek(MessageQueue(topic, "broker-a", 17), 0)
+    with pytest.raises(ConfigError, match="MessageQueue"):
+        owner.pause([topic])
     send_numbers(producer, topic, ["k"], 1, first=3)
     eventually(lambda: len(members.seen.deliveries) >= 4, within=20)
     assert members.seen.numbers("k") == [0, 1, 2, 3]

@@ -13,7 +13,7 @@ from orderly import (
     Retry,
 )
 from tests.support.consuming import send_numbers
-from tests.support.dead_letters import dead_numbers
+from tests.support.topics import dead_numbers
 from tests.support.waiting import eventually
 
 BAD = 1

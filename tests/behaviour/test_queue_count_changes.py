@@ -4,8 +4,8 @@ import pytest
 
 from orderly import OrderlyProducer
 from orderly.model import MessageQueue
+from tests.support.brokers import set_topic
 from tests.support.consuming import send_numbers
-from tests.support.operator import set_topic
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(20)]

@@ -6,13 +6,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly import Ack, Client, ClientConfig, Park
-from orderly.client.pulling import PullQuery
-from orderly.monitoring.parking.commands import run_command
-from orderly.monitoring.parking.queue import ParkedQueue
+from orderly.client.broker import PullQuery
+from orderly.monitoring.park_commands import run_command
+from orderly.monitoring.parked_queues import ParkedQueue
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.park_control import COMMAND, Verb
-from orderly.protocol.park_record import ParkMessage, park_request
+from orderly.protocol.park_record import COMMAND, ParkMessage, Verb, park_request
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, AsyncListener, ConsumerConfig, Listener, OrderlyConsumer, Retry
 from orderly.errors import ConfigError, OrderlyError
 from tests.support.waiting import eventually
 
@@ -58,3 +58,64 @@ def test_a_function(handler, given, said, orderly_namesrv, group):
 def test_a_key_function_without_order_by_key():
     with pytest.raises(ConfigError, match="order='queue'"):
         OrderlyConsumer("g", handle, namesrv="localhost:9876", key=lambda message: message.body)
+
+
+def ship(message, attempt):
+    return Ack()
+
+
+async def ship_async(message, attempt):
+    return Ack()
+
+
+CONTRADICTIONS = {
+    "parking without keys": ({}, {"on_poison": "park_key"}, "order='key'"),
+    "two limits": ({"max_reconsume_times": 0}, {}, "max_reconsume_times"),
+    "both give up": ({"max_reconsume_times": 16}, {"on_poison": "dead_letter"}, "poison=None"),
+    "a wait beyond the lock": (
+        {"lock_trust": 25.0},
+        {"retry": Retry(max_seconds=26)},
+        "extend=True",
+    ),
+}
+FITS = {
+    "defaults": ({}, {}),
+    "parking by key": ({"order": "key"}, {"on_poison": "park_key"}),
+    "one limit": ({"max_reconsume_times": 16}, {"poison": None}),
+    "a wait within the lock": ({"lock_trust": 25.0}, {"retry": Retry(max_seconds=25)}),
+    "extended": ({"lock_trust": 25.0}, {"retry": Retry(max_seconds=300, extend=True)}),
+    "without a lock": (
+        {"lock_trust": 25.0, "model": "broadcasting", "instance": "cache-1"},
+        {"retry": Retry(max_seconds=26)},
+    ),
+}
+
+
+@pytest.fixture(params=[(Listener, ship), (AsyncListener, ship_async)], ids=["plain", "async"])
+def consumer_of(request, orderly_namesrv, group):
+    """Make a consumer of a listener with such settings."""
+    kind, function = request.param
+
+    def make(config, settings):
+        listener, config = kind(function, **settings), ConsumerConfig(**config)
+        return OrderlyConsumer(group, listener, namesrv=orderly_namesrv, config=config)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "said"), CONTRADICTIONS.values(), ids=CONTRADICTIONS
+)
+def test_a_listener_that_contradicts_its_consumer(config, settings, said, consumer_of):
+    with pytest.raises(ConfigError, match=said):
+        consumer_of(config, settings)
+
+
+@pytest.mark.parametrize(("config", "settings"), FITS.values(), ids=FITS)
+def test_a_listener_that_fits(config, settings, consumer_of):
+    consumer_of(config, settings).close()
+
+
+def test_of_a_function_no_listeners_setting_is_asked(orderly_namesrv):
+    config = ConsumerConfig(max_reconsume_times=3)
+    OrderlyConsumer("g", handle, namesrv=orderly_namesrv, config=config).close()

@@ -4,8 +4,8 @@ import pytest
 
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
+from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers, unique
-from tests.support.operator import delete_topic
 from tests.support.waiting import eventually
 
 KEYS = [f"a{i}" for i in range(8)]

@@ -9,8 +9,7 @@ import pytest
 from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer
 from orderly.model import MessageQueue
 from tests.support.consuming import Recorder, unique
-from tests.support.history import ROOT
-from tests.support.program import Program
+from tests.support.programs import ROOT, Program
 from tests.support.waiting import eventually
 
 QUEUES = 4
@@ -23,7 +22,7 @@ def start(tmp_path, topic, orderly_namesrv, closing):
     """Start the program in one of its ways; returns it once its consumers have all queues."""
 
     def start(way, groups):
-        arguments = ["-m", "tests.support.told_to_end", way, orderly_namesrv, topic, *groups]
+        arguments = ["-m", "tests.behaviour.told_to_end", way, orderly_namesrv, topic, *groups]
         program = Program(arguments, tmp_path, cwd=ROOT, PYTHONPATH=str(ROOT))
         closing(_Killed(program))
         program.says("ready")

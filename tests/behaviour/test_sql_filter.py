@@ -4,7 +4,7 @@ import pytest
 
 from orderly import Message
 from orderly.errors import ConfigError
-from tests.support.operator import broker_setting
+from tests.support.brokers import broker_setting
 from tests.support.waiting import eventually
 
 KEYS = ["a", "b", "c", "d", "e", "f"]

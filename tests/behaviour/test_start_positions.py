@@ -9,11 +9,12 @@ import pytest
 from orderly import ConsumeResult, OrderlyProducer
 from orderly.model import MessageQueue
 from orderly.namespace import RETRY_PREFIX
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendMessage
+from tests.support.brokers import set_group
 from tests.support.consuming import send_numbers
-from tests.support.operator import set_group
 from tests.support.waiting import eventually
 
 KEY = "k"

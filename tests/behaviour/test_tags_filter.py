@@ -2,8 +2,7 @@
 
 from orderly import Message
 from orderly.selectors import java_string_hash
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 
 def send_tagged(producer, topic, tags):

@@ -9,8 +9,7 @@ import pytest
 
 from orderly import MessageQueue
 from tests.support.consuming import send_numbers, unique
-from tests.support.patient import patient_client
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 ROUNDS = 25
 

@@ -18,7 +18,7 @@ def topic(orderly_topic):
     return orderly_topic(queues=1)
 
 
-def test_the_queue_waits_there_says_so_and_goes_on_afterwards(producer, topic, start_group):
+def test_the_queue_waits_there_says_so_and_goes_on_afterwards(producer, topic, start_group, caplog):
     repaired = threading.Event()
 
     def act(messages, context):
@@ -35,11 +35,19 @@ def test_the_queue_waits_there_says_so_and_goes_on_afterwards(producer, topic, s
     told = eventually(waiting, within=20)
     assert SPAN < told.span <= SPAN + PULL
     assert (told.key, told.offset) == (STUCK, 0)
+
+    def warnings():
+        return [r.message for r in caplog.records if "queue.span_reached" in r.message]
+
+    (warning,) = eventually(warnings, within=20)
+    assert "offset=0" in warning
+    assert f"key={STUCK}" in warning.replace("'", "")
     furthest = max(d.offset for d in group.seen.deliveries)
     assert furthest < SPAN + PULL
     repaired.set()
     eventually(lambda: all(group.seen.numbers(key)[-1:] == [49] for key in KEYS), within=20)
     eventually(lambda: waiting() is None)
+    assert warnings() == [warning]
     verdict = judged_by_key(KEYS, results, group.seen)
     assert verdict.ok, verdict
     assert verdict.duplicates == group.seen.numbers(STUCK).count(0) - 1

@@ -5,12 +5,11 @@ import contextlib
 import pytest
 
 from orderly import Ack, Suspend
+from tests.support.brokers import unlock_for
 from tests.support.consuming import Group, send_numbers
-from tests.support.member_process import MemberProcess
-from tests.support.operator import unlock_for
-from tests.support.states import finished_ahead
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.members import MemberProcess
+from tests.support.topics import finished_ahead
+from tests.support.waiting import await_visible, eventually
 
 STUCK = "stuck"
 OTHERS = ["a", "b", "c", "d", "e"]

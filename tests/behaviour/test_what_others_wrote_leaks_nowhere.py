@@ -28,7 +28,7 @@ from orderly import (
 )
 from orderly.cli.root import run
 from orderly.foreign_text import hidden
-from tests.support.reporting import Document
+from tests.support.programs import Document
 from tests.support.waiting import eventually
 
 NAME, CARD = "jane-4711", "4111-1111"  # whatever shows one of them shows personal data

@@ -8,9 +8,9 @@ import pytest
 import structlog
 
 from orderly.testing.oracle import Delivered, Sent, judge
-from tests.support import process_diary
-from tests.support.process_diary import Diary
+from tests.support import workers
 from tests.support.waiting import eventually
+from tests.support.workers import Diary
 
 KEYS = [f"k{i}" for i in range(6)]
 COUNT = 6
@@ -36,7 +36,7 @@ def test_each_key_in_order_and_a_killed_worker_repeats_only_its_message(
             sent.append(Sent(key, (key, number), lane, place.queue_offset))
     settings = {"order": "key", "executor": "process", "concurrency": 2, "suspend": 0.05}
     with structlog.testing.capture_logs() as events:
-        start_member(recorder=process_diary.handle, **settings)
+        start_member(recorder=workers.handle, **settings)
         done = len(KEYS) * COUNT
         eventually(lambda: sum(c.ended is not None for c in diary.calls()) >= done, within=60)
     calls = diary.calls()
@@ -60,7 +60,7 @@ def test_a_close_kills_what_hangs_so_that_the_queue_is_free(
     """A thread could not be killed: its queue would stay locked."""
     diary = Diary(tmp_path / "diary")
     settings = {"order": "key", "executor": "process", "close_timeout": 0.5}
-    member, _ = start_member(recorder=process_diary.handle, **settings)
+    member, _ = start_member(recorder=workers.handle, **settings)
     queue = producer.send(diary.message(topic, "a", 0, hang=True)).queue
     (call,) = eventually(diary.calls, within=20)
     member.close()

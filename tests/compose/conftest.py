@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.compose import Compose, as_tested
+from tests.compose.project import Compose, as_tested
 
 RUNS_ONCE = "demo"
 

@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from tests.support.compose import DOCKER
+from tests.compose.project import DOCKER
 from tests.support.waiting import eventually
 
 DASHBOARDS = DOCKER / "monitoring" / "dashboards"

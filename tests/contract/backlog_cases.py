@@ -1,22 +1,16 @@
 """What a backlog is measured by: all offsets, all settings, ages, places in the log."""
 
-from orderly.protocol.backlog_bodies import decode_consume_queue
 from orderly.protocol.codes import RequestCode as Code
-from orderly.protocol.group_config import decode_group_configs
-from orderly.protocol.headers import (
+from orderly.protocol.groups import GetGroupConfig, decode_group_configs
+from orderly.protocol.offsets import GetMaxOffset, GetMinOffset
+from orderly.protocol.pull import QueryConsumeQueue, ViewMessage, decode_consume_queue
+from orderly.protocol.statistics import (
     GetConsumerConnections,
     GetConsumeStats,
-    GetGroupConfig,
-    GetMaxOffset,
-    GetMinOffset,
+    GetTimeSpans,
     GetTopicStats,
 )
-from orderly.protocol.query_headers import (
-    GetTimeSpans,
-    QueryConsumeQueue,
-    ViewMessage,
-)
-from orderly.protocol.topic_config import decode_topic_configs
+from orderly.protocol.topics import decode_topic_configs
 from tests.contract.steps import case, commit, message, sent, settings, topic
 
 

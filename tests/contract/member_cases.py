@@ -2,24 +2,21 @@
 
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode as Code
-from orderly.protocol.direct_result import DirectOutcome, DirectResult, encode_direct_result
-from orderly.protocol.filter_check import FilterCheck, encode_filter_check
-from orderly.protocol.group_config import GroupConfig, encode_group_config
-from orderly.protocol.headers import (
+from orderly.protocol.groups import GetGroupConfig, GroupConfig, GroupsOfTopic, encode_group_config
+from orderly.protocol.heartbeat import GetConsumerList, MessageModel, Subscription, UnregisterClient
+from orderly.protocol.members import (
     ConsumeDirectly,
-    GetConsumerConnections,
-    GetConsumerList,
-    GetConsumeStats,
-    GetGroupConfig,
-    GetOffsetsOfMembers,
+    DirectOutcome,
+    DirectResult,
     GetRunningInfo,
-    GetTopicConfig,
-    UnregisterClient,
+    RunningInfo,
+    encode_direct_result,
+    encode_running_info,
 )
-from orderly.protocol.heartbeat import MessageModel, Subscription
-from orderly.protocol.query_headers import GroupsOfTopic
-from orderly.protocol.reset_bodies import encode_member_offsets
-from orderly.protocol.running_info import RunningInfo, encode_running_info
+from orderly.protocol.offsets import GetOffsetsOfMembers, encode_member_offsets
+from orderly.protocol.pull import FilterCheck, encode_filter_check
+from orderly.protocol.statistics import GetConsumerConnections, GetConsumeStats
+from orderly.protocol.topics import GetTopicConfig
 from tests.contract.steps import (
     case,
     locking,

@@ -1,15 +1,8 @@
 """Offsets: stored, reset, and the statistics of them."""
 
-from orderly.protocol.headers import (
-    GetConsumeStats,
-    GetGroupConfig,
-    GetMaxOffset,
-    GetMinOffset,
-    GetTopicStats,
-    SearchOffset,
-)
-from orderly.protocol.member_headers import DeleteGroup
-from orderly.protocol.query_headers import GroupsOfTopic, TopicsOfGroup
+from orderly.protocol.groups import DeleteGroup, GetGroupConfig, GroupsOfTopic, TopicsOfGroup
+from orderly.protocol.offsets import GetMaxOffset, GetMinOffset, SearchOffset
+from orderly.protocol.statistics import GetConsumeStats, GetTopicStats
 from tests.contract.steps import (
     BORN,
     case,

@@ -1,11 +1,8 @@
 """Pulls: by offset, by tag, refused, long ones."""
 
 from orderly.protocol.codes import RequestCode as Code
-from orderly.protocol.headers import (
-    SendBatch,
-)
 from orderly.protocol.heartbeat import MessageModel
-from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.send import SendBatch, encode_batch
 from tests.contract.steps import (
     BORN,
     case,

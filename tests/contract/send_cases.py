@@ -1,15 +1,11 @@
 """Sends: single, in batches, refused, retried, delayed."""
 
 from orderly.protocol.codes import RequestCode as Code
-from orderly.protocol.headers import (
-    GetMaxOffset,
-    GetRouteInfo,
-    GetTopicConfig,
-    SendBatch,
-    SendMessage,
-)
-from orderly.protocol.outgoing import encode_batch
-from orderly.protocol.query_headers import ViewMessage
+from orderly.protocol.offsets import GetMaxOffset
+from orderly.protocol.pull import ViewMessage
+from orderly.protocol.route import GetRouteInfo
+from orderly.protocol.send import SendBatch, SendMessage, encode_batch
+from orderly.protocol.topics import GetTopicConfig
 from tests.contract.steps import (
     BORN,
     case,

@@ -1,16 +1,12 @@
 """What the cases of the contract are made of: the register, and requests that many send."""
 
 from orderly.model import MessageQueue
-from orderly.protocol.bodies import lock_request
-from orderly.protocol.group_config import GroupConfig, encode_group_config
-from orderly.protocol.headers import (
-    CreateTopic,
-    QueryConsumerOffset,
-    ResetOffset,
-    SendMessage,
-    UpdateConsumerOffset,
-)
+from orderly.protocol.groups import GroupConfig, encode_group_config
+from orderly.protocol.locks import lock_request
+from orderly.protocol.offsets import QueryConsumerOffset, ResetOffset, UpdateConsumerOffset
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendMessage
+from orderly.protocol.topics import CreateTopic
 from tests.support.waiting import eventually
 
 CASES = {}

@@ -9,7 +9,7 @@ from orderly import Client, Message, OrderlyProducer
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.testing import EmbeddedBroker, FakeBroker
-from orderly.testing.fake.offsets import FIRST_FLUSH
+from orderly.testing.fake.state import FIRST_FLUSH
 from tests.support.waiting import eventually
 
 GROUP, QUEUE = "g", MessageQueue("orders", "broker-a", 0)

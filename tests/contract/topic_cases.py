@@ -1,20 +1,22 @@
 """Routes and topics."""
 
 from orderly.protocol.codes import RequestCode as Code
-from orderly.protocol.headers import (
+from orderly.protocol.groups import GetGroupConfig
+from orderly.protocol.heartbeat import (
+    Heartbeat,
+    ProducerData,
+    UnregisterClient,
+    decode_producers,
+    encode_heartbeat,
+)
+from orderly.protocol.offsets import GetMaxOffset, GetMinOffset, SearchOffset
+from orderly.protocol.route import GetRouteInfo
+from orderly.protocol.topics import (
     DeleteTopicInBroker,
     DeleteTopicInNameServer,
-    GetGroupConfig,
-    GetMaxOffset,
-    GetMinOffset,
-    GetRouteInfo,
     GetTopicConfig,
-    SearchOffset,
-    UnregisterClient,
+    MessageType,
 )
-from orderly.protocol.heartbeat import Heartbeat, ProducerData, encode_heartbeat
-from orderly.protocol.message_types import MessageType
-from orderly.protocol.producer_table import decode_producers
 from tests.contract.steps import (
     BORN,
     case,

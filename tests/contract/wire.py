@@ -7,10 +7,11 @@ do not belong to the case.
 import contextlib
 import re
 
-from orderly.client.client import Client
+from orderly.client.background import Schedule
+from orderly.client.connection import Connection
 from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import reply_to, request
-from orderly.protocol.headers import GetMaxOffset, PullMessage, to_ext
 from orderly.protocol.heartbeat import (
     ConsumerData,
     Heartbeat,
@@ -19,10 +20,10 @@ from orderly.protocol.heartbeat import (
     encode_heartbeat,
 )
 from orderly.protocol.java_json import loads
+from orderly.protocol.offsets import GetMaxOffset
+from orderly.protocol.pull import PullMessage
 from orderly.protocol.stored_message import decode_messages
-from orderly.remoting.connection import Connection
-from orderly.remoting.schedule import Schedule
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 _PATIENCE = 10.0
 _TIMES = ("lastUpdateTimestamp", "lastTimestamp", "minTimeStamp", "maxTimeStamp")
@@ -47,7 +48,7 @@ class Wire:
         self._stack = contextlib.ExitStack()
         self._timeouts = Schedule("contract")
         self._stack.callback(self._timeouts.close)
-        with Client(namesrv=namesrv) as client:
+        with patient_client(namesrv) as client:
             self._brokers = client.admin.cluster().brokers
         self._addresses = {"ns": namesrv, "a": self._brokers["broker-a"].master}
         self._open = {}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import yaml
 
-from orderly.cli.settings_file import parse_settings
-from orderly.monitoring.exporting.metrics import LEVELS
+from orderly.cli.settings import parse_settings
+from orderly.monitoring.metrics import LEVELS
 from tests.docs.pages import BadPage
-from tests.support.promtool import promtool
+from tests.support.programs import promtool
 
 METRICS = {metric.name for level in LEVELS.values() for metric in level}
 _ENDINGS = re.compile(r"_(?:bucket|sum|count|total|created)$")

@@ -20,7 +20,7 @@ NOT_HERE = {
     "orderly.once.redis.RedisOnce": "needs a server; tests/integration/test_once_redis.py has one",
     "orderly.testing.container.RocketMQContainer": "needs a container engine",
     "orderly.testing.embedded.EmbeddedBroker": "tests/integration starts brokers enough",
-    "orderly.testing.embedded_cluster.EmbeddedCluster": "tests/integration/cluster starts them",
+    "orderly.testing.embedded.EmbeddedCluster": "tests/integration/cluster starts them",
     "orderly.native.consumer.NativeConsumer": "docs/how-to/native.md shows the same, and runs",
     "orderly.native.listeners.listener": "docs/how-to/native.md shows the same, and runs",
     "orderly.native.producer.NativeOrderlyProducer": "docs/how-to/native.md shows it, and runs",

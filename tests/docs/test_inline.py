@@ -10,11 +10,11 @@ import click
 import pytest
 
 import orderly
-from orderly.cli.backlog.group import DefaultIsLs
+from orderly.cli.backlog import DefaultIsLs
 from orderly.cli.root import root
-from orderly.monitoring.exporting.metrics import LEVELS
+from orderly.monitoring.metrics import LEVELS
 from tests.docs.pages import ROOT, pages
-from tests.support.mixin import ALERTS
+from tests.support.alerts import ALERTS
 
 METRICS = {metric.name for level in LEVELS.values() for metric in level}
 CLASSES = {

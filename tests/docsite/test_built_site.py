@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.docsite.pages import dead, dead_links, read
-from tests.support.browser import browser, is_wanted
+from tests.support.programs import browser, browser_is_wanted
 
 FROM_ELSEWHERE = re.compile(r"(?:https?:)?//")
 WIDTHS = {"wide": 1280, "narrow": 400}
@@ -68,7 +68,7 @@ def test_nor_by_the_style_sheets(site):
     assert [url for url in urls if FROM_ELSEWHERE.match("".join(url))] == []
 
 
-if is_wanted():
+if browser_is_wanted():
 
     @pytest.fixture(scope="module")
     def window():

@@ -22,10 +22,9 @@ from docsite.reference.errors import CLASSES
 from docsite.reference.metrics import asked_by
 from orderly.cli.root import root
 from orderly.monitoring.backlog.states import VERDICTS, QueueState
-from orderly.monitoring.exporting.metrics import LEVELS
-from orderly.monitoring.exporting.render import metrics_of
+from orderly.monitoring.metrics import LEVELS, metrics_of
 from tests.frozen.tables import SETTINGS, variables
-from tests.support.mixin import ALERTS
+from tests.support.alerts import ALERTS
 from tests.support.snapshots import row, snapshot
 
 ROOT = Path(__file__).parents[2]

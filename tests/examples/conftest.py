@@ -5,15 +5,9 @@ import contextlib
 import pytest
 
 from orderly import Client
+from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import unique
-from tests.support.leases import SHORT, leasing_broker
-from tests.support.program import Program
-
-
-@pytest.fixture
-def closing():
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context
+from tests.support.programs import Program
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from orderly import Ack, Client, Message, Park
 from orderly.errors import RouteError
 from orderly.monitoring.parked import ParkedMessages
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES
 from tests.support.waiting import eventually
 
 CDC = EXAMPLES / "cdc"

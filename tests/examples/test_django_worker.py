@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES
 
 
 @pytest.mark.parametrize(

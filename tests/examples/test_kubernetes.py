@@ -17,7 +17,7 @@ from kubernetes_validate.utils import all_versions
 
 from orderly import ClientConfig, ConsumerConfig, Message, OrderlyProducer
 from orderly.testing.ports import free_port
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES
 from tests.support.waiting import eventually
 
 FOLDER = EXAMPLES / "kubernetes"

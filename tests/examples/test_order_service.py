@@ -19,7 +19,7 @@ from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.selectors.keyed import hash_mod
 from orderly.testing import Fail, FakeBroker, Fault
 from tests.examples.receiving import received
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES
 from tests.support.waiting import eventually
 
 FOLDER = EXAMPLES / "order_service"

@@ -1,6 +1,6 @@
 """examples/pytest_project: its tests pass on a real broker (tests/docs has the fake)."""
 
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES
 
 
 def test_its_tests_pass(start, orderly_namesrv):

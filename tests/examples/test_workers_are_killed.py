@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from orderly import Message, OrderlyProducer
 from tests.examples.receiving import received
 from tests.examples.test_order_service import address
-from tests.support.databases import postgresql
-from tests.support.program import EXAMPLES
+from tests.support.programs import EXAMPLES, postgresql
 from tests.support.waiting import eventually
 
 KEYS = [f"key-{n}" for n in range(16)]

@@ -13,28 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orderly.consumer.owning import local_offsets
+from orderly.consumer import offsets
 from orderly.model import MessageQueue
-from orderly.protocol.park_control import (
+from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts, queue_news
+from orderly.protocol.park_record import (
     Command,
     Control,
+    ParkDetails,
+    ParkMessage,
     Released,
     Result,
     Verb,
+    control_message,
     decode_control,
     encode_control,
-)
-from orderly.protocol.park_record import (
-    ParkDetails,
-    ParkMessage,
-    control_message,
     park_message,
     read_park,
 )
 from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.properties import decode_properties, encode_properties
-from orderly.protocol.queue_news import QueueNews, news_texts, queue_news
-from orderly.protocol.running_info import QueueInfo, RunningInfo
 from orderly.protocol.state_record import (
     Acquire,
     Confirm,
@@ -44,7 +41,7 @@ from orderly.protocol.state_record import (
     encode_record,
 )
 from tests.support.messages import message
-from tests.support.park_queue import stored
+from tests.support.owners import stored
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 AT = 1_795_219_200  # seconds since the epoch: 2026-11-21
@@ -137,8 +134,8 @@ def _all() -> Iterator[tuple[str, Frozen]]:
     )
     [text] = news_texts([(QUEUE, NEWS)]).values()
     yield "running info: news of a queue", Frozen(_rounded(NEWS), text.encode(), _news)
-    written = local_offsets._encode(OWNER, OFFSETS, datetime.fromtimestamp(AT, UTC))
-    read = partial(local_offsets._decode, OWNER, path=Path("offsets.json"))
+    written = offsets._encode(OWNER, OFFSETS, datetime.fromtimestamp(AT, UTC))
+    read = partial(offsets._decode, OWNER, path=Path("offsets.json"))
     yield "file: offsets of a broadcasting member", Frozen(OFFSETS, written, read)
 
 

@@ -14,17 +14,14 @@ import click
 
 import orderly
 from docsite.reference.settings import variable_of
-from orderly.cli.exit_codes import CODES, GENERAL
+from orderly.cli.commands import CODES, GENERAL
 from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig
 from orderly.listening.settings import Rules
 from orderly.log import where
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.exporting.metrics import ITSELF, LEVELS, Labelled
-from orderly.monitoring.exporting.render import metrics_of
-from orderly.monitoring.exporting.text import Blocks
-from orderly.monitoring.exporting.told import Itself
+from orderly.monitoring.metrics import ITSELF, LEVELS, Blocks, ExporterFigures, Labelled, metrics_of
+from tests.support.alerts import ALERTS
 from tests.support.command_tree import arguments, options, tree
-from tests.support.mixin import ALERTS
 from tests.support.snapshots import row, snapshot
 
 SOURCES = Path(orderly.__file__).parent
@@ -82,7 +79,7 @@ def facts_of_metrics() -> Iterator[str]:
 def _labels(level: str) -> list[str]:
     """What every series of a level is labelled with: read off what is served."""
     own = Blocks(openmetrics=False)
-    own.add(ITSELF, [""], [Itself({}, 0, 0.0, 0.0, 0.0, 0)])
+    own.add(ITSELF, [""], [ExporterFigures({}, 0, 0.0, 0.0, 0.0, 0)])
     served = metrics_of(snapshot(row(QueueState.BLOCKED))).text + own.text()
     plain = (each.name for each in LEVELS[level] if not isinstance(each, Labelled))
     found = (re.search(rf"^{name}(?:{{(.*)}})? ", served, re.MULTILINE) for name in plain)

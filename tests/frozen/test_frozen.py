@@ -5,8 +5,7 @@ from typing import get_args
 
 import pytest
 
-from orderly.protocol.park_control import Control
-from orderly.protocol.park_record import Parked
+from orderly.protocol.park_record import Control, Parked
 from orderly.protocol.state_record import Entry, Record, Unknown
 from tests.frozen.contract import FACTS, GOLDEN, ON_PURPOSE, difference, path_of
 from tests.frozen.documents import commands

@@ -12,23 +12,32 @@ from orderly.model import (
     ReceivedMessage,
     TopicRoute,
 )
-from orderly.protocol import admin_headers, headers, member_headers, query_headers
-from orderly.protocol import bodies as b
-from orderly.protocol import broker_bodies as bb
-from orderly.protocol import reset_bodies as rb
-from orderly.protocol.backlog_bodies import ConsumeQueue, Place, TimeSpan
-from orderly.protocol.command import request
-from orderly.protocol.direct_result import DirectOutcome, DirectResult, encode_direct_result
-from orderly.protocol.ext import to_ext
-from orderly.protocol.filter_check import FilterCheck, encode_filter_check
-from orderly.protocol.frame import Serializer, encode_frame
-from orderly.protocol.frame_json import write_json_header
-from orderly.protocol.group_config import (
-    GroupConfig,
-    encode_group_config,
-    encode_group_configs,
+from orderly.protocol import (
+    groups,
+    heartbeat,
+    locks,
+    members,
+    offsets,
+    pull,
+    route,
+    send,
+    statistics,
+    topics,
 )
-from orderly.protocol.outgoing import encode_batch
+from orderly.protocol import offsets as rb
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import Serializer, encode_frame, request, write_json_header
+from orderly.protocol.groups import GroupConfig, encode_group_config, encode_group_configs
+from orderly.protocol.members import (
+    DirectOutcome,
+    DirectResult,
+    QueueInfo,
+    RunningInfo,
+    TopicStatus,
+    encode_direct_result,
+    encode_running_info,
+)
 from orderly.protocol.park_record import (
     Command,
     ParkDetails,
@@ -40,16 +49,16 @@ from orderly.protocol.park_record import (
 )
 from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.properties import encode_properties
-from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus, encode_running_info
+from orderly.protocol.pull import ConsumeQueue, FilterCheck, Place, encode_filter_check
+from orderly.protocol.send import encode_batch
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, encode_record
-from orderly.protocol.topic_config import (
-    TopicConfig,
-    encode_topic_config,
-    encode_topic_configs,
-)
+from orderly.protocol.statistics import TimeSpan
+from orderly.protocol.topics import TopicConfig, encode_topic_config, encode_topic_configs
 
 QUEUES = [MessageQueue("orders", "broker-a", i) for i in range(3)]
-SUBSCRIPTION = b.Subscription.from_expression("orders", "created || paid", 1_700_000_000_000)
+SUBSCRIPTION = heartbeat.Subscription.from_expression(
+    "orders", "created || paid", 1_700_000_000_000
+)
 _OFFSETS = dict.fromkeys(QUEUES, 4711)
 _BROKER = BrokerData("broker-a", "c", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})
 _ROUTE = TopicRoute(
@@ -58,8 +67,8 @@ _ROUTE = TopicRoute(
     brokers=(_BROKER,),
     order_conf="broker-a:4",
 )
-_CONNECTIONS = b.ConsumerConnections(
-    (b.ConsumerConnection("c1", "10.0.0.9:5000", "JAVA", 513),),
+_CONNECTIONS = statistics.ConsumerConnections(
+    (statistics.ConsumerConnection("c1", "10.0.0.9:5000", "JAVA", 513),),
     "CONSUME_PASSIVELY",
     "CLUSTERING",
     "CONSUME_FROM_LAST_OFFSET",
@@ -76,26 +85,40 @@ _RUNNING = RunningInfo(
 _VERSION = {"counter": 3, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 JSON = {
-    "route": [bb.encode_route(_ROUTE, standard=s) for s in (True, False)],
-    "clusters": [bb.encode_cluster_info(b.ClusterInfo({"broker-a": _BROKER}, {"c": ("a",)}))],
-    "locked": [bb.encode_locked(QUEUES)],
-    "lock request": [b.lock_request("g", "c1", QUEUES)],
-    "consumer ids": [bb.encode_consumer_ids(["c1", "c2"])],
-    "topics": [bb.encode_topic_list(["a", "b"], "10.0.0.1:10911")],
+    "route": [route.encode_route(_ROUTE, standard=s) for s in (True, False)],
+    "clusters": [
+        route.encode_cluster_info(route.ClusterInfo({"broker-a": _BROKER}, {"c": ("a",)}))
+    ],
+    "locked": [locks.encode_locked(QUEUES)],
+    "lock request": [locks.lock_request("g", "c1", QUEUES)],
+    "consumer ids": [heartbeat.encode_consumer_ids(["c1", "c2"])],
+    "topics": [topics.encode_topic_list(["a", "b"], "10.0.0.1:10911")],
     "groups": [encode_group_configs([GroupConfig(name="g"), GroupConfig(name="h")], _VERSION)],
     "group configs": [encode_group_configs([GroupConfig(name="g")], _VERSION)],
     "topic configs": [
         encode_topic_configs([TopicConfig(name="t", read_queues=4, write_queues=8)], _VERSION)
     ],
-    "committed": [bb.encode_committed({("g", "t"): {0: 12, 1: 4711}, ("g", "%RETRY%g"): {0: 0}})],
-    "time spans": [bb.encode_time_spans(dict.fromkeys(QUEUES, TimeSpan(1e9, None, 9.5)), 1e9)],
-    "consume queue": [bb.encode_consume_queue(ConsumeQueue(1, 9, (Place(897, 226, 98),) * 2))],
-    "topic stats": [bb.encode_topic_stats(dict.fromkeys(QUEUES, b.TopicOffset(1, 9, 1e9)))],
-    "consume stats": [bb.encode_consume_stats(dict.fromkeys(QUEUES, b.OffsetPair(9, 7, 8, 1e9)))],
-    "connections": [bb.encode_connections(_CONNECTIONS)],
+    "committed": [
+        offsets.encode_committed({("g", "t"): {0: 12, 1: 4711}, ("g", "%RETRY%g"): {0: 0}})
+    ],
+    "time spans": [
+        statistics.encode_time_spans(dict.fromkeys(QUEUES, TimeSpan(1e9, None, 9.5)), 1e9)
+    ],
+    "consume queue": [pull.encode_consume_queue(ConsumeQueue(1, 9, (Place(897, 226, 98),) * 2))],
+    "topic stats": [
+        statistics.encode_topic_stats(dict.fromkeys(QUEUES, statistics.TopicOffset(1, 9, 1e9)))
+    ],
+    "consume stats": [
+        statistics.encode_consume_stats(dict.fromkeys(QUEUES, statistics.OffsetPair(9, 7, 8, 1e9)))
+    ],
+    "connections": [statistics.encode_connections(_CONNECTIONS)],
     "heartbeat": [
-        b.encode_heartbeat(
-            b.Heartbeat("c1", (b.ProducerData("p"),), (b.ConsumerData("g", (SUBSCRIPTION,)),))
+        heartbeat.encode_heartbeat(
+            heartbeat.Heartbeat(
+                "c1",
+                (heartbeat.ProducerData("p"),),
+                (heartbeat.ConsumerData("g", (SUBSCRIPTION,)),),
+            )
         )
     ],
     "running info": [encode_running_info(_RUNNING)],
@@ -148,10 +171,12 @@ PARKED = park_message(
 
 
 def header_classes():
-    """Every header class of the protocol."""
-    modules = (headers, admin_headers, member_headers, query_headers)
+    """Every header class of the protocol: of a request, which has its code, or of a reply."""
+    modules = (groups, heartbeat, locks, members, offsets, pull, route, send, statistics, topics)
     found = {value for module in modules for value in vars(module).values() if is_dataclass(value)}
-    return sorted(found, key=lambda cls: cls.__name__)
+    asked = (it for it in found if isinstance(getattr(it, "code", None), RequestCode))
+    headers = [*asked, *(it for it in found if it.__name__.endswith("Reply"))]
+    return sorted(headers, key=lambda cls: cls.__name__)
 
 
 def header_of(cls):

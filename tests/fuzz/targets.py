@@ -15,25 +15,26 @@ import zstandard
 from orderly.errors import ProtocolError, RouteError, UndecodableBody
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.protocol import (
-    backlog_bodies,
-    bodies,
-    broker_bodies,
+    groups,
+    heartbeat,
     java_json,
+    locks,
+    offsets,
     properties,
-    reset_bodies,
+    pull,
+    route,
+    statistics,
+    topics,
 )
 from orderly.protocol.compression import sent_body
-from orderly.protocol.direct_result import decode_direct_result
 from orderly.protocol.ext import from_ext
-from orderly.protocol.filter_check import decode_filter_check
-from orderly.protocol.frame import FrameDecoder
-from orderly.protocol.frame_json import read_json_header
-from orderly.protocol.group_config import decode_group_config, decode_group_configs
+from orderly.protocol.frame import FrameDecoder, read_json_header
+from orderly.protocol.groups import decode_group_config, decode_group_configs
 from orderly.protocol.heartbeat import decode_heartbeat
-from orderly.protocol.outgoing import decode_batch
-from orderly.protocol.park_control import decode_control
-from orderly.protocol.park_record import PARKED, read_park
-from orderly.protocol.running_info import decode_running_info
+from orderly.protocol.members import decode_direct_result, decode_running_info
+from orderly.protocol.park_record import PARKED, decode_control, read_park
+from orderly.protocol.pull import decode_filter_check
+from orderly.protocol.send import decode_batch
 from orderly.protocol.state_record import decode_record
 from orderly.protocol.stored_message import (
     MAGIC_V1,
@@ -41,7 +42,7 @@ from orderly.protocol.stored_message import (
     decode_pull,
     encode_stored_message,
 )
-from orderly.protocol.topic_config import decode_topic_config, decode_topic_configs
+from orderly.protocol.topics import decode_topic_config, decode_topic_configs
 from orderly.selectors import layout_of, queues_of
 from tests.fuzz import seeds
 from tests.fuzz.mutation import mutate_bytes, mutate_json
@@ -186,35 +187,35 @@ def _read_header(cls, data):
 
 def _use_route(data):
     """Read a route, and make all the queues that it stands for."""
-    route = bodies.decode_route("orders", data)
-    route.read_queues()
-    route.write_queues()
+    found = route.decode_route("orders", data)
+    found.read_queues()
+    found.write_queues()
     with contextlib.suppress(RouteError):
-        queues_of(layout_of(route), "orders")
+        queues_of(layout_of(found), "orders")
 
 
 _JSON_DECODERS = {
     "route": _use_route,
-    "clusters": bodies.decode_cluster_info,
-    "locked": bodies.decode_locked,
-    "lock request": broker_bodies.decode_lock_request,
-    "consumer ids": bodies.decode_consumer_ids,
-    "topics": bodies.decode_topic_list,
-    "groups": bodies.decode_group_list,
-    "topic stats": bodies.decode_topic_stats,
-    "consume stats": bodies.decode_consume_stats,
-    "connections": bodies.decode_connections,
+    "clusters": route.decode_cluster_info,
+    "locked": locks.decode_locked,
+    "lock request": locks.decode_lock_request,
+    "consumer ids": heartbeat.decode_consumer_ids,
+    "topics": topics.decode_topic_list,
+    "groups": groups.decode_group_list,
+    "topic stats": statistics.decode_topic_stats,
+    "consume stats": statistics.decode_consume_stats,
+    "connections": statistics.decode_connections,
     "heartbeat": decode_heartbeat,
     "running info": decode_running_info,
-    "reset": reset_bodies.decode_reset,
-    "member offsets": reset_bodies.decode_member_offsets,
-    "offsets of members": reset_bodies.decode_offsets_of_members,
+    "reset": offsets.decode_reset,
+    "member offsets": offsets.decode_member_offsets,
+    "offsets of members": offsets.decode_offsets_of_members,
     "direct result": decode_direct_result,
     "group config": decode_group_config,
     "group configs": decode_group_configs,
-    "committed": backlog_bodies.decode_committed,
-    "time spans": backlog_bodies.decode_time_spans,
-    "consume queue": backlog_bodies.decode_consume_queue,
+    "committed": offsets.decode_committed,
+    "time spans": statistics.decode_time_spans,
+    "consume queue": pull.decode_consume_queue,
     "filter check": decode_filter_check,
     "topic config": decode_topic_config,
     "topic configs": decode_topic_configs,

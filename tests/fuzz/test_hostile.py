@@ -15,29 +15,29 @@ import zstandard
 
 from orderly.errors import ProtocolError, RouteError, UndecodableBody
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.protocol.backlog_bodies import decode_committed
-from orderly.protocol.bodies import decode_cluster_info, decode_route
 from orderly.protocol.frame import (
     MAX_DROPPED,
     MAX_FRAME,
     MAX_HEADER,
     FrameDecoder,
     encode_frame,
+    read_binary_header,
+    read_json_header,
     request,
 )
-from orderly.protocol.frame_binary import read_binary_header
-from orderly.protocol.frame_json import read_json_header
 from orderly.protocol.java_json import MAX_JSON, loads
-from orderly.protocol.outgoing import decode_batch, encode_batch
+from orderly.protocol.members import decode_running_info
+from orderly.protocol.offsets import decode_committed
 from orderly.protocol.properties import decode_properties
-from orderly.protocol.running_info import decode_running_info
+from orderly.protocol.route import decode_cluster_info, decode_route
+from orderly.protocol.send import decode_batch, encode_batch
 from orderly.protocol.stored_message import (
     MAX_BODY,
     decode_messages,
     decode_pull,
     encode_stored_message,
 )
-from orderly.protocol.topic_config import decode_topic_configs
+from orderly.protocol.topics import decode_topic_configs
 from orderly.selectors import layout_of
 
 MIB = 1 << 20

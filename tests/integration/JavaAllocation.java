@@ -20,7 +20,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Reads one case a line and prints the share of each member, in the order of the sorted ids.
- * The form of a line is that of tests/support/allocations.py.
+ * The form of a line is that of tests/support/java.py.
  */
 public final class JavaAllocation {
     private JavaAllocation() { }

@@ -3,9 +3,9 @@
 import pytest
 
 from orderly.cli.root import run
-from orderly.model import MessageQueue
 from tests.support.consuming import unique
-from tests.support.patient import patient_client, patient_producer
+from tests.support.java import compile_member
+from tests.support.waiting import patient_client, patient_producer
 
 
 @pytest.fixture
@@ -17,6 +17,11 @@ def orderly(orderly_namesrv, capsys):
         return (code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture(scope="session")
+def java_command(tmp_path_factory):
+    return compile_member(tmp_path_factory.mktemp("java-member"))
 
 
 @pytest.fixture
@@ -34,11 +39,6 @@ def producer(orderly_namesrv):
 @pytest.fixture
 def topic(orderly_topic):
     return orderly_topic(queues=1)
-
-
-@pytest.fixture
-def queue(topic):
-    return MessageQueue(topic, "broker-a", 0)
 
 
 @pytest.fixture

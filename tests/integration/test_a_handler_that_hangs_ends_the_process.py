@@ -21,7 +21,7 @@ def ends(orderly_namesrv, orderly_topic, producer, client, group):
         queue = send_numbers(producer, topic, ["a"], 1)[0].queue
         arguments = (orderly_namesrv, group, topic, handler)
         ended = subprocess.run(
-            [sys.executable, "-m", "tests.support.hanging_member", *arguments],
+            [sys.executable, "-m", "tests.integration.hanging_member", *arguments],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -39,6 +39,9 @@ def test_a_thread(ends):
     said = ends("sleeps")
     assert said.count("event='handler.hung'") == said.count("event='process.exits'") == 1
     assert "in sleeps" in said
+    (exits,) = [line for line in said.splitlines() if "event='process.exits'" in line]
+    assert "queue_id=0" in exits
+    assert f"exit_code={EXIT_CODE}" in exits
 
 
 def test_a_thread_that_holds_the_lock_of_the_log(ends):

@@ -7,10 +7,8 @@ import pytest
 import yaml
 
 from tests.docs.pages import blocks_of
-from tests.support.alert_cases import CASES, labels
-from tests.support.mixin import ALERTS, FOLDER
-from tests.support.program import EXAMPLES
-from tests.support.promtool import promtool
+from tests.support.alerts import ALERTS, CASES, FOLDER, labels
+from tests.support.programs import EXAMPLES, promtool
 
 RULES = FOLDER / "rules" / "orderly.yaml"
 ANNOTATIONS = {

@@ -16,9 +16,8 @@ from orderly.protocol.frame import request
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.consuming import unique
-from tests.support.surveying import Surveyed, states_of, verdict_of
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.snapshots import Surveyed, states_of, verdict_of
+from tests.support.waiting import await_visible, eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 

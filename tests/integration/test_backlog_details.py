@@ -15,12 +15,11 @@ from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.locks import locks, silent
 from orderly.namespace import DEAD_PREFIX
-from orderly.protocol.bodies import lock_request
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
-from orderly.protocol.queue_news import queue_news
-from tests.support import mqadmin
-from tests.support.java_member import JavaMember, compile_member
+from orderly.protocol.locks import lock_request
+from orderly.protocol.members import queue_news
+from tests.support.java import JavaMember, mqadmin
 from tests.support.waiting import eventually
 
 ALWAYS = Budgets(every=0.0)
@@ -65,11 +64,6 @@ def watch(client, group):
     return Watch(client, group)
 
 
-@pytest.fixture(scope="module")
-def java(tmp_path_factory):
-    return compile_member(tmp_path_factory.mktemp("java-member"))
-
-
 @pytest.fixture
 def consume(orderly_namesrv, group, topic):
     """Start a member of ours; closed at the end."""
@@ -105,11 +99,11 @@ def start_at_first(client, group, queue):
 
 
 def test_a_java_member_whose_handler_does_not_return(
-    java, orderly_namesrv, client, group, topic, queue, send, watch
+    java_command, orderly_namesrv, client, group, topic, queue, send, watch
 ):
     start_at_first(client, group, queue)
     send(1, 2, 3)
-    with JavaMember(java, orderly_namesrv, group, topic, "blocked") as member:
+    with JavaMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
         reading = watch.until(lambda r: (info := info_of(r, queue)) and info.in_hand_count)
         info = info_of(reading, queue)
         assert (info.in_hand_count, info.in_hand_min, info.commit_offset) == (1, 0, 0)
@@ -129,11 +123,11 @@ def test_a_java_member_whose_handler_does_not_return(
 
 
 def test_a_java_member_whose_handler_asks_again_and_again(
-    java, orderly_namesrv, client, group, topic, queue, send, watch
+    java_command, orderly_namesrv, client, group, topic, queue, send, watch
 ):
     start_at_first(client, group, queue)
     send(1, 2, 3)
-    with JavaMember(java, orderly_namesrv, group, topic, "suspended") as member:
+    with JavaMember(java_command, orderly_namesrv, group, topic, "suspended") as member:
         eventually(lambda: len(member.deliveries) > 2, within=90)
         reading = watch.until(lambda r: (info := info_of(r, queue)) and not info.in_hand_count)
         info = info_of(reading, queue)
@@ -146,13 +140,13 @@ def test_a_java_member_whose_handler_asks_again_and_again(
 
 
 def test_a_member_that_is_refused_the_lock_does_not_list_the_queue(
-    java, orderly_namesrv, client, group, topic, queue, send, watch
+    java_command, orderly_namesrv, client, group, topic, queue, send, watch
 ):
     start_at_first(client, group, queue)
     send(1)
     with Client(namesrv=orderly_namesrv) as other:
         assert other.brokers.lock_queues(group, "broker-a", (queue,)) == {queue}
-        with JavaMember(java, orderly_namesrv, group, topic):
+        with JavaMember(java_command, orderly_namesrv, group, topic):
             reading = watch.until(lambda r: r.running)
             assert info_of(reading, queue) is None
             (lock,) = [lock for lock in locks(watch.scan(), group) if lock.queue == queue]
@@ -162,11 +156,11 @@ def test_a_member_that_is_refused_the_lock_does_not_list_the_queue(
 
 @pytest.mark.slow  # Java renews its locks every 20 s
 def test_a_java_member_that_lost_the_lock_lists_the_queue_without_it(
-    java, orderly_namesrv, client, group, topic, queue, send, watch
+    java_command, orderly_namesrv, client, group, topic, queue, send, watch
 ):
     start_at_first(client, group, queue)
     send(1)
-    with JavaMember(java, orderly_namesrv, group, topic) as member:
+    with JavaMember(java_command, orderly_namesrv, group, topic) as member:
         watch.until(lambda r: (info := info_of(r, queue)) and info.locked)
         take_away(client, group, member.client_id, queue)
         with Client(namesrv=orderly_namesrv) as other:
@@ -187,11 +181,11 @@ def take_away(client, group, client_id, queue):
 
 
 def test_nothing_is_claimed_of_a_member_that_hangs(
-    java, orderly_namesrv, client, group, topic, queue, send, watch, consume
+    java_command, orderly_namesrv, client, group, topic, queue, send, watch, consume
 ):
     start_at_first(client, group, queue)
     send(1)
-    with JavaMember(java, orderly_namesrv, group, topic, "blocked") as member:
+    with JavaMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
         watch.until(lambda r: info_of(r, queue))
         member.signal(signal.SIGSTOP)
         try:
@@ -222,7 +216,7 @@ def test_ours_tells_how_often_and_how_it_fails_and_no_body(
     (info,) = reading.running.values()
     assert SECRET not in "".join(info.user.values())
     (member,) = reading.running
-    printed = mqadmin.run("consumerStatus", "-g", group, "-i", member, namesrv=orderly_namesrv)
+    printed = mqadmin("consumerStatus", "-g", group, "-i", member, namesrv=orderly_namesrv)
     assert '"reason":"ValueError: no such account' in printed
 
 

@@ -17,9 +17,9 @@ from orderly.monitoring.collecting.monitor import Monitor
 from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
+from tests.support.brokers import delete_group, delete_topic, set_topic
 from tests.support.consuming import Recorder
-from tests.support.operator import delete_group, delete_topic, set_topic
-from tests.support.surveying import ALWAYS, Surveyed, states_of, verdict_of
+from tests.support.snapshots import ALWAYS, Surveyed, states_of, verdict_of
 from tests.support.waiting import eventually
 
 HOUR = 3600.0

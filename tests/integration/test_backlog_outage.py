@@ -7,7 +7,7 @@ import pytest
 
 from orderly import Client, OrderlyProducer, ProducerConfig
 from orderly.cli.root import run
-from orderly.client.gate import Limits
+from orderly.client.pipeline import Limits
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.collecting.monitor import Monitor
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
@@ -15,7 +15,7 @@ from orderly.monitoring.collecting.selection import Selection
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.consuming import unique
-from tests.support.surveying import Surveyed, states_of
+from tests.support.snapshots import Surveyed, states_of
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java

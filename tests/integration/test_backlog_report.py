@@ -7,7 +7,7 @@ import pytest
 
 from orderly import Message
 from orderly.model import MessageQueue
-from tests.support.browser import browser
+from tests.support.programs import browser
 
 KEY = "<script>document.title = 'hacked'</script>"
 
@@ -32,7 +32,7 @@ def test_a_report_reads_on_screen_and_on_paper(written, group):
         text = page.evaluate("document.body.innerText")
         assert re.search(rf"CRITICAL.*{group} \(OFFLINE\)", text)
         assert KEY in text, "the first message's key"
-        assert page.evaluate("document.title").startswith("CRITICAL: backlog of")
+        assert page.evaluate("document.title").startswith("CRITICAL: Backlog of")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert page.evaluate("document.querySelectorAll('svg').length") == 2
         assert page.complaints == []

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
-from orderly.client.gate import Limits
+from orderly.client.pipeline import Limits
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
@@ -15,8 +15,8 @@ from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.frame import request
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
+from tests.support.brokers import Proxy
 from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orderly.protocol.group_config import GroupConfig
+from orderly.protocol.groups import GroupConfig
 
 
 @pytest.mark.parametrize(

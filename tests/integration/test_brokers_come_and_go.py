@@ -1,7 +1,5 @@
 """A broker joins the cluster, dies, and comes back: its queues are taken, given up, taken again."""
 
-import contextlib
-
 import pytest
 
 from orderly import (
@@ -14,19 +12,13 @@ from orderly import (
 )
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
+from tests.support.brokers import set_topic
 from tests.support.consuming import Group, Recorder, send_numbers, unique
-from tests.support.operator import set_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
 KEYS = [f"aircraft-{i}" for i in range(12)]
-
-
-@pytest.fixture
-def closing():
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context
 
 
 @pytest.fixture

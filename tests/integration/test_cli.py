@@ -6,11 +6,11 @@ import time
 import pytest
 
 from orderly.cli.reader import GROUP as TAIL_GROUP
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
+from tests.support.brokers import delete_topic
 from tests.support.consuming import unique
-from tests.support.operator import delete_topic
 from tests.support.waiting import eventually
 
 
@@ -41,7 +41,7 @@ def tail(orderly, topic, count, *args):
     lines = []
 
     def all_there():
-        code, out, err = orderly("tail", topic, *args)
+        code, out, err = orderly("tail", topic, "--no-headers", *args)
         assert (code, err) == (0, "")
         lines[:] = out.splitlines()
         return len(lines) >= count

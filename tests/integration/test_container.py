@@ -1,5 +1,8 @@
 """RocketMQContainer on a real engine; runs with --broker=container (`make test-container`)."""
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -13,11 +16,6 @@ from orderly.testing import BrokerStartFailed, ContainerUnavailable, RocketMQCon
 @pytest.fixture
 def broker(orderly_broker):
     return orderly_broker
-
-
-@pytest.fixture
-def topic(orderly_topic):
-    return orderly_topic(queues=1)
 
 
 def send(producer, topic, body):
@@ -41,11 +39,16 @@ def test_a_second_start_is_refused(broker):
         broker.start()
 
 
-def test_a_killed_broker_starts_again_with_its_data(broker, topic):
+@pytest.mark.parametrize(
+    ("end", "alive"),
+    [(RocketMQContainer.kill_broker, False), (RocketMQContainer.pause_broker, True)],
+    ids=["killed", "paused"],
+)
+def test_a_broker_that_was_killed_or_paused_starts_again_with_its_data(broker, topic, end, alive):
     with OrderlyProducer(namesrv=broker.namesrv) as producer:
         first = send(producer, topic, b"1")
-        broker.kill_broker()
-        assert not broker._signal("0")
+        end(broker)
+        assert broker._signal("0") is alive
         broker.restart_broker()
         assert send(producer, topic, b"2").queue_offset == first.queue_offset + 1
 
@@ -89,3 +92,29 @@ def test_an_image_that_cannot_be_had_is_named(broker):
         RocketMQContainer(nowhere, progress=told.append).start()
     assert told
     assert nowhere in told[0]
+
+
+ELSEWHERE = """
+from orderly import Client
+from orderly.testing import RocketMQContainer
+
+wanted = {"autoCreateTopicEnable": "true", "brokerIP2": "192.0.2.1"}
+container = RocketMQContainer(broker_name="b", broker_properties=wanted)
+with container as broker, Client(namesrv=broker.namesrv) as client:
+    found = client.admin.cluster().brokers["b"]
+    settings = client.admin.broker_settings(found)
+    print(broker.namesrv, broker.broker_address, found.master, *map(settings.get, wanted))
+"""
+
+
+def test_an_engine_elsewhere_is_reached_by_its_name_and_settings_of_the_caller_win():
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE],
+        env={**os.environ, "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.2"},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    namesrv, address, master, *settings = done.stdout.split()
+    assert namesrv.startswith("127.0.0.2:")
+    assert address == master
+    assert master.startswith("127.0.0.2:")
+    assert settings == ["true", "192.0.2.1"]

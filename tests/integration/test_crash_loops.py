@@ -4,18 +4,14 @@ import contextlib
 
 import pytest
 
-from orderly.protocol.park_control import Verb
+from orderly.protocol.park_record import Verb
 from orderly.protocol.state_record import Entry, Trying
 from orderly.testing import Sent, judge
+from tests.support.brokers import SHORT, leasing_broker, unlock_for
 from tests.support.consuming import send_numbers, unique
-from tests.support.leases import SHORT, leasing_broker
-from tests.support.member_process import MemberProcess
-from tests.support.operator import unlock_for
-from tests.support.parking import ParkTopic
-from tests.support.patient import patient_client, patient_producer
-from tests.support.states import records
-from tests.support.tenures import by_lane
-from tests.support.waiting import eventually
+from tests.support.members import MemberProcess, by_lane
+from tests.support.topics import ParkTopic, records
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 QUEUES = 3
 KEYS = [f"key-{number}" for number in range(12)]
@@ -24,12 +20,6 @@ DEADLY, NUMBER = "key-5", 3
 OPTIONS = ["--order=key", "--commit=5", f"--deadly={DEADLY}/{NUMBER}"]
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def closing():
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context
 
 
 class Group:

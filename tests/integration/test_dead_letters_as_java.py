@@ -7,8 +7,8 @@ import pytest
 
 from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
 from tests.support.consuming import unique
-from tests.support.dead_letters import dead_letters
 from tests.support.java import compile_java, run_java
+from tests.support.topics import dead_letters
 from tests.support.waiting import eventually
 
 SOURCE = Path(__file__).with_name("JavaDeadLetters.java")

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from orderly import Ack, ConsumerConfig, DeadLetter, Message, OrderlyConsumer
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import Recorder
-from tests.support.dead_letters import dead_numbers
+from tests.support.topics import dead_numbers
 from tests.support.waiting import eventually
 
 

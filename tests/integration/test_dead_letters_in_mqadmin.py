@@ -1,9 +1,9 @@
 """RocketMQ's own `mqadmin` shows a dead letter of ours as one that came from its own topic."""
 
 from orderly import Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
-from tests.support import mqadmin
 from tests.support.consuming import unique
-from tests.support.dead_letters import dead_letters
+from tests.support.java import mqadmin, mqadmin_value
+from tests.support.topics import dead_letters
 from tests.support.waiting import eventually
 
 
@@ -21,13 +21,13 @@ def test_a_dead_letter_is_found_by_the_id_it_was_sent_with(orderly_namesrv, orde
     ):
         sent = producer.send(Message(topic, b"x", sharding_key="a", tags="red", keys=("k1",)))
         eventually(lambda: dead_letters(client, group), within=20)
-        output = mqadmin.run(
+        output = mqadmin(
             *("queryMsgByUniqueKey", "-t", f"%DLQ%{group}", "-i", sent.message_id),
             namesrv=orderly_namesrv,
         )
-    assert mqadmin.value(output, "Topic") == f"%DLQ%{group}"
-    assert (mqadmin.value(output, "Tags"), mqadmin.value(output, "Keys")) == ("[red]", "[k1]")
-    assert mqadmin.value(output, "Reconsume Times") == "1"
-    properties = mqadmin.value(output, "Properties")
+    assert mqadmin_value(output, "Topic") == f"%DLQ%{group}"
+    assert (mqadmin_value(output, "Tags"), mqadmin_value(output, "Keys")) == ("[red]", "[k1]")
+    assert mqadmin_value(output, "Reconsume Times") == "1"
+    properties = mqadmin_value(output, "Properties")
     assert f"RETRY_TOPIC={topic}," in properties
     assert f"ORIGIN_MESSAGE_ID={sent.message_id}," in properties

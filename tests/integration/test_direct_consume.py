@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
-from tests.support import mqadmin
 from tests.support.consuming import unique
+from tests.support.java import mqadmin
 from tests.support.waiting import eventually
 
 
@@ -49,7 +49,7 @@ class Setting:
             return producer.send(Message(self.topic, body, sharding_key="a"))
 
     def consume_by_hand(self, sent):
-        return mqadmin.run(
+        return mqadmin(
             *("queryMsgByUniqueKey", "-t", self.topic, "-i", sent.message_id),
             *("-g", self.group, "-d", self.member.client_id),
             namesrv=self.namesrv,
@@ -101,7 +101,7 @@ def test_it_waits_for_the_queues_handler_and_moves_no_offset(start):
     asking.start()
     held = setting.member._session.find(first.queue)
     lanes = held.owned.messages
-    eventually(lambda: any(lane.errands for lane in lanes.lanes), within=60)
+    eventually(lambda: any(lane.lane_tasks for lane in lanes.lanes), within=60)
     assert handler.bodies == [b"first", b"slow"], "never beside the handler"
     handler.release.set()
     asking.join(60)
@@ -116,7 +116,7 @@ def test_it_waits_for_the_queues_handler_and_moves_no_offset(start):
 @pytest.mark.parametrize("allowed", [False, True])
 def test_stacks_are_shown_only_if_that_is_allowed(allowed, start):
     setting = start(allow_thread_dump=allowed)
-    status = mqadmin.run(
+    status = mqadmin(
         *("consumerStatus", "-g", setting.group, "-i", setting.member.client_id, "-s"),
         namesrv=setting.namesrv,
     )

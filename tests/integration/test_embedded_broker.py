@@ -10,7 +10,7 @@ import pytest
 from orderly import Client, Message, OrderlyProducer
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.protocol.codes import ResponseCode
-from orderly.protocol.headers import DeleteTopicInBroker
+from orderly.protocol.topics import DeleteTopicInBroker
 from orderly.testing import BrokerStartFailed, EmbeddedBroker, JarsUnavailable, JavaNotFound
 from orderly.testing.cache import cache_folder
 from orderly.testing.jars import Jar, fetch_jars, listed_jars

@@ -3,17 +3,17 @@
 import pytest
 
 from orderly import Ack, Client, ConsumerConfig, OrderlyConsumer
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.errors import BrokerError
 from orderly.model import MessageQueue, UndecodableMessage
-from orderly.protocol.admin_headers import CreateTopic
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.topics import CreateTopic
 from tests.support.consuming import unique
-from tests.support.raw_messages import forge, inner_batch, send_raw
-from tests.support.stored import stored
+from tests.support.messages import forge, inner_batch, send_raw
+from tests.support.topics import stored
 from tests.support.waiting import eventually
 
 INNER, UNWRAP = 128, 64

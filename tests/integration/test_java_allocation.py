@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.allocations import answered, shares
-from tests.support.java import compile_java, require_jdk, run_java
+from tests.support.java import answered, compile_java, require_jdk, run_java, shares
 
 SOURCE = Path(__file__).with_name("JavaAllocation.java")
 CHECKED_IN = Path(__file__).parents[1] / "unit" / "ordering" / "java_allocations.txt"

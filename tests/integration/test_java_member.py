@@ -12,7 +12,7 @@ from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Ord
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered, Sent, judge
 from tests.support.consuming import unique
-from tests.support.java_member import JavaMember, compile_member, wall_clock
+from tests.support.java import JavaMember, wall_clock
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(40)]
@@ -106,11 +106,6 @@ class Group:
         """What both kinds handled, in the order in which the handlers began."""
         lists = [self.ours.deliveries, *(member.deliveries for member in self.java)]
         return sorted(itertools.chain(*map(list, lists)), key=lambda d: (d.started, d.ended))
-
-
-@pytest.fixture(scope="session")
-def java_command(tmp_path_factory):
-    return compile_member(tmp_path_factory.mktemp("java-member"))
 
 
 @pytest.fixture

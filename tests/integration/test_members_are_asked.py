@@ -5,14 +5,20 @@ import pytest
 from orderly import Client, Message, OrderlyProducer
 from orderly.client.peer_requests import GroupAnswers
 from orderly.errors import ConfigError
-from orderly.protocol.direct_result import DirectOutcome, DirectResult, decode_direct_result
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import ConsumeDirectly, to_ext
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.running_info import QueueInfo, RunningInfo, TopicStatus
-from tests.support.inbox import Inbox
-from tests.support.operator import broker_setting
-from tests.support.waiting import eventually
+from orderly.protocol.members import (
+    ConsumeDirectly,
+    DirectOutcome,
+    DirectResult,
+    QueueInfo,
+    RunningInfo,
+    TopicStatus,
+    decode_direct_result,
+)
+from tests.support.brokers import broker_setting
+from tests.support.waiting import Inbox, eventually
 
 RESULT = DirectResult(DirectOutcome.LATER, auto_commit=False, remark="not now", spent=0.25)
 

@@ -6,15 +6,10 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError
-from tests.support.java_member import JavaMember, compile_member
+from tests.support.java import JavaMember
 from tests.support.waiting import eventually
 
 NOTICED = 90.0  # seconds; a member looks again 20 s after it missed a notification
-
-
-@pytest.fixture(scope="module")
-def java_command(tmp_path_factory):
-    return compile_member(tmp_path_factory.mktemp("java-member"))
 
 
 @pytest.fixture

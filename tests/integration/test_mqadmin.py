@@ -8,8 +8,8 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.client import Client
-from tests.support import mqadmin
 from tests.support.consuming import Recorder, send_numbers
+from tests.support.java import mqadmin, mqadmin_table, mqadmin_value
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(12)]
@@ -57,7 +57,7 @@ def by_queue(results):
 def process_queues(status, topic):
     """What `consumerStatus -i` says of each queue of the topic: {queue id: {field: text}}."""
     _, detail = status.split("#Consumer MQ Detail#")
-    rows = mqadmin.table(detail, "Topic")
+    rows = mqadmin_table(detail, "Topic")
     return {
         int(row["QID"]): dict(PROCESS_QUEUE.findall(row["ProcessQueueInfo"]))
         for row in rows
@@ -71,15 +71,15 @@ def test_consumer_progress_tells_the_backlog_of_each_queue(orderly_namesrv, grou
     stored, handled = by_queue(results), by_queue(results[: GOOD * len(KEYS)])
     with member(orderly_namesrv, group, topic, stuck_at_the_fourth):
         until_committed(orderly_namesrv, group, topic, handled)
-        output = mqadmin.run("consumerProgress", "-g", group, namesrv=orderly_namesrv)
-    rows = [row for row in mqadmin.table(output, "Topic") if row["Topic"] == topic]
+        output = mqadmin("consumerProgress", "-g", group, namesrv=orderly_namesrv)
+    rows = [row for row in mqadmin_table(output, "Topic") if row["Topic"] == topic]
     assert {int(row["QID"]) for row in rows} == stored.keys() == {0, 1, 2, 3}
     for row in rows:
         queue = int(row["QID"])
         assert int(row["Broker Offset"]) == stored[queue]
         assert int(row["Consumer Offset"]) == handled[queue]
         assert int(row["Diff"]) == stored[queue] - handled[queue]
-    assert mqadmin.value(output, "Consume Diff Total") == str((SENT - GOOD) * len(KEYS))
+    assert mqadmin_value(output, "Consume Diff Total") == str((SENT - GOOD) * len(KEYS))
 
 
 def test_consumer_connection_names_the_members_and_what_they_subscribe(
@@ -89,15 +89,15 @@ def test_consumer_connection_names_the_members_and_what_they_subscribe(
         member(orderly_namesrv, group, topic, succeed, tags="red || blue") as first,
         member(orderly_namesrv, group, topic, succeed, tags="red || blue") as second,
     ):
-        output = mqadmin.run("consumerConnection", "-g", group, namesrv=orderly_namesrv)
-    members = mqadmin.table(output, "ClientId")
+        output = mqadmin("consumerConnection", "-g", group, namesrv=orderly_namesrv)
+    members = mqadmin_table(output, "ClientId")
     assert sorted(row["ClientId"] for row in members) == sorted([first.client_id, second.client_id])
     assert {row["Language"] for row in members} == {"PYTHON"}
-    subscribed = {row["Topic"]: row["SubExpression"] for row in mqadmin.table(output, "Topic")}
+    subscribed = {row["Topic"]: row["SubExpression"] for row in mqadmin_table(output, "Topic")}
     assert subscribed == {topic: "red || blue", f"%RETRY%{group}": "*"}
-    assert mqadmin.value(output, "ConsumeType") == "CONSUME_PASSIVELY"
-    assert mqadmin.value(output, "MessageModel") == "CLUSTERING"
-    assert mqadmin.value(output, "ConsumeFromWhere") == "CONSUME_FROM_FIRST_OFFSET"
+    assert mqadmin_value(output, "ConsumeType") == "CONSUME_PASSIVELY"
+    assert mqadmin_value(output, "MessageModel") == "CLUSTERING"
+    assert mqadmin_value(output, "ConsumeFromWhere") == "CONSUME_FROM_FIRST_OFFSET"
 
 
 def test_reset_offset_by_time_delivers_again_from_that_moment_in_order(
@@ -113,7 +113,7 @@ def test_reset_offset_by_time_delivers_again_from_that_moment_in_order(
         eventually(lambda: time.time() * 1000 > moment + 2)
         after = send_numbers(producer, topic, KEYS, 2, first=2)
         until_committed(orderly_namesrv, group, topic, by_queue(before + after))
-        output = mqadmin.run(
+        output = mqadmin(
             *("resetOffsetByTime", "-g", group, "-t", topic, "-s", str(moment)),
             namesrv=orderly_namesrv,
         )
@@ -124,7 +124,7 @@ def test_reset_offset_by_time_delivers_again_from_that_moment_in_order(
         eventually(lambda: all(seen.numbers(key)[-1] == 4 for key in KEYS), within=40)
         assert {key: seen.numbers(key) for key in KEYS} == dict.fromkeys(KEYS, expected)
         until_committed(orderly_namesrv, group, topic, by_queue(before + after + last))
-    told = {int(row["queueId"]): int(row["offset"]) for row in mqadmin.table(output, "brokerName")}
+    told = {int(row["queueId"]): int(row["offset"]) for row in mqadmin_table(output, "brokerName")}
     assert told == by_queue(before)
 
 
@@ -134,13 +134,13 @@ def test_consumer_status_shows_what_the_member_holds(orderly_namesrv, group, top
     stored, handled = by_queue(results), by_queue(results[: GOOD * len(KEYS)])
     with member(orderly_namesrv, group, topic, stuck_at_the_fourth) as consumer:
         until_committed(orderly_namesrv, group, topic, handled)
-        status = mqadmin.run(
+        status = mqadmin(
             "consumerStatus", "-g", group, "-i", consumer.client_id, namesrv=orderly_namesrv
         )
-    assert mqadmin.value(status, "PROP_CONSUMEORDERLY") == "true"
-    assert mqadmin.value(status, "PROP_CONSUME_TYPE") == "CONSUME_PASSIVELY"
-    assert orderly_namesrv in mqadmin.value(status, "PROP_NAMESERVER_ADDR")
-    assert int(mqadmin.value(status, "PROP_CONSUMER_START_TIMESTAMP")) > 1_700_000_000_000
+    assert mqadmin_value(status, "PROP_CONSUMEORDERLY") == "true"
+    assert mqadmin_value(status, "PROP_CONSUME_TYPE") == "CONSUME_PASSIVELY"
+    assert orderly_namesrv in mqadmin_value(status, "PROP_NAMESERVER_ADDR")
+    assert int(mqadmin_value(status, "PROP_CONSUMER_START_TIMESTAMP")) > 1_700_000_000_000
     held = process_queues(status, topic)
     assert held.keys() == stored.keys()
     for queue in stored:
@@ -158,8 +158,8 @@ def test_consumer_status_of_the_group_finds_nothing_wrong(orderly_namesrv, group
         member(orderly_namesrv, group, topic, succeed) as second,
     ):
         eventually(lambda: len(first.assignment) == len(second.assignment) == 2, within=30)
-        status = mqadmin.run("consumerStatus", "-g", group, namesrv=orderly_namesrv)
-    members = {row["ClientId"] for row in mqadmin.table(status, "Index")}
+        status = mqadmin("consumerStatus", "-g", group, namesrv=orderly_namesrv)
+    members = {row["ClientId"] for row in mqadmin_table(status, "Index")}
     assert members == {first.client_id, second.client_id}
     assert "Same subscription in the same group of consumer" in status
     assert "Rebalance OK" in status
@@ -169,7 +169,7 @@ def test_consumer_status_of_the_group_finds_nothing_wrong(orderly_namesrv, group
 def test_consumer_progress_names_the_owner_of_each_queue(orderly_namesrv, group, topic):
     with member(orderly_namesrv, group, topic, succeed) as consumer:
         eventually(lambda: len(consumer.assignment) == 4, within=30)
-        output = mqadmin.run("consumerProgress", "-g", group, "-s", "true", namesrv=orderly_namesrv)
-    rows = [row for row in mqadmin.table(output, "Topic") if row["Topic"] == topic]
+        output = mqadmin("consumerProgress", "-g", group, "-s", "true", namesrv=orderly_namesrv)
+    rows = [row for row in mqadmin_table(output, "Topic") if row["Topic"] == topic]
     address = consumer.client_id.partition("@")[0]
     assert [row["Client IP"] for row in rows] == [address] * 4

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orderly import ConsumerConfig, Message, OrderlyConsumer
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import Recorder, send_numbers

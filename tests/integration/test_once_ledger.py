@@ -1,8 +1,8 @@
 """Members are killed, and stopped for longer than their lease: each entry is in the ledger once."""
 
 from tests.support.consuming import unique
-from tests.support.databases import postgresql
-from tests.support.ledger_rounds import LedgerRounds
+from tests.support.ledger import LedgerRounds
+from tests.support.programs import postgresql
 
 
 def test_balances_equal_the_oracles_whoever_was_killed_or_stopped(orderly_broker):

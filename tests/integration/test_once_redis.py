@@ -13,11 +13,10 @@ from redis.asyncio import Redis as AsyncRedis
 
 from orderly.errors import ConfigError, LockLost, QueueRecreated
 from orderly.once import RedisOnce, Verdict
-from orderly.once.place import arrival
-from orderly.once.rule import RECENT, decide
+from orderly.once.rule import RECENT, arrival, decide
 from orderly.ordering.context import ConsumeContext
-from tests.support.databases import redis_server
 from tests.support.messages import QUEUE, message
+from tests.support.programs import redis_server
 
 ADD = ("INCRBY", "n", 1)
 ERRORS = {Verdict.STALE_OWNER: LockLost, Verdict.RECREATED: QueueRecreated}

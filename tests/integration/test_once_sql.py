@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from orderly.errors import ConfigError, LockLost, QueueRecreated
 from orderly.once import Once, Verdict
 from orderly.ordering.context import ConsumeContext
-from tests.support.databases import is_wanted, postgresql
 from tests.support.messages import QUEUE, message
+from tests.support.programs import database_is_wanted, postgresql
 
-DATABASES = ["sqlite", *(["postgresql"] if is_wanted("postgresql") else [])]
+DATABASES = ["sqlite", *(["postgresql"] if database_is_wanted("postgresql") else [])]
 LEVELS = [("sqlite", "SERIALIZABLE")] + [
     (name, level)
     for name in DATABASES[1:]

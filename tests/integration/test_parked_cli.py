@@ -7,14 +7,9 @@ import threading
 import pytest
 
 from orderly.protocol.park_record import Parked, Result, Verb, park_message
-from tests.support.hand_owner import HandOwner
+from tests.support.owners import HandOwner
 
 BODIES = (b"one", b"two", b"three")
-
-
-@pytest.fixture
-def topic(orderly_topic):
-    return orderly_topic(queues=1)
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ class Handler(Recorder):
 
 
 @pytest.fixture
-def topic(orderly_topic):
-    return orderly_topic(queues=1)
-
-
-@pytest.fixture
 def handler():
     return Handler()
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from orderly import Client
-from orderly.consumer.owning.perform import performer
+from orderly.client.dialogues import performer
 from orderly.errors import LockLost
 from orderly.model import MessageQueue
 from orderly.ordering.calls import (
@@ -16,7 +16,7 @@ from orderly.ordering.calls import (
     UnlockQueues,
     converse,
 )
-from orderly.ordering.state.inheritance import take_over
+from orderly.ordering.state.ownership import take_over
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from structlog.testing import CapturingLogger
 
-from orderly.consumer.owning.state_topics import StateTopics
+from orderly.client.state_topics import StateTopics
 from orderly.errors import ConfigError
 from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage, to_ext
-from tests.support.operator import broker_setting, set_topic
+from orderly.protocol.send import SendMessage
+from tests.support.brokers import broker_setting, set_topic
 
 FOUR = ((4, 4),)
 EIGHT = ((8, 8),)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutants.__main__ import NOBODY, SIMULATION, UNIT, _as_text, draw, interval
 
-NAMES = [f"orderly.ordering.lane.x_take__mutmut_{number}" for number in range(500)]
+NAMES = [f"orderly.ordering.lanes.x_take__mutmut_{number}" for number in range(500)]
 
 
 def test_a_seed_draws_the_same_sample_in_whatever_order_mutants_are_listed():

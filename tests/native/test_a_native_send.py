@@ -97,10 +97,12 @@ def test_ctrl_c_neither_moves_the_message_nor_is_lost(stub):
             target=lambda: (eventually(stub.calls.StubWaiting), interrupt(threading.main_thread()))
         )
         patient.start()
-        with pytest.raises(KeyboardInterrupt):
-            producer.send(Message(topic, b"1", sharding_key="b"))
-        patient.join()
-        stub.calls.StubHold(0)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                producer.send(Message(topic, b"1", sharding_key="b"))
+            patient.join()
+        finally:
+            stub.calls.StubHold(0)  # else a failure would wait in close, and nothing would end it
     assert list(stub.stored(topic)) == [98 % 4]  # close waited for it
 
 

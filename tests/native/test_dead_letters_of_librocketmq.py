@@ -3,9 +3,9 @@
 import pytest
 
 from orderly import Ack, Message
-from orderly.ordering.outcomes import DeadLetter
+from orderly.ordering.results import DeadLetter
 from tests.support.consuming import unique
-from tests.support.dead_letters import dead_letters, retried
+from tests.support.topics import dead_letters, retried
 
 
 @pytest.mark.parametrize("world", ["real"], indirect=True)

@@ -12,7 +12,7 @@ from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.selectors import hash_mod, parse_layout, queues_of
 from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import DropResponse, Fail, Fault
-from tests.support.pulling import pulled
+from tests.support.topics import pulled
 
 TOPIC = "orders"
 PIN = "broker-a:2;broker-b:2"

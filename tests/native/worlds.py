@@ -7,11 +7,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from orderly import Client
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.native import Library, NativeConsumer, NativeOrderlyProducer, listener
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import unique
-from tests.support.pulling import pulled
+from tests.support.topics import pulled
 
 STUB = Path(__file__).parent / "stub" / "librocketmq_stub.c"
 _PROPERTIES = ("__SHARDINGKEY", "TAGS", "KEYS", "colour")

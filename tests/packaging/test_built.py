@@ -9,7 +9,7 @@ from email import message_from_bytes
 
 import pytest
 
-from tests.support.scripts import script
+from tests.support.programs import script
 
 dist = script("dist")
 

@@ -49,7 +49,7 @@ def test_the_package_alone_loads_nothing_but_itself():
         "from orderly import native; native.NativeOrderlyProducer, native.NativeConsumer",
         "import orderly.once",
         "import orderly.spark, orderly.spark.sink",
-        "import orderly.cli, orderly.cli.backlog",
+        "import orderly.cli",
     ],
 )
 def test_what_works_without_extras_loads_only_the_two_packages(code):

@@ -31,7 +31,7 @@ def main(arguments=None):
     for seed, (kind, _) in sorted(result.violations.items())[: options.shown]:
         _show(draw(seed), kind)
     all_paths = _look_at_paths(result.paths, options)
-    if options.known or options.mutations:
+    if options.known or options.mutations is not None:
         result.caught = _try_mutations(options)
     return 0 if result.ok and all_paths else 1
 
@@ -52,11 +52,12 @@ def _look_at_paths(paths, options):
 
 def _try_mutations(options):
     """All of them: on the seeds that caught them last, or with a search for such seeds."""
-    if not options.mutations:
+    if options.mutations is None:
         caught = try_known(list(MUTATIONS), options.jobs, _tell_failure)
     else:
-        print(f"{len(MUTATIONS)} mutations of the library, and the first seed that catches each:")
-        caught = search(list(MUTATIONS), options.jobs, _tell)
+        names = options.mutations or list(MUTATIONS)
+        print(f"{len(names)} mutations of the library, and the first seed that catches each:")
+        caught = search(names, options.jobs, _tell)
         if options.write:
             write_seeds(caught)
     print(f"mutations caught: {sum(map(bool, caught.values()))} of {len(caught)}")
@@ -74,7 +75,11 @@ def _options():
         "--known", action="store_true", help="try each mutation, too, on the seed that caught it"
     )
     parser.add_argument(
-        "--mutations", action="store_true", help="look for the first seed that catches each"
+        "--mutations",
+        nargs="*",
+        metavar="NAME",
+        choices=list(MUTATIONS),
+        help="look for the first seed that catches each, or each of those named",
     )
     parser.add_argument(
         "--write", action="store_true", help="with --mutations: remember those seeds"
@@ -103,13 +108,18 @@ def _judged(counts):
 
 
 def _tell(name, found):
-    text = f"{found[0]:6}  {found[1]}" if found else "NOT CAUGHT"
+    text = f"{found[0]:6}  {found[1]}" if found else _missed(found)
     print(f"  {name:40} {text}", flush=True)
+
+
+def _missed(found):
+    return "NOT CAUGHT" if found is None else f"NOT CAUGHT: it {found}"
 
 
 def _tell_failure(name, found):
     if not found:
-        print(f"  {name} is no longer caught by the seed that caught it last", flush=True)
+        why = "" if found is None else f": it {found}"
+        print(f"  {name} is no longer caught by the seed that caught it last{why}", flush=True)
 
 
 def _show(scenario, kind):

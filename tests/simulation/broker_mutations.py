@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from orderly.client.routes import Routes
-from orderly.consumer.owning import taking
-from orderly.consumer.owning.offset_saver import OffsetSaver
-from orderly.ordering import handover
+from orderly.consumer import rebalancer
+from orderly.consumer.offsets import OffsetSaver
+from orderly.ordering import start
 from orderly.ordering.calls import MaxOffset, MinOffset
-from orderly.ordering.state import committing, inheritance
-from orderly.ordering.state.fence import Fence
-from orderly.ordering.state.memory import Memory
+from orderly.ordering.fence import Fence
+from orderly.ordering.state import ownership
+from orderly.ordering.state.records import StateWriter
 
 _FEW = 1  # offset
 
@@ -17,8 +17,8 @@ _FEW = 1  # offset
 
 
 def _ask(set_, new_minimum):
-    set_(committing, "new_minimum", new_minimum)
-    set_(handover, "new_minimum", new_minimum)
+    set_(ownership, "new_minimum", new_minimum)
+    set_(start, "new_minimum", new_minimum)
 
 
 def ignore_a_topic_made_anew(set_):
@@ -36,12 +36,12 @@ def take_any_doubt_for_a_topic_made_anew(set_):
     def always(queue, landmark):
         return (yield MinOffset(queue))
 
-    set_(committing, "new_minimum", always)  # an heir asks in any case
+    set_(ownership, "new_minimum", always)  # an heir asks in any case
 
 
 def go_to_the_end_of_a_new_topic(set_):
     """A topic that was made anew is consumed from its end on."""
-    prove = committing.new_minimum
+    prove = ownership.new_minimum
 
     def end(queue, landmark):
         if (yield from prove(queue, landmark)) is None:
@@ -58,14 +58,14 @@ def never_look_at_an_idle_queue(set_):
 
 def inherit_from_a_former_topic(set_):
     """What was finished ahead in a former generation counts in the next one."""
-    resume = inheritance.resume
+    resume = ownership.resume
 
     def careless(found, begin, takeovers):
         if found is None or begin.former is None:
             return resume(found, begin, takeovers)
-        return inheritance.Resumed(begin.start, found.runs, reset=False)
+        return ownership.Resumed(begin.start, found.runs, reset=False)
 
-    set_(inheritance, "resume", careless)
+    set_(ownership, "resume", careless)
 
 
 # --- brokers that forget -------------------------------------------------------------------------
@@ -73,13 +73,13 @@ def inherit_from_a_former_topic(set_):
 
 def forget_where_the_group_began(set_):
     """Where the broker has no offset, a start is computed anew."""
-    find_start = handover.find_start
+    find_start = start.find_start
 
     def forgetful(queue, consume_from, known=None):
         return (yield from find_start(queue, consume_from))
 
-    set_(taking, "find_start", forgetful)
-    set_(inheritance, "find_start", forgetful)
+    set_(rebalancer, "find_start", forgetful)
+    set_(ownership, "find_start", forgetful)
 
 
 def count_the_last_offset_only(set_):
@@ -96,14 +96,14 @@ def count_the_last_offset_only(set_):
 
 def leave_the_window_off_the_record(set_):
     """An heir takes the offset of a broker that was killed for an operator's."""
-    resume = inheritance.resume
+    resume = ownership.resume
 
     def careless(found, begin, takeovers):
         if found is not None:
             found = replace(found, entry=replace(found.entry, window=()))
         return resume(found, begin, takeovers)
 
-    set_(inheritance, "resume", careless)
+    set_(ownership, "resume", careless)
 
 
 # --- the topics of the state ---------------------------------------------------------------------
@@ -116,7 +116,7 @@ def take_a_deleted_topic_for_there(set_):
 
 def begin_with_tokens_anew(set_):
     """A state topic that was made anew gives out the tokens of the former one."""
-    set_(Memory, "fencing_token", property(lambda self: self.token))
+    set_(StateWriter, "fencing_token", property(lambda self: self.token))
 
 
 BROKER_MUTATIONS = (

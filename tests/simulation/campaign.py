@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import MUTATIONS, applied, known_seeds, may_show
+from tests.simulation.mutations import MUTATIONS, known_seeds, may_show
 from tests.simulation.path_checks import check
 from tests.simulation.paths import PATHS_BY_NAME
+from tests.simulation.trials import try_on
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
@@ -29,8 +30,8 @@ class Result:
         counts: of the histories without one: "deliveries", those "excused", and how many had a
             broker "restarted", how many of these were judged "in full"; and `verdict.EXCUSES`.
         paths: by seed, the names of the `paths.PATHS` that it took.
-        caught: by mutation, the seed that caught it, and the kind of the violation; None: it was
-            not caught.
+        caught: by mutation, the seed that caught it, and the kind of the violation; what is false:
+            it was not caught.
     """
 
     seeds: int = 0
@@ -95,7 +96,7 @@ def search(names, jobs, progress=lambda name, found: None):
     """Look for each mutation's first seed with a violation, on `jobs` processes.
 
     Returns:
-        By mutation, (seed, kind of the violation), or None.
+        By mutation, (seed, kind of the violation), or None, or a `trials.Breakdown`.
     """
     return _each(names, jobs, catch, progress)
 
@@ -146,18 +147,19 @@ def catch_again(name):
 
 
 def _first(name, seeds):
-    """The first of some seeds that fails with a mutation, and the kind of the violation."""
+    """The first of some seeds that fails with a mutation, and the kind of the violation.
+
+    It ends with the first `Breakdown`, and returns that: the mutation is to be repaired.
+    """
     with _own_collections() as collect:
         for seed in seeds:
             scenario = draw(seed)
             if not may_show(name, scenario):
                 continue
             collect()
-            try:
-                with applied(name):
-                    run(scenario)
-            except Violation as violation:
-                return seed, violation.kind
+            caught = try_on(name, scenario)
+            if caught is not None:
+                return (seed, caught) if caught else caught
     return None
 
 

@@ -48,7 +48,7 @@ class Commits:
         self._told = Counter()  # by queue, the last commit among the events
         self.strict = all(
             fault.kind in (*ACTS, "program pause")
-            or (fault.kind in ("offset reset", "seek") and fault.at > SETTLED)
+            or (fault.kind in ("offset reset", "reset while away", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
         self._starts = set()

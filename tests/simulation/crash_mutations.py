@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from orderly.consumer.handling.suspect_runs import SuspectRuns
-from orderly.consumer.parking.commands import _Desk
-from orderly.ordering.crashes import conclusion, crashes
-from orderly.ordering.crashes.suspects import Suspects
+from orderly.consumer.park_commands import _Desk
+from orderly.consumer.suspect_runs import SuspectRuns
+from orderly.ordering import crashes
+from orderly.ordering.crashes import Suspects
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state import inheritance
+from orderly.ordering.state import ownership
 
 
 def never_suspect_a_crash_loop(set_):
@@ -22,22 +22,22 @@ def condemn_at_the_first_death(set_):
 
 def forgive_what_was_blamed(set_):
     """Each owner blames on its own: deaths by one message do not add up."""
-    conclude = conclusion.conclude
+    conclude = crashes.conclude
 
     def forgiving(newest, ends, low, finished):
         return conclude(newest and replace(newest, suspects=()), ends, low, finished)
 
-    set_(inheritance, "conclude", forgiving)
+    set_(ownership, "conclude", forgiving)
 
 
 def blame_the_lowest(set_):
     """An owner that ended while it tried nothing is blamed on the lowest unfinished message."""
-    conclude = conclusion.conclude
+    conclude = crashes.conclude
 
     def rash(newest, ends, low, finished):
         return conclude(newest, tuple(low if o is None else o for o in ends), low, finished)
 
-    set_(inheritance, "conclude", rash)
+    set_(ownership, "conclude", rash)
 
 
 def journal_after_the_handler(set_):

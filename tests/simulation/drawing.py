@@ -4,10 +4,11 @@ import random
 
 from tests.simulation.cast import Cast
 from tests.simulation.parking_plots import forged
-from tests.simulation.plots import PLOTS
+from tests.simulation.plots import PLOTS, reset_while_away
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
 
+_AWAY = 0.02  # share of the histories in which offsets are reset while no member runs
 _FORGERS = 0.03  # share of the histories in which somebody forges records
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
 
@@ -22,6 +23,9 @@ def draw(seed):
     others = random.Random(f"program {seed}")
     if others.random() < _PROGRAMS:
         changes = others.choice(PROGRAM_PLOTS)(Cast(others, members, producers, brokers))
+    offline = random.Random(f"offline {seed}")
+    if offline.random() < _AWAY:
+        changes = reset_while_away(Cast(offline, members, producers, brokers))
     forgers = random.Random(f"forgeries {seed}")
     if forgers.random() < _FORGERS:
         changes = forged(Cast(forgers, members, producers, brokers))

@@ -1,6 +1,6 @@
 """Defects of seals, as `mutations` lists them: they show where somebody forges records."""
 
-from orderly.protocol.seal import Seal
+from orderly.protocol.records import Seal
 
 
 def believe_any_seal(set_):

@@ -10,8 +10,8 @@ from collections import Counter
 
 from orderly import MessageQueue
 from orderly.client.broker import LOCK_TIMEOUT
-from orderly.protocol.json_values import load_object
-from orderly.testing.fake.locks import LEASE
+from orderly.protocol.java_json import load_object
+from orderly.testing.fake.state import LOCK_LEASE
 from tests.simulation.truth import Broken
 
 _TRUST = 31.0  # seconds for which a member may believe in a lock that a broker forgot
@@ -171,7 +171,7 @@ class Grants:
             return True
         granted = self._granted.get((other, queue), -math.inf)
         forgotten = self._world.strikes.restarted_at[queue.broker_name] > granted
-        ran_out = self._kernel.now - granted > LEASE
+        ran_out = self._kernel.now - granted > LOCK_LEASE
         return forgotten or ran_out or self.could_not_know(member, queue)
 
 

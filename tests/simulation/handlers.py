@@ -10,7 +10,7 @@ from asyncio import CancelledError
 from asyncio import sleep as async_sleep
 
 from orderly import ConsumeResult, Fail, Park
-from orderly.consumer.aside import aside
+from orderly.consumer.coroutines import in_thread_of_its_own
 from orderly.errors import OrderlyError
 from tests.simulation.deaths import ends_processes
 from tests.simulation.kept import End
@@ -297,5 +297,5 @@ class Async:
 
     async def _wait(self, wanted, context):
         if wanted is _EXTEND:
-            return await aside(context.extend, "extending")
+            return await in_thread_of_its_own(context.extend, "extending")
         return await async_sleep(wanted)

@@ -1,22 +1,22 @@
 """Defects of starts, pulls, handlers' results and offsets, as `mutations` lists them."""
 
-from orderly.consumer.handling.dead_letters import DeadLetters
-from orderly.consumer.handling.finishing import Finisher
-from orderly.consumer.owning import taking
+from dataclasses import replace
+
+from orderly.consumer import rebalancer
+from orderly.consumer.finishing import DeadLetterSender, Finisher
 from orderly.consumer.puller import Puller
 from orderly.errors import OrderlyError
-from orderly.ordering import handover
+from orderly.ordering import start
 from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
     QueryOffset,
     SaveOffset,
 )
-from orderly.ordering.drop import Drop
-from orderly.ordering.lane import Lane
-from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.lanes import Lane, ProcessQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.results import Disposition
+from orderly.ordering.start import StartPosition
 
 
 def commit_what_was_pulled(set_):
@@ -48,29 +48,30 @@ def never_save(set_):
 def guess_a_start(set_):
     """An offset query that fails is taken for "none stored", and the start is the end."""
 
-    def find_start(queue, consume_from):
+    def find_start(queue, consume_from, known=None):
         try:
             stored = yield QueryOffset(queue)
         except OrderlyError:
             stored = None
         if stored is not None:
-            return int(stored)
+            return StartPosition(int(stored))
         computed = yield MaxOffset(queue)
         yield SaveOffset(queue, computed)
-        return int(computed)
+        return StartPosition(int(computed))
 
-    set_(taking, "find_start", find_start)
+    set_(rebalancer, "find_start", find_start)
 
 
 def start_one_further(set_):
     """The heir starts one message too far on."""
-    find_start = handover.find_start
+    find_start = start.find_start
 
-    def further(queue, consume_from):
-        start = yield from find_start(queue, consume_from)
-        return start + (start > 0)
+    def further(queue, consume_from, known=None):
+        begin = yield from find_start(queue, consume_from, known)
+        end = yield MaxOffset(queue)
+        return replace(begin, start=begin.start + (0 < begin.start < end))
 
-    set_(taking, "find_start", further)
+    set_(rebalancer, "find_start", further)
 
 
 def run_twice(set_):
@@ -97,7 +98,7 @@ def forget_the_order_of_what_is_put_back(set_):
 
 def bury_without_a_grave(set_):
     """A dead letter counts as stored although its send failed or was never made."""
-    set_(DeadLetters, "_send", lambda *_: True)
+    set_(DeadLetterSender, "_send", lambda *_: True)
 
 
 def skip_the_first_of_a_pull(set_):
@@ -125,17 +126,17 @@ def take_in_after_the_drop(set_):
 
 def forget_a_suspended_queue(set_):
     """A run that was suspended is never resumed."""
-    set_(Finisher, "_wake", lambda self, held: None)
+    set_(Finisher, "_wake", lambda self, held, at: None)
 
 
 def start_over(set_):
     """The heir starts from the first message, whatever is committed."""
 
-    def find_start(queue, consume_from):
+    def find_start(queue, consume_from, known=None):
         start = yield MinOffset(queue)
-        return int(start)
+        return StartPosition(int(start))
 
-    set_(taking, "find_start", find_start)
+    set_(rebalancer, "find_start", find_start)
 
 
 def go_on_after_a_reset(set_):

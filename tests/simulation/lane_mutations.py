@@ -2,12 +2,11 @@
 
 from unittest import mock
 
-from orderly.client import pulling
-from orderly.consumer.handling.finishing import Finisher
+from orderly.client import broker
+from orderly.consumer.finishing import Finisher
 from orderly.consumer.puller import Puller
 from orderly.model import UndecodableMessage
-from orderly.ordering.lane import Lane
-from orderly.ordering.lanes import Lanes
+from orderly.ordering.lanes import Lane, Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol import stored_message
 
@@ -54,13 +53,13 @@ def pass_over_what_cannot_be_read(set_):
 
 def believe_a_batch(set_):
     """A batch counts for as many offsets as it claims, whatever is stored there (as Java)."""
-    decode, unwrap = pulling.decode_pull, stored_message._unwrap
+    decode, unwrap = stored_message.decode_pull, stored_message._unwrap
 
     def decode_pull(data, broker_name, *, end, room):
         with mock.patch.object(stored_message, "_unwrap", lambda b, _, most: unwrap(b, None, most)):
             return decode(data, broker_name, room=room)
 
-    set_(pulling, "decode_pull", decode_pull)
+    set_(broker, "decode_pull", decode_pull)
 
 
 def take_the_oldest_lane_for_the_lowest(set_):

@@ -8,9 +8,10 @@ import math
 from collections import defaultdict
 
 from orderly.errors import ProtocolError
-from orderly.ordering.state.fence import FORGOTTEN
+from orderly.ordering.fence import FORGOTTEN
 from orderly.ordering.state.topic import state_topic
-from orderly.protocol.headers import SendMessage, from_ext
+from orderly.protocol.ext import from_ext
+from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, decode_record
 from tests.simulation.deaths import Deaths
 from tests.simulation.parked import ParkedKeys

@@ -2,14 +2,12 @@
 
 from unittest import mock
 
-from orderly.consumer.owning import offset_saver, renewing, taking
-from orderly.consumer.owning.releasing import Releaser
+from orderly.consumer import locks, offsets, rebalancer
+from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.session import now
 from orderly.ordering.calls import LockQueues, UnlockQueues
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state.committing import commit
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
+from orderly.ordering.state.ownership import commit
 
 
 def trust_a_lock_for_ever(set_):
@@ -24,7 +22,7 @@ def _drop_but_never_lost(drop):
 
 def take_refused_queues(set_):
     """Whatever was asked for counts as locked."""
-    lock = taking.Taker._lock
+    lock = rebalancer.Taker._lock
 
     def careless(self, call, subscription):
         perform = self._session.perform
@@ -36,7 +34,7 @@ def take_refused_queues(set_):
         with mock.patch.object(self._session, "perform", granted):
             return lock(self, call, subscription)
 
-    set_(taking.Taker, "_lock", careless)
+    set_(rebalancer.Taker, "_lock", careless)
 
 
 def keep_the_cache_over_a_lost_lock(set_):
@@ -47,7 +45,7 @@ def keep_the_cache_over_a_lost_lock(set_):
             if granted:
                 held.owned.lease.renew(asked_at)
 
-    set_(renewing, "note_renewal", note)
+    set_(locks, "note_renewal", note)
 
 
 def renew_from_the_answer(set_):
@@ -57,12 +55,12 @@ def renew_from_the_answer(set_):
 
 def stop_renewing_what_is_leaving(set_):
     """A dropped queue's lock is not renewed while its handler still runs (Java)."""
-    ours = renewing._ours
+    ours = locks._ours
 
     def careless(held, moment):
         return held.owned.dropped is None and ours(held, moment)
 
-    set_(renewing, "_ours", careless)
+    set_(locks, "_ours", careless)
     set_(OwnedQueue, "keeps_lock", lambda self, now: self.dropped is not Drop.LOST)
 
 
@@ -74,8 +72,8 @@ def count_a_result_after_the_loss(set_):
 def save_without_the_lease(set_):
     """Offsets are saved although the lock is lost."""
     set_(OwnedQueue, "may_save", lambda self, now: True)
-    set_(offset_saver, "renew", lambda session, broker_name: None)
-    set_(offset_saver, "renew_now", lambda session, *holds: None)
+    set_(offsets, "renew", lambda session, broker_name: None)
+    set_(offsets, "renew_now", lambda session, *holds: None)
 
 
 def unlock_beside_a_handler(set_):
@@ -86,21 +84,21 @@ def unlock_beside_a_handler(set_):
 def unlock_without_saving(set_):
     """Handing on forgets the offset."""
 
-    def hand_on(queue, progress, fence, memory):
+    def hand_on(queue, progress, fence, memory, *, now):
         yield UnlockQueues(queue.broker_name, (queue,))
 
-    set_(offset_saver, "hand_on", hand_on)
+    set_(offsets, "hand_on", hand_on)
 
 
 def save_after_unlocking(set_):
     """The lock is given back first, then the offset saved (Java sends both one-way)."""
 
-    def hand_on(queue, progress, fence, memory):
+    def hand_on(queue, progress, fence, memory, *, now):
         yield UnlockQueues(queue.broker_name, (queue,))
         if progress is not None:
-            yield from commit(queue, progress, fence, memory, closing=True)
+            yield from commit(queue, progress, fence, memory, now=now, closing=True)
 
-    set_(offset_saver, "hand_on", hand_on)
+    set_(offsets, "hand_on", hand_on)
 
 
 def never_release(set_):

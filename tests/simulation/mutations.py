@@ -19,6 +19,7 @@ from tests.simulation.parking_mutations import PARKING_MUTATIONS
 from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
+from tests.simulation.watching import watched
 
 CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a search found last
 PAGE = Path(__file__).parents[2] / "docs/proof/simulation.md"  # tells the same
@@ -50,14 +51,21 @@ def may_show(name, scenario):
 
 @contextlib.contextmanager
 def applied(name):
-    """Run the library with one mutation."""
+    """Run the library with one mutation.
+
+    Yields:
+        A list, to which is added what its own functions raise that no promise is broken by: calls,
+        names and attributes that are wrong.
+    """
+    raised = []
     with contextlib.ExitStack() as stack:
 
         def set_(owner, attribute, value):
+            value = watched(value, raised.append)
             stack.enter_context(mock.patch.object(owner, attribute, value))
 
         MUTATIONS[name](set_)
-        yield
+        yield raised
 
 
 def known_seeds():

@@ -154,7 +154,7 @@ class Network:
 
 
 class Link:
-    """One connection, as `orderly.remoting.connection.Connection` looks from above."""
+    """One connection, as `orderly.client.connection.Connection` looks from above."""
 
     def __init__(self, network, address, owner):
         self.network = network
@@ -267,7 +267,7 @@ class Link:
 
 
 class Connections:
-    """In place of `orderly.remoting.pool.Connections`; bound to a network by `bound_to`."""
+    """In place of `orderly.client.pool.Connections`; bound to a network by `bound_to`."""
 
     foreign = False
 

@@ -2,44 +2,40 @@
 
 from dataclasses import replace
 
-from orderly.consumer.handling.worker import Worker
-from orderly.consumer.owning import offset_saver
-from orderly.consumer.parking import key_messages, replaying
-from orderly.consumer.parking.adding import Adding
-from orderly.consumer.parking.commands import _Desk
-from orderly.consumer.parking.ending import Ending
-from orderly.consumer.parking.replaying import Replay
-from orderly.consumer.parking.setting_aside import SettingAside
+from orderly.consumer import offsets, park_commands
+from orderly.consumer import parking as consumer_parking
+from orderly.consumer.park_commands import Adding, Ending, Replay, _Desk
+from orderly.consumer.parking import Parker
+from orderly.consumer.workers import Worker
+from orderly.ordering import parking
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.parking import rebuild
-from orderly.ordering.parking.index import KeyIndex, Place
-from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKeys
-from orderly.ordering.state import inheritance
-from orderly.protocol.park_control import Verb
+from orderly.ordering.parking import NOTHING_PARKED, KeyIndex, ParkedKeys, ParkedPlace, ParkingState
+from orderly.ordering.state import ownership
+from orderly.protocol.park_record import Verb
 
 
 def count_what_was_not_stored(set_):
     """What could not be parked counts as done all the same."""
-    set_(SettingAside, "_failed", lambda *_: None)
+    set_(Parker, "_failed", lambda *_: None)
 
 
 def park_the_failed_message_only(set_):
     """Of a batch the message that failed is parked; the rest of it counts as done."""
-    park = SettingAside.park
+    park = Parker.park
 
     def careless(self, held, batch, failures, finished=()):
         rest = {m.queue_offset for m in batch.messages} - failures.keys() if failures else set()
         return park(self, held, batch, failures, {*finished, *rest})
 
-    set_(SettingAside, "park", careless)
+    set_(Parker, "park", careless)
 
 
 def handle_what_is_behind(set_):
     """Later messages of a parked key go to the handler."""
 
     def work(self, held, batch):
-        if batch.errand is not None:
-            self._run_errand(held, batch, batch.errand)
+        if batch.lane_task is not None:
+            self._run_lane_task(held, batch, batch.lane_task)
         else:
             self._handle(held, batch)
 
@@ -59,43 +55,43 @@ def remember_the_last_copy_only(set_):
 
 def leave_parked_keys_off_the_record(set_):
     """What is parked is done, and which keys are parked is not on record."""
-    progress = offset_saver.Progress
+    progress = offsets.CommitProgress
 
     def forgetful(offset, finished, moved, kept, crashes):
-        return progress(offset, finished, moved, Kept((), kept.commands), crashes)
+        return progress(offset, finished, moved, ParkingState((), kept.commands), crashes)
 
-    set_(offset_saver, "Progress", forgetful)
+    set_(offsets, "CommitProgress", forgetful)
 
 
 def forget_parked_keys_at_a_handover(set_):
     """A new owner does not go by the keys that are on record as parked."""
-    make = inheritance.Inheritance
+    make = ownership.Inheritance
 
     def forgetful(*args):
-        return replace(make(*args), kept=NOTHING_KEPT)
+        return replace(make(*args), kept=NOTHING_PARKED)
 
-    set_(inheritance, "Inheritance", forgetful)
+    set_(ownership, "Inheritance", forgetful)
 
 
 def forget_parked_keys_after_a_reset(set_):
     """After an offset reset no key is parked any more."""
-    make, restart_at = inheritance.Inheritance, OwnedQueue.restart_at
+    make, restart_at = ownership.Inheritance, OwnedQueue.restart_at
 
     def forgetful(*args):
         made = make(*args)
-        return replace(made, kept=NOTHING_KEPT) if made.reset else made
+        return replace(made, kept=NOTHING_PARKED) if made.reset else made
 
     def restart(self, offset, reason):
         self.parking = ParkedKeys()
         return restart_at(self, offset, reason)
 
-    set_(inheritance, "Inheritance", forgetful)
+    set_(ownership, "Inheritance", forgetful)
     set_(OwnedQueue, "restart_at", restart)
 
 
 def replay_from_the_first_copy(set_):
     """A release begins with the first copy in the park queue, settled or not."""
-    set_(key_messages, "KeyIndex", lambda key, first: KeyIndex(key, 0))
+    set_(consumer_parking, "KeyIndex", lambda key, first: KeyIndex(key, 0))
 
 
 def replay_by_position(set_):
@@ -103,7 +99,7 @@ def replay_by_position(set_):
 
     def lowest(self, count):
         places = sorted(self._copies, key=lambda offset: self._copies[offset].position)
-        return [Place(offset, self._copies[offset].position) for offset in places[:count]]
+        return [ParkedPlace(offset, self._copies[offset].position) for offset in places[:count]]
 
     set_(KeyIndex, "lowest", lowest)
 
@@ -121,17 +117,17 @@ def release_what_was_found_first(set_):
 
 def replay_beside_the_lane(set_):
     """A release runs beside the lane of its key, not in its turn."""
-    send_errand = OwnedQueue.send_errand
+    send_lane_task = OwnedQueue.send_lane_task
 
-    def beside(self, key, errand):
-        send_errand(self, (key, "beside"), errand)
+    def beside(self, key, lane_task):
+        send_lane_task(self, (key, "beside"), lane_task)
 
-    set_(OwnedQueue, "send_errand", beside)
+    set_(OwnedQueue, "send_lane_task", beside)
 
 
 def take_any_answer_for_done(set_):
     """A replayed message counts as done whatever the handler answers."""
-    set_(replaying, "failure_of", lambda called, offset: None)
+    set_(park_commands, "failure_of", lambda called, offset: None)
 
 
 def replay_what_is_still_to_come(set_):
@@ -189,12 +185,16 @@ def _empty(owned, key):
 
 def pass_tombstones_over(set_):
     """Parked keys that are worked out from the park queue are those that were released, too."""
-    set_(rebuild._Found, "_release", lambda self, record: None)
+    set_(parking._Found, "_release", lambda self, record, newest: None)
 
 
 def settle_a_key_by_any_tombstone(set_):
     """A tombstone settles all of its key: also what a release that stopped has left."""
-    set_(rebuild._Found, "_release", lambda self, record: self.keys.pop(record.key, None))
+
+    def release(self, record, newest):
+        self.keys.pop(record.key, None)
+
+    set_(parking._Found, "_release", release)
 
 
 def rebuild_nothing(set_):
@@ -202,9 +202,9 @@ def rebuild_nothing(set_):
 
     def nothing(park_queue, source):
         yield from ()
-        return rebuild.Rebuilt(NOTHING_KEPT, 0)
+        return parking.Rebuilt(NOTHING_PARKED, 0)
 
-    set_(inheritance, "rebuild", nothing)
+    set_(ownership, "rebuild", nothing)
 
 
 def count_again_what_is_parked_again(set_):

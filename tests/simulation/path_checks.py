@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from tests.simulation.drawing import draw
-from tests.simulation.mutations import applied
 from tests.simulation.paths import PATHS
-from tests.simulation.shrink import kind_of
+from tests.simulation.trials import try_on
 
 FEWEST = 0.01  # of the histories take a path, or it is not drawn
 ENOUGH = 1000  # histories for that to be judged
@@ -70,11 +69,10 @@ def check(path, paths, known):
     took.sort(key=lambda seed: seed != known.get(path.mutation))
     others = [seed for seed, names in sorted(paths.items()) if path.name not in names]
     caught, tries = None, 0
-    with applied(path.mutation):
-        for seed in islice(took, TRIES):
-            tries += 1
-            if (kind := kind_of(draw(seed))) is not None:
-                caught = seed, kind
-                break
-        elsewhere = [seed for seed in others[:ELSEWHERE] if kind_of(draw(seed)) is not None]
+    for seed in islice(took, TRIES):
+        tries += 1
+        if kind := try_on(path.mutation, draw(seed)):
+            caught = seed, kind
+            break
+    elsewhere = [s for s in others[:ELSEWHERE] if try_on(path.mutation, draw(s)) is not None]
     return Check(path.name, caught, tries, tuple(elsewhere))

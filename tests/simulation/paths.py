@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
-from orderly.consumer.handling.stretch import Stretch
-from orderly.ordering.lane import Lane
+from orderly.consumer.workers import Burst
+from orderly.ordering.lanes import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -87,6 +87,11 @@ PATHS = (
     Path("a seek back", _happened("seek back"), "never_seek_back"),
     Path("a seek on", _happened("seek on"), "never_seek_on"),
     Path("an offset reset", _fault("offset reset"), "go_on_although_the_broker_reset"),
+    Path(
+        "an offset reset while no member runs",
+        _happened("reset while away"),
+        "inherit_after_a_reset",
+    ),
     Path("queues added", _fault("grow"), "share_the_first_queues_only"),
     Path("state records lost", _fault("lose records"), "rebuild_nothing"),
     # What brokers lose.
@@ -120,13 +125,13 @@ def taken(world):
 def observed(world):
     """Count what happens inside the library, and changes nothing."""
     happened = world.happened
-    enter, leave = Stretch.__enter__, Stretch.__exit__
+    enter, leave = Burst.__enter__, Burst.__exit__
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
     drop_body = Lane.drop_body
 
     def watched_enter(self):
         keeps = self._batch.lane.messages.in_hand > len(self._messages)
-        happened["kept beside bursts"] += keeps and self._held.stretch > 1
+        happened["kept beside bursts"] += keeps and self._held.burst > 1
         return enter(self)
 
     def watched_leave(self, *exc_info):
@@ -147,8 +152,8 @@ def observed(world):
 
     with (
         mock.patch.object(Lane, "drop_body", watched_drop_body),
-        mock.patch.object(Stretch, "__enter__", watched_enter),
-        mock.patch.object(Stretch, "__exit__", watched_leave),
+        mock.patch.object(Burst, "__enter__", watched_enter),
+        mock.patch.object(Burst, "__exit__", watched_leave),
         mock.patch.object(OwnedQueue, "narrow", watched_narrow),
         mock.patch.object(OwnedQueue, "refilled", watched_refilled),
     ):

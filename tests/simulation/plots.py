@@ -155,6 +155,20 @@ def _resets_and_more(cast):
     return {"faults": [reset, *more["faults"]]}
 
 
+def reset_while_away(cast):
+    """All members close; then the group's offsets are set, and no pull is told of it."""
+    rng = cast.rng
+    where = rng.choice([BACK, BACK, 50, TO_THE_END])
+    at, seconds = SETTLED + rng.uniform(1, 15), rng.choice([2.0, 10.0])
+    return {
+        "faults": [Fault(at, "reset while away", seconds=seconds, code=where)],
+        "seconds": rng.choice([5.0, SETTLED]),
+        "messages": 20,
+        "stuck": rng.choice([0.0, 60.0]),
+        "manual": 0.0,
+    }
+
+
 def _rough_sends(cast):
     """Producers are cut off, not answered, slowed; brokers go and come."""
     rng = cast.rng

@@ -6,22 +6,20 @@ Bursts of quick calls, manual commit, coroutines, worker processes, pauses, seek
 from asyncio import CancelledError
 from dataclasses import replace
 
+from orderly.consumer import handler_calls
 from orderly.consumer.control import Control
-from orderly.consumer.handling import calling
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.coroutines import Coroutines
-from orderly.consumer.handling.finishing import Finisher
-from orderly.consumer.handling.stretch import Stretch
-from orderly.consumer.owning.rebalancer import Rebalancer
-from orderly.consumer.owning.tenure import QueueTenure
+from orderly.consumer.coroutines import Coroutines
+from orderly.consumer.finishing import Finisher
+from orderly.consumer.handler_calls import Caller
+from orderly.consumer.locks import QueueTenure
 from orderly.consumer.puller import Puller
+from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.session import Session, now
+from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied
 from orderly.ordering.calls import LockQueues
-from orderly.ordering.drop import Drop
-from orderly.ordering.lanes import Lanes
-from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.lanes import Lanes, ProcessQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.rebalance import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.processes.handler import ProcessHandler
@@ -31,18 +29,18 @@ from orderly.processes.handler import ProcessHandler
 
 def go_on_after_a_failure(set_):
     """A burst goes on with the next call whatever the last one came to."""
-    went_well = Stretch._went_well
+    went_well = Burst._went_well
 
     def careless(self):
         went_well(self)
         return True
 
-    set_(Stretch, "_went_well", careless)
+    set_(Burst, "_went_well", careless)
 
 
 def count_what_is_handed_out(set_):
     """The messages of a burst's later calls count as done when such a call begins."""
-    next_call = Stretch.next_call
+    next_call = Burst.next_call
 
     def hasty(self):
         messages = next_call(self)
@@ -50,7 +48,7 @@ def count_what_is_handed_out(set_):
             self._batch.done = self._end
         return messages
 
-    set_(Stretch, "next_call", hasty)
+    set_(Burst, "next_call", hasty)
 
 
 def keep_what_was_not_handed_out(set_):
@@ -69,7 +67,7 @@ def keep_what_was_not_handed_out(set_):
 
 def commit_what_is_kept(set_):
     """A success under manual commit is committed at once."""
-    effect_of = calling.effect_of
+    effect_of = handler_calls.effect_of
 
     def careless(answer, *, auto_commit, java_compat=False):
         return effect_of(
@@ -78,7 +76,7 @@ def commit_what_is_kept(set_):
             java_compat=java_compat,
         )
 
-    set_(calling, "effect_of", careless)
+    set_(handler_calls, "effect_of", careless)
 
 
 def commit_the_last_batch_only(set_):
@@ -183,7 +181,7 @@ def go_on_although_the_broker_reset(set_):
 def take_any_coroutine_for_a_success(set_):
     """What an async handler answers, or raises, is not looked at."""
 
-    async def call_async(self, held, batch, key=None, mode=calling.Mode.LIVE):
+    async def call_async(self, held, batch, key=None, mode=handler_calls.Mode.LIVE):
         started = self.begin(held, batch, key, mode)
         try:
             await self._handler(started.messages, started.context)
@@ -338,7 +336,7 @@ def extend_what_is_lost(set_):
             if queue not in self._session.perform(LockQueues(queue.broker_name, (queue,))):
                 raise
             lease = held.owned.lease
-            held.owned.lease = type(lease)(asked_at, lease.trust)
+            held.owned.lease = type(lease)(asked_at, lease._trust)
             return self.deadline
 
     set_(QueueTenure, "extend", reviving)

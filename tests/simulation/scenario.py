@@ -30,11 +30,11 @@ class Fault:
         kind: what; a method of `strikes.Strikes` has its name.
         who: "member 1", "producer 0" or "broker 0"; "" for none of them.
         seconds: how long.
-        code: the request it is about; of an offset reset: where to, in percent; of an operator's
-            command: ONCE, TWICE or UNKNOWN (an add is about a key that waits, or any); of deleted
-            records: flags, as MADE_BY_HAND; of lost ones: how many; of a slow network: milliseconds
-            at most; of forged records: which of FORGERIES. A kill at SEND is one at a record or a
-            parked message.
+        code: the request it is about; of an offset reset: where to, in percent (one
+            while no member runs, too); of an operator's command: ONCE, TWICE or UNKNOWN (an add is
+            about a key that waits, or any); of deleted records: flags, as MADE_BY_HAND; of lost
+            ones: how many; of a slow network: milliseconds at most; of forged records: which of
+            FORGERIES. A kill at SEND is one at a record or a parked message.
     """
 
     at: float

@@ -1,8 +1,8 @@
 """Defects of the sending side, as `mutations` lists them."""
 
-from orderly.ordering.sending.batch import Verdict
-from orderly.ordering.sending.outbox import Outbox
-from orderly.producer import queue_sender
+from orderly.client import broker
+from orderly.ordering.outbox import Outbox, SendVerdict
+from orderly.producer import pending, sender
 
 
 def retry_behind_the_successors(set_):
@@ -61,31 +61,31 @@ def hold_only_what_waits(set_):
 
 def take_silence_for_success(set_):
     """A batch that was not answered counts as stored."""
-    refused = queue_sender.QueueSender._refuse
+    refused = sender.QueueSender._refuse
 
     def refuse(self, batch, error, *, sent):
-        if queue_sender.verdict_on(error, batch, sent=sent) is not Verdict.UNKNOWN:
+        if sender.verdict_on(error, batch, sent=sent) is not SendVerdict.UNKNOWN:
             refused(self, batch, error, sent=sent)
             return
         with self._lock:
             self._outbox.stored(batch)
-        stored = queue_sender.Stored("SEND_OK", self.queue.queue_id, 0, ("0" * 32,))
-        results = queue_sender.results_of(self.queue, batch.entries, stored)
-        queue_sender.succeed(results, first_time=False)
+        stored = broker.Stored("SEND_OK", self.queue.queue_id, 0, ("0" * 32,))
+        results = sender.results_of(self.queue, batch.entries, stored)
+        pending.succeed(results, first_time=False)
 
-    set_(queue_sender.QueueSender, "_refuse", refuse)
+    set_(sender.QueueSender, "_refuse", refuse)
 
 
 def mix_up_the_results_of_a_batch(set_):
     """The members of a batch get each other's results."""
-    results_of = queue_sender.results_of
+    results_of = sender.results_of
 
     def mixed(queue, entries, stored):
         results = results_of(queue, entries, stored)
         given = [result for _, result in reversed(results)]
         return [(entry, result) for (entry, _), result in zip(results, given, strict=True)]
 
-    set_(queue_sender, "results_of", mixed)
+    set_(sender, "results_of", mixed)
 
 
 SEND_MUTATIONS = (

@@ -1,18 +1,15 @@
 """Defects of state records, take-overs and the fence, as `mutations` lists them."""
 
-from orderly.consumer.owning import offset_saver
+from orderly.consumer import offsets
 from orderly.errors import LockLost
 from orderly.ordering.calls import QueryOffset, SaveOffset, UnlockQueues
+from orderly.ordering.fence import Fence
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state import committing, inheritance
-from orderly.ordering.state.ahead import Ahead
-from orderly.ordering.state.content import Part
-from orderly.ordering.state.fence import Fence
-from orderly.ordering.state.history import History
-from orderly.ordering.state.inheritance import Resumed
-from orderly.ordering.state.memory import Memory
-from orderly.ordering.state.runs import difference, finished_runs
+from orderly.ordering.runs import ConsumedAhead, difference, finished_runs
+from orderly.ordering.state import ownership
+from orderly.ordering.state.ownership import Resumed
+from orderly.ordering.state.records import RecordPart, StateReader, StateWriter
 from orderly.protocol.state_record import Confirm
 
 
@@ -22,7 +19,7 @@ def remember_nothing(set_):
     def remember(self, *_, **__):
         yield from ()
 
-    set_(Memory, "remember", remember)
+    set_(StateWriter, "remember", remember)
 
 
 def claim_what_is_in_hand(set_):
@@ -51,7 +48,7 @@ def forget_what_was_inherited(set_):
     def finished(self):
         return finished_runs(sorted(self.unfinished), self.offset, self.end)
 
-    set_(Ahead, "finished", property(finished))
+    set_(ConsumedAhead, "finished", property(finished))
 
 
 def write_changes_only(set_):
@@ -60,15 +57,15 @@ def write_changes_only(set_):
     def changes_to(self, content):
         left = {parked.key for parked in content.kept.parked}
         gone = tuple(p.key for p in self._last.kept.parked if p.key not in left)
-        return Part(difference(content.runs, self._last.runs), content.kept.parked, gone)
+        return RecordPart(difference(content.runs, self._last.runs), content.kept.parked, gone)
 
-    set_(Memory, "_changes_to", changes_to)
+    set_(StateWriter, "_changes_to", changes_to)
 
 
 def commit_before_the_record(set_):
     """The offset is committed first, then what is finished ahead of it is written down."""
 
-    def commit(queue, progress, fence, memory, *, closing=False, refresh=False):
+    def commit(queue, progress, fence, memory, *, now, closing=False, refresh=False):
         stored = yield QueryOffset(queue)
         if not fence.explains(stored):
             raise LockLost("somebody else's progress")
@@ -76,13 +73,14 @@ def commit_before_the_record(set_):
         if progress.offset != stored:
             fence.sends(progress.offset)
             yield SaveOffset(queue, progress.offset)
-            fence.note(progress.offset)
+            fence.note(progress.offset, now)
         if memory is not None:
-            options = {"closed": closing, "refresh": refresh}
-            yield from memory.remember(progress.offset, before, progress.finished, **options)
+            options = {"fence": fence, "closed": closing, "refresh": refresh}
+            known = progress.finished, progress.kept, progress.crashes
+            yield from memory.remember(progress.offset, before, *known, **options)
 
-    set_(offset_saver, "commit", commit)
-    set_(committing, "commit", commit)
+    set_(offsets, "commit", commit)
+    set_(ownership, "commit", commit)
 
 
 def record_after_the_unlock(set_):
@@ -91,14 +89,14 @@ def record_after_the_unlock(set_):
     def hand_on(queue, progress, fence, memory, *, now):
         yield from ()
         if progress is not None:
-            yield from committing.commit(queue, progress, fence, None, now=now)
+            yield from ownership.commit(queue, progress, fence, None, now=now)
         yield UnlockQueues(queue.broker_name, (queue,))
         if memory is not None and progress is not None:
             low = progress.offset
             ahead = progress.finished
             yield from memory.remember(low, low, ahead, fence=fence, closed=True)
 
-    set_(offset_saver, "hand_on", hand_on)
+    set_(offsets, "hand_on", hand_on)
 
 
 def accept_any_record(set_):
@@ -107,7 +105,7 @@ def accept_any_record(set_):
     def counts(self, offset, entry):
         return (yield from self.reach(entry.previous))
 
-    set_(History, "counts", counts)
+    set_(StateReader, "counts", counts)
 
 
 def write_without_a_look(set_):
@@ -116,32 +114,33 @@ def write_without_a_look(set_):
     def check_gap(self, offset, entry):
         yield from ()
 
-    set_(Memory, "_check_gap", check_gap)
+    set_(StateWriter, "_check_gap", check_gap)
 
 
 def confirm_nothing(set_):
     """The confirmation names no token, so that it fences nobody off."""
-    set_(inheritance, "Confirm", lambda client_id, token: Confirm(client_id, 0))
+    set_(ownership, "Confirm", lambda client_id, token: Confirm(client_id, 0))
 
 
 def inherit_nothing(set_):
     """What is finished ahead is written, but not read."""
 
-    def resume(found, stored, takeovers):
-        return Resumed(stored, (), reset=False)
+    def resume(found, begin, takeovers):
+        return Resumed(begin.start, (), reset=False)
 
-    set_(inheritance, "resume", resume)
+    set_(ownership, "resume", resume)
 
 
 def inherit_after_a_reset(set_):
-    """The record is believed, whatever offset the broker has."""
+    """The record is believed, also where the broker has an offset before the one it tells."""
+    resume = ownership.resume
 
-    def resume(found, stored, takeovers):
-        if found is None:
-            return Resumed(stored, (), reset=False)
+    def careless(found, begin, takeovers):
+        if found is None or begin.former is not None or begin.start >= found.entry.low:
+            return resume(found, begin, takeovers)
         return Resumed(found.entry.low, found.runs, reset=False)
 
-    set_(inheritance, "resume", resume)
+    set_(ownership, "resume", careless)
 
 
 def drop_the_inheritance_too_early(set_):
@@ -158,14 +157,14 @@ def drop_the_inheritance_too_early(set_):
 
 def give_everybody_one_token(set_):
     """The token does not rise."""
-    memory = inheritance.Memory
+    memory = ownership.StateWriter
 
     def same(queue, owner, token, **options):
         made = memory(queue, owner, token, **options)
         made.token = 0
         return made
 
-    set_(inheritance, "Memory", same)
+    set_(ownership, "StateWriter", same)
 
 
 def compare_nothing(set_):

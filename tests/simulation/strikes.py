@@ -1,5 +1,7 @@
 """Carries faults out: on processes, on the network, on brokers, and as an operator would."""
 
+from functools import partial
+
 from orderly.protocol.frame import reply_to
 from orderly.protocol.park_record import Verb
 from orderly.testing.fake.cluster import NAME_SERVER
@@ -292,8 +294,25 @@ class Strikes:
             log.drop_before(log.max_offset)
             self._world.witness.ledger.lose_records(queue)
 
-    def _offset_reset(self, fault):
-        """The group shall go back, or pass over what is not committed yet."""
+    def _reset_while_away(self, fault):
+        """All members close, and are back some time after the group's offsets were set."""
+        for member in self._world.members:
+            if member.process is not None and not member.process.dead:
+                self._kernel.spawn(member.close, "leaving", member.process)
+        self._once_all_are_away(fault)
+
+    def _once_all_are_away(self, fault):
+        members = self._world.members
+        if any(member.process is not None and not member.process.dead for member in members):
+            self._kernel.after(1.0, partial(self._once_all_are_away, fault))
+            return
+        self._offset_reset(fault, told=False)
+        self._world.happened["reset while away"] += 1
+        for member in members:
+            self._kernel.after(fault.seconds, member.begin)
+
+    def _offset_reset(self, fault, *, told=True):
+        """The group shall go back, or pass over what is not committed yet; told: a pull is so."""
         truth = self._world.truth
         for queue in truth.queues():
             stored, end = truth.stored(queue), truth.log(queue).max_offset
@@ -301,4 +320,6 @@ class Strikes:
             state = truth.cluster.brokers[queue.broker_name]
             self._world.witness.commits.was_reset(queue, target)
             state.offsets.reset(GROUP, TOPIC, queue.queue_id, target)
+            if not told:
+                state.offsets.take_reset(GROUP, TOPIC, queue.queue_id)
             self._world.note("reset", queue, "from", stored, "to", target)

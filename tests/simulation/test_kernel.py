@@ -4,7 +4,7 @@ import pytest
 
 from orderly.errors import ConnectionLost
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.command import request
+from orderly.protocol.frame import request
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.kernel import Deadlock, Kernel, Process
 from tests.simulation.network import NAMESRV, Link, Network

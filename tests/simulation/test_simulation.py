@@ -50,7 +50,7 @@ def test_no_seed_breaks_a_promise(start):
     ],
 )
 def test_a_mutation_is_caught(name):
-    assert catch(name, limit=100)[1] is not None
+    assert catch(name, limit=100)[1]
 
 
 def test_each_mutation_has_a_seed_that_caught_it():
@@ -61,10 +61,6 @@ def test_the_page_tells_by_which_seeds_mutations_were_caught():
     page = mutations.PAGE.read_text()
     assert page == told_on(page)
     assert all(f"\n| `{name}` | " in page for name in MUTATIONS)
-
-
-def test_no_mutation_is_caught_by_its_own_mistake():
-    assert not [name for name, (_, kind) in known_seeds().items() if kind.endswith("Error")]
 
 
 def test_what_a_search_found_is_remembered_and_told_and_nothing_else_changes(monkeypatch, tmp_path):

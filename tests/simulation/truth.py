@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from orderly import MessageQueue
 from orderly.protocol.java_string import java_string_hash
-from orderly.protocol.outgoing import decode_batch, encode_batch
 from orderly.protocol.properties import INNER_NUM
+from orderly.protocol.send import decode_batch, encode_batch
 from orderly.protocol.stored_message import SysFlag, decode_messages
-from orderly.testing.fake.locks import LEASE
+from orderly.testing.fake.state import LOCK_LEASE
 from tests.simulation.threads import EPOCH
 
 TOPIC, GROUP = "orders", "shipping"
+BROKE_DOWN = "broke down"  # the kind of a violation: background work raised
 WANTED, UNWANTED = "paid", "open"  # tags; the group subscribes to the first
 _WANTED_CODE = java_string_hash(WANTED)
 
@@ -109,13 +110,13 @@ class Truth:
         """The client whose lock of the queue is in force, or None."""
         locks = self.cluster.brokers[queue.broker_name].locks
         owner, since = locks.owner(GROUP, queue)
-        return owner if EPOCH + self._kernel.now - since <= LEASE else None
+        return owner if EPOCH + self._kernel.now - since <= LOCK_LEASE else None
 
     def lease(self, queue):
         """The client that was granted the queue last, and until when that is in force."""
         locks = self.cluster.brokers[queue.broker_name].locks
         owner, since = locks.owner(GROUP, queue)
-        return owner, since - EPOCH + LEASE
+        return owner, since - EPOCH + LOCK_LEASE
 
     def log(self, queue):
         """The queue's log."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from orderly import MessageQueue
 from orderly.errors import LockLost
-from orderly.protocol.headers import SendMessage, UpdateConsumerOffset, from_ext
+from orderly.protocol.ext import from_ext
+from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.properties import decode_properties
+from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Confirm
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
@@ -20,7 +22,7 @@ from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
-from tests.simulation.truth import TOPIC, WANTED, Broken
+from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
     "kill", "kill at", "close", "grow", "program pause", *ACTS,
@@ -453,7 +455,7 @@ class Witness:
     def alarmed(self, event, fields):
         """The library warns people: it is true."""
         if event in _DEFECTS:
-            self._kernel.fail(Broken("broke down", f"{event}: {fields}"))
+            self._kernel.fail(Broken(BROKE_DOWN, f"{event}: {fields}"))
         if event == "queue.start_unknown":
             place = fields["topic"], fields["broker"], fields["queue_id"]
             self.stopped[MessageQueue(*place)] = self._kernel.now

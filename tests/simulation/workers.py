@@ -1,6 +1,6 @@
 """A model of worker processes: a call runs on a task of its own, which may end or be killed.
 
-It takes the place of `orderly.processes.worker.WorkerProcess`; what uses that is real. Nothing is
+It takes the place of `orderly.processes.handler.WorkerProcess`; what uses that is real. Nothing is
 pickled, and nothing is slower.
 """
 
@@ -11,8 +11,8 @@ from unittest import mock
 
 import orderly.processes.handler as process_handler
 from orderly.ordering.context import ConsumeContext
-from orderly.processes.calls import SET_BY_HANDLER, TOLD, set_state, state_of
-from orderly.processes.worker import _died
+from orderly.processes.handler import _died
+from orderly.processes.messages import SET_BY_HANDLER, TOLD, set_state, state_of
 from tests.simulation.handlers import WorkerEnds
 
 _KILLED = -9

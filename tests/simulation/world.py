@@ -12,8 +12,7 @@ from zlib import crc32
 
 import orderly.client.client as client_module
 from orderly import log
-from orderly.consumer import life
-from orderly.consumer.owning import rebalancer
+from orderly.consumer import rebalancer, runtime
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
@@ -255,7 +254,9 @@ def run(scenario, restless=0.05):
         observed(world),
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
         mock.patch.object(client_module, "_new_client_id", new_client_id),
-        mock.patch.object(life, "_STARTED", set()),  # a signal ends none of a history's consumers
+        mock.patch.object(
+            runtime, "_STARTED", set()
+        ),  # a signal ends none of a history's consumers
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
         mock.patch.object(lanes, "LANE_BODIES", scenario.bodies),
         mock.patch.object(lanes, "SUSPENDED_BODIES", max(1, scenario.bodies // 8)),

@@ -13,7 +13,7 @@ import pytest
 
 from orderly.testing import FakeBroker
 from tests.docs.pages import ROOT, blocks_of
-from tests.support.fake_logs import fill
+from tests.support.topics import fill
 from tests.support.waiting import eventually
 
 TOPIC, QUEUES, EACH = "orders", 4, 100

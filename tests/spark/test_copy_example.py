@@ -6,7 +6,7 @@ from pathlib import Path
 from orderly import Message, OrderlyProducer
 from orderly.spark.discovering import pin
 from orderly.spark.source import read
-from tests.support.visible import await_visible_at
+from tests.support.waiting import await_visible_at
 
 COLUMNS = ("sharding_key", "queue_offset", "body")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_copy.py"

@@ -8,16 +8,16 @@ import pytest
 
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog.states import Verdict
+from orderly.report.contents import Report
 from orderly.spark.jobs.files import HadoopFiles, LocalFiles, files_at
 from orderly.spark.jobs.origin import origin
 from orderly.spark.jobs.output import Output
-from orderly.spark.reporting.contents import Report
 
 KEYS = pa.table({"key": ["a", "b"], "n": [1, 2]})
 
 
 def report():
-    return Report("Order of flights", Verdict.OK, "all in order", origin("audit"))
+    return Report("Order of flights", Verdict.OK, "all in order", 0.0, "us")
 
 
 def finish(output, **figures):

@@ -8,9 +8,10 @@ from orderly import Message
 from orderly.client import Client
 from orderly.errors import DataLost
 from orderly.producer import OrderlyProducer
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.reading import Scan, read_range
-from tests.support.visible import await_visible
+from orderly.spark.offsets import QueueRange
+from orderly.spark.options import Scan
+from orderly.spark.reading import read_range
+from tests.support.waiting import await_visible
 
 COUNT = 6_000
 SCAN = Scan(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_property="n")

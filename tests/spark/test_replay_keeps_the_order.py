@@ -15,13 +15,12 @@ from orderly.monitoring.backlog.states import Verdict
 from orderly.producer import OrderlyProducer
 from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.run import ReplaySettings, run
-from orderly.spark.jobs.replay.selection import KEY, SEQ, Selection, keys_as_numbers, numbered
+from orderly.spark.jobs.replay.selection import KEY, SEQ, ReplaySelection, keys_as_numbers, numbered
 from orderly.spark.stamps import ID
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.support.consuming import unique
-from tests.support.pulling import pulled
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.topics import pulled
+from tests.support.waiting import await_visible, eventually
 
 KEYS = 9
 
@@ -97,12 +96,17 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
     settings = replace(settings, send=True)
     with monkeypatch.context() as patched:
         patched.setattr(job, "write_ordered", half_of(job.write_ordered))
+        half = run(spark, settings)
+        assert (half.sent, half.verdict) == (200, Verdict.CRITICAL)
+        assert 0 < half.missing < 200
+        assert "the same command sends them" in half.headline
+        patched.setattr(job, "write_ordered", half_of(job.write_ordered, ends=Died))
         with pytest.raises(Died):
             run(spark, settings)
     await_visible(client)
-    assert 0 < len(pulled(client, target)) < 200
+    assert 200 - half.missing < len(pulled(client, target)) < 200
     with pytest.raises(ConfigError, match="begun with another selection"):
-        run(spark, replace(settings, selection=Selection(keys=("key-1",))))
+        run(spark, replace(settings, selection=ReplaySelection(keys=("key-1",))))
 
     behind = spark.read.parquet(archived.table).limit(7)  # a stream goes on with the table
     behind.selectExpr("* EXCEPT (queue_offset)", "queue_offset + 1000 AS queue_offset").write.mode(
@@ -113,7 +117,7 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
     copies = pulled(client, target)
     check_order(copies, range(200))
     assert (rest.sent, rest.missing, rest.repeated) == (200 - rest.before, 0, 0)
-    assert 0 < rest.before < 200
+    assert 200 - half.missing < rest.before < 200
     one = next(message for message in copies if int(message.body) == 150)
     assert (one.tags, one.properties["n"]) == ("t", "150")
     assert one.properties[ID].startswith(f"{archived.topic}/broker-a/")
@@ -121,13 +125,14 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
         run(spark, settings)
 
 
-def half_of(write):
-    """Send the earlier half of the rows, then die."""
+def half_of(write, ends=None):
+    """Send the earlier half of the rows, and no more; then die, if so told."""
 
     def send_half(rows, **options):
         middle = rows.approxQuantile(SEQ, [0.5], 0.0)[0]
         write(rows.where(rows[SEQ] <= middle), **options)
-        raise Died
+        if ends is not None:
+            raise ends
 
     return send_half
 
@@ -163,9 +168,32 @@ def test_what_a_table_leaves_out_may_be_what_a_group_has_consumed(
     commit(client, group, {queue: first.queue_offset + 2})
     dry = run(spark, settings)
     assert [(it.group, it.queue, it.known) for it in dry.objections] == [(group, queue, False)]
-    assert run(spark, replace(archived, selection=Selection(keys=("key-1",)))).objections == (), (
-        "the whole table says that it was another key's"
-    )
+    assert (
+        run(spark, replace(archived, selection=ReplaySelection(keys=("key-1",)))).objections == ()
+    ), "the whole table says that it was another key's"
+
+
+def test_what_groups_have_consumed_is_looked_up_in_the_namespace(
+    client, orderly_namesrv, spark, tmp_path
+):
+    """The sink and the source put a bare name into the namespace of the settings file."""
+    bare, group = unique("again"), unique("shop%shipping")
+    topic = f"shop%{bare}"
+    client.admin.create_topic(topic, 1)
+    send(orderly_namesrv, topic, range(2 * KEYS))
+    await_visible(client)
+    options = {"namesrv": orderly_namesrv, "topic": topic, "includeProperties": "true"}
+    stored = str(tmp_path / "stored")
+    spark.read.format("rocketmq").options(**options).load().write.parquet(stored)
+    pulled(client, topic, group)
+    queue = MessageQueue(topic, "broker-a", 0)
+    commit(client, group, {queue: 2 * KEYS})
+    file = tmp_path / "settings.toml"
+    file.write_text('namespace = "shop"\n')
+    access = {"namesrv": orderly_namesrv, "settingsFile": str(file)}
+    early = ReplaySelection(end={queue: KEYS})
+    dry = run(spark, ReplaySettings(stored, bare, access, early))
+    assert [(it.group, it.queue, it.known) for it in dry.objections] == [(group, queue, True)]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +224,7 @@ def test_into_its_own_topic_only_if_no_group_has_consumed_later_messages(
     offsets = {}
     for message in early:
         offsets[message.queue] = max(offsets.get(message.queue, 0), message.queue_offset + 1)
-    chosen = Selection(end=offsets, places=table(tmp_path, early[1:]))
+    chosen = ReplaySelection(end=offsets, places=table(tmp_path, early[1:]))
     settings = replace(archived, selection=chosen, send=True, directory=str(tmp_path / "unused"))
     group = unique("shipping")
     pulled(client, archived.topic, group)  # brokers make a group with its first pull
@@ -207,7 +235,7 @@ def test_into_its_own_topic_only_if_no_group_has_consumed_later_messages(
     hole = next(message for message in early if int(message.body) == 30)
     (tmp_path / "holed").mkdir()
     holed = table(tmp_path / "holed", [message for message in early if message is not hole])
-    selection = Selection(end=offsets, places=holed)
+    selection = ReplaySelection(end=offsets, places=holed)
     dry = run(spark, replace(settings, selection=selection, send=False, directory=""))
     assert [(it.queue, it.known) for it in dry.objections] == [(hole.queue, True)], (
         "it is left out, consumed, and behind messages of its key that would be sent again"

@@ -9,7 +9,7 @@ from orderly.spark.sink import ordered_batches, write_ordered
 from orderly.spark.source import register
 from orderly.spark.stamps import ID, SEQ
 from orderly.testing.oracle import Delivered, Sent, judge
-from tests.support.stored import by_key, stored
+from tests.support.topics import by_key, stored
 
 QUEUES = 4
 

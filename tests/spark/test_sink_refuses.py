@@ -5,7 +5,7 @@ import pytest
 from orderly.errors import ConfigError
 from orderly.spark.sink import write_ordered
 from orderly.spark.source import register
-from tests.support.stored import stored
+from tests.support.topics import stored
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,12 @@ import threading
 import pyarrow as pa
 
 from orderly.client import Client
-from orderly.spark.connecting import Access
-from orderly.spark.sink.plan import Plan
-from orderly.spark.sink.roles import Roles
-from orderly.spark.sink.task import send_partition
+from orderly.spark.access import Access
+from orderly.spark.sending import send_partition
 from orderly.spark.stamps import ID, SEQ
+from orderly.spark.write_plan import Roles, WritePlan
 from orderly.testing import EmbeddedBroker
-from tests.support.stored import by_key, first_copies, stored
+from tests.support.topics import by_key, first_copies, stored
 
 KEYS, BATCHES, ROWS = 50, 20, 500
 
@@ -41,7 +40,7 @@ def test_no_gap_and_no_disorder_when_the_broker_is_killed():
             broker.kill_broker()
             restart.start()
 
-        plan = Plan(
+        plan = WritePlan(
             Access(broker.namesrv),
             "t",
             "broker-a:4",

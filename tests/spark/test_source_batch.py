@@ -11,11 +11,10 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
 from orderly.errors import ConfigError
 from orderly.spark.discovering import pin
-from orderly.spark.offsets.text import dumps
+from orderly.spark.offsets import dump_offsets
 from orderly.spark.source import RocketMQDataSource, read
 from tests.support.consuming import unique
-from tests.support.visible import await_visible_at
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible_at, eventually
 
 MESSAGES = 400
 
@@ -160,7 +159,7 @@ def test_a_schema_that_a_topic_does_not_have_is_refused(orderly_namesrv):
 def test_an_error_says_what_is_wrong_in_its_first_lines(orders, topic, sent, case):
     options, text = case
     if options is None:
-        options = {"endingOffsets": dumps({sent[0][1].queue: 1_000_000})}
+        options = {"endingOffsets": dump_offsets({sent[0][1].queue: 1_000_000})}
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as raised:
         orders(**options).load().collect()
     first = "\n".join(str(raised.value).splitlines()[:4])

@@ -8,7 +8,7 @@ from orderly import Client, Message, OrderlyProducer
 from orderly.spark.source import register
 from orderly.testing import FakeBroker
 from tests.support.consuming import unique
-from tests.support.fake_logs import fill
+from tests.support.topics import fill
 from tests.support.waiting import eventually
 
 

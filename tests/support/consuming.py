@@ -1,4 +1,4 @@
-"""What behaviour tests of the consumer share: a handler that records, and bodies that count."""
+"""What behaviour tests of the consumer share: handlers that record, and bodies that count."""
 
 import inspect
 import itertools
@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from orderly import Ack, ConsumeResult, Message
 from orderly.ordering.allocation import averagely
 from orderly.testing.oracle import Delivered, Sent, judge
+
+# --- consuming ------------------------------------------------------------------------------------
+# What behaviour tests of the consumer share: a handler that records, and bodies that count.
+
 
 _numbers = itertools.count(1)
 
@@ -156,3 +160,71 @@ def judged_by_key(keys, results, seen):
 def _delivered(d):
     lane = (d.queue_id, d.key)
     return Delivered(d.key, (d.key, d.number), lane, d.offset, d.success, d.started, d.ended)
+
+
+# --- batches --------------------------------------------------------------------------------------
+# A handler for tests that care which messages come together.
+
+
+class Batches:
+    """Remembers the (number, attempt) pairs of each call; `act` answers.
+
+    Args:
+        act: called with ({number: message}, context).
+    """
+
+    def __init__(self, act):
+        self.act = act
+        self.calls = []
+
+    def __call__(self, messages, context):
+        by_number = {int(message.body): message for message in messages}
+        self.calls.append([(n, m.reconsume_times + 1) for n, m in by_number.items()])
+        return self.act(by_number, context)
+
+    @property
+    def batches(self):
+        return [[number for number, _ in call] for call in self.calls]
+
+    def attempts(self, number):
+        return [attempt for call in self.calls for n, attempt in call if n == number]
+
+
+# --- blocking -------------------------------------------------------------------------------------
+# A handler that runs for as long as a test wants.
+
+
+_PATIENCE = 60.0
+
+
+class Blocking:
+    """An `act` for a Recorder that does not return before `release`; `running`: queues held up.
+
+    Leaving its `with` block releases it, too.
+
+    Args:
+        act: says the answer then, and at once ever after; None: SUCCESS.
+        at: only the message of this number holds it up; None: whatever comes.
+    """
+
+    def __init__(self, act=None, at=None):
+        self._act = act
+        self._at = at
+        self._released = threading.Event()
+        self.running = set()
+
+    def __call__(self, messages, context):
+        if self._at is None or int(messages[0].body) == self._at:
+            self.running.add(context.message_queue)
+            assert self._released.wait(_PATIENCE), "nobody released the handler"
+            self.running.discard(context.message_queue)
+        return self._act(messages, context) if self._act else ConsumeResult.SUCCESS
+
+    def release(self):
+        self._released.set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.release()

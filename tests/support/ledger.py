@@ -1,23 +1,37 @@
 """A ledger in PostgreSQL, kept by member processes: what it holds tells every repeat and every gap.
 
-An entry multiplies before it adds, so balances differ if one is missing, double or out of place.
+Usage: python -m tests.support.ledger NAMESRV GROUP TOPIC --lease S --ledger URL
+
+That is a member, which ends when its standard input ends. `LedgerMember` runs it.
 """
 
+import argparse
+import contextlib
 import random
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
 
 import sqlalchemy as sa
 
-from orderly import Ack, Message
+from orderly import Ack, Client, Message, OrderlyConsumer
+from orderly.consumer.hooks import ConsumerHooks
 from orderly.errors import LockLost
 from orderly.once import Once, Verdict
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage
 from orderly.protocol.properties import encode_properties
-from tests.support.patient import patient_client, patient_producer
+from orderly.protocol.send import SendMessage
+from tests.support.brokers import SHORT, client_config, consumer_config, proxied_broker
+from tests.support.members import MemberProcess, tell
+from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
+
+# --- ledger ---------------------------------------------------------------------------------------
+# A ledger in PostgreSQL, kept by member processes: what it holds tells every repeat and every gap.
+#
+# An entry multiplies before it adds, so balances differ if one is missing, double or out of place.
+
 
 ACCOUNTS = [f"account-{n}" for n in range(24)]
 MODULUS = 1_000_003
@@ -173,3 +187,153 @@ def _send_again(client, message, result):
         properties=encode_properties(properties),
     )
     client.brokers.send_now(result.queue, request(header.code, to_ext(header), message.body))
+
+
+# --- ledger member --------------------------------------------------------------------------------
+# A member in a process of its own that keeps the ledger; it tells what queues it holds.
+
+
+COMMIT = 3.0  # seconds; rarely put on record, so that a killed member leaves much to be repeated
+
+
+class LedgerMember(MemberProcess):
+    """Runs this module in a process of its own."""
+
+    program = __name__
+
+
+def teller(name):
+    return lambda queues: tell(**{name: [queue.queue_id for queue in queues]})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("namesrv", "group", "topic", "--ledger"):
+        parser.add_argument(name)
+    for name in ("--lease", "--seconds", "--clock"):
+        parser.add_argument(name, type=float)
+    given = parser.parse_args()
+    hooks = ConsumerHooks(**{name: teller(name) for name in ("assigned", "revoked", "lost")})
+    config = consumer_config(given.lease, order="key", commit_interval=COMMIT)
+    with Client(client_config(given.lease, given.namesrv)) as client:
+        tell(client_id=client.client_id)
+        handler = ledger_handler(given.ledger)
+        with OrderlyConsumer(
+            given.group, handler, client=client, config=config, hooks=hooks
+        ).subscribe(given.topic):
+            sys.stdin.read()
+
+
+# --- ledger rounds --------------------------------------------------------------------------------
+# Rounds of killed and stopped members that keep a ledger; used by a test and by a benchmark.
+
+
+QUEUES = 6
+MEMBERS = 3
+
+
+class LedgerRounds:
+    """Three members under traffic; as a context manager everything ends with it.
+
+    Args:
+        url: of PostgreSQL.
+        group, topic: new ones.
+        seed: of the random choices.
+    """
+
+    def __init__(self, url, group, topic, seed=1):
+        self._url, self._group, self._topic, self._seed = url, group, topic, seed
+        self._chance, self._members = random.Random(seed), []
+
+    def __enter__(self):
+        with contextlib.ExitStack() as ends:
+            self._ends = ends  # what is started is ended, also if the start fails
+            self.ledger = ends.enter_context(contextlib.closing(Ledger(self._url)))
+            self._proxy, broker = ends.enter_context(proxied_broker())
+            self._namesrv = broker.namesrv
+            with Client(namesrv=self._namesrv) as client:
+                client.admin.create_topic(self._topic, QUEUES)
+            for _ in range(MEMBERS):
+                self._join()
+            self.books = Bookkeeper(self._namesrv, self._topic, self._seed)
+            self.books.start()
+            ends.callback(self.books.finish)
+            self._ends = ends.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self._ends.close()
+
+    def strike(self):
+        """Kill a member, stop another for longer than its lease, and have the third inherit all."""
+        eventually(lambda: self._shared(self._members), within=SHORT + 50, every=0.05)
+        self._goes_on(100)
+        killed, stopped, heir = self._chance.sample(self._members, MEMBERS)
+        killed.kill()
+        stopped.stop()
+        self._proxy.cut(stopped.client_id)  # or it stays on the broker's list for two minutes
+        try:
+            eventually(lambda: self._shared([heir]), within=SHORT + 50, every=0.05)
+            self._goes_on(100)
+        finally:
+            stopped.resume()
+        self._members.remove(killed)
+        self._join()
+
+    def settle(self):
+        """Stop sending, and give the members the time to handle all that was sent."""
+        self.books.finish()
+        stored = self._stored()
+
+        def handled():
+            found = self.ledger.verdicts()
+            return found["apply"] + found["duplicate"] >= stored
+
+        with contextlib.suppress(AssertionError):  # the report then says what is missing
+            eventually(handled, within=SHORT + 60, every=0.2)
+
+    def report(self):
+        """What the ledger says of all rounds; "ok" if every entry is in it once and in order."""
+        found, books = self.ledger.verdicts(), self.books
+        balances, applied = self.ledger.balances(), self.ledger.applied().values()
+        misplaced = sum(offsets != sorted(set(offsets)) for offsets in applied)
+        stored = self._stored()
+        complete = found["apply"] == books.sent and found["apply"] + found["duplicate"] == stored
+        return {
+            "ok": balances == books.expected and complete and not misplaced,
+            "entries": books.sent,
+            "stored": stored,
+            "wrong_balances": sum(balances[a] != books.expected[a] for a in ACCOUNTS),
+            "accounts_out_of_order": misplaced,
+            **{name: found[name] for name in ("apply", "repeat", "duplicate", "stale_owner")},
+        }
+
+    def _stored(self):
+        """Messages in the log: on a busy machine the producer itself stores one twice, too."""
+        with Client(namesrv=self._namesrv) as client:
+            await_visible(client)
+            queues = client.routes.get(self._topic).write_queues()
+            return sum(client.brokers.max_offset(queue) for queue in queues)
+
+    def _join(self):
+        member = LedgerMember(
+            self._namesrv,
+            self._group,
+            self._topic,
+            lease=SHORT,
+            more=(f"--ledger={self._url}",),
+        )
+        self._ends.callback(member.close)
+        self._members.append(member)
+
+    def _shared(self, members):
+        held = [queue for member in members for queue in member.held]
+        return sorted(held) == list(range(QUEUES)) and all(member.held for member in members)
+
+    def _goes_on(self, entries):
+        goal = self.ledger.verdicts()["apply"] + entries
+        eventually(lambda: self.ledger.verdicts()["apply"] >= goal, within=60, every=0.2)
+
+
+if __name__ == "__main__":
+    main()

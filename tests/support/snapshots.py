@@ -6,10 +6,18 @@ scan(at=10, topics={"orders": [(0, 50)]}, committed={"shipping": {"orders": [40]
 """
 
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import groupby
 
+from orderly import Message
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.reading import NOT_READ, BrokerReading, Scan, TopicReading
+from orderly.monitoring.backlog.reading import (
+    NOT_READ,
+    BrokerReading,
+    GroupReading,
+    Scan,
+    TopicReading,
+)
 from orderly.monitoring.backlog.snapshot import (
     GroupStatus,
     QueueStatus,
@@ -18,6 +26,15 @@ from orderly.monitoring.backlog.snapshot import (
     TopicStatus,
 )
 from orderly.monitoring.backlog.states import QueueState
+from orderly.monitoring.backlog.thresholds import Thresholds, judge
+from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.selection import Selection
+from orderly.monitoring.collecting.survey import survey
+from orderly.monitoring.exporter import LostCounter, ServedSnapshot
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.heartbeat import ConsumerData, Heartbeat, Subscription, encode_heartbeat
+from tests.support.waiting import eventually
 
 AT = 1_800_000_000.0  # seconds since the epoch
 UNMEASURED = {
@@ -183,3 +200,131 @@ def snapshot(*parts, at=AT, **fields):
 def every_state():
     """A snapshot with one queue in each state, of the group "shipping"."""
     return snapshot(*(row(state, queue_id=n) for n, state in enumerate(QueueState)))
+
+
+# --- scans ----------------------------------------------------------------------------------------
+# Scans made by hand: queues of one broker, rows of (minimum, committed, maximum).
+
+
+BROKER = "broker-a"
+
+
+def queue(number=0, topic="orders", broker=BROKER):
+    return MessageQueue(topic, broker, number)
+
+
+def scan_of(pairs, at=1000.0, groups=(), **topics):
+    """Of rows by (group, topic); further topics by spans. Two groups of a topic share its spans."""
+    readings = {
+        topic: topic_reading(topic, [(start, end) for start, _, end in rows])
+        for (_, topic), rows in pairs.items()
+    }
+    readings |= {name: topic_reading(name, spans) for name, spans in topics.items()}
+    committed = {pair: tuple(at for _, at, _ in rows) for pair, rows in pairs.items()}
+    names = {group for group, _ in pairs} | set(groups)
+    return Scan(at, 0.1, "c", {}, readings, committed, {name: GroupReading(name) for name in names})
+
+
+# --- exporting ------------------------------------------------------------------------------------
+# A monitor that does not scan, for what exports its snapshots.
+
+
+@dataclass
+class Monitored:
+    """What is asked of a monitor; tests set what it says."""
+
+    interval: float = 15.0
+    failures: int = 0
+    last_success: float | None = None
+    last_error: str | None = None
+    points: list = field(default_factory=list)
+
+    def status(self):
+        return self
+
+    def history(self, group, topic=None):
+        return self.points
+
+
+@dataclass
+class Clock:
+    """Shows the time it is set to."""
+
+    now: float = AT
+
+    def __call__(self):
+        return self.now
+
+
+class Exporting:
+    """All that is needed to serve snapshots: `take` them, set the `clock`, ask `exported`."""
+
+    def __init__(self, *snapshots, **options):
+        self.monitor, self.totals, self.clock = Monitored(), LostCounter(), Clock()
+        self.exported = ServedSnapshot(self.monitor, self.totals, clock=self.clock, **options)
+        self.take(*snapshots)
+
+    def take(self, *snapshots):
+        for snapshot in snapshots:
+            self.totals.take(snapshot)
+
+
+# --- surveying ------------------------------------------------------------------------------------
+# Surveys of a real broker: what is said of one group, and offsets that somebody committed.
+
+
+ALWAYS = Budgets(every=0.0)
+
+
+class Surveyed:
+    """A group, and a topic that it consumes; `status()` surveys it anew."""
+
+    def __init__(self, client, group, topic):
+        self.client, self.group, self.topic = client, group, topic
+
+    def queue(self, number, broker="broker-a"):
+        return MessageQueue(self.topic, broker, number)
+
+    def commit(self, *offsets):
+        """Commit an offset in each of the first queues; None: in this one none."""
+        self.client.groups.group_config(self.group, "broker-a")  # makes the group
+        for number, offset in enumerate(offsets):
+            if offset is not None:
+                self.client.brokers.update_offset(self.group, self.queue(number), offset)
+
+    def send(self, producer, number, count, topic=None, tags=None):
+        """Send to a queue of the topic, or of another one, and wait until all can be seen."""
+        message = Message(topic or self.topic, b"x", tags=tags)
+        for _ in range(count):
+            stored = producer.send(message, selector=lambda queues, _, n: queues[n], arg=number)
+        end = stored.queue_offset + 1
+        eventually(lambda: self.client.brokers.max_offset(stored.queue) >= end)
+
+    def join(self, client_id, broker="broker-a"):
+        """Make somebody a member of the group, as far as one broker knows; it answers nothing."""
+        data = (Subscription.from_expression(self.topic, "*", 1),)
+        beat = Heartbeat(client_id, consumers=(ConsumerData(self.group, data),))
+        command = request(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
+        address = self.client.routes.address(self.queue(0, broker))
+        assert self.client.connections.get(address).call(command, 5.0).code == 0
+
+    def snapshot(self, **options):
+        chosen = Selection(groups=(self.group,))
+        return survey(self.client, chosen, budgets=ALWAYS, **options)
+
+    def status(self, **options):
+        return self.snapshot(**options).groups[self.group]
+
+    def rows(self, topic=None):
+        """Of the group's queues of one topic, in their order."""
+        return tuple(self.status().topics[topic or self.topic].rows())
+
+
+def verdict_of(status, **crit):
+    """What a check without options says; `crit` are thresholds by measure."""
+    return judge([status], Thresholds.parse({}, crit)).verdict.name
+
+
+def states_of(rows):
+    """In words."""
+    return [row.state.name for row in rows]

@@ -1,26 +1,109 @@
-"""Traffic for fault tests: a writer that never stops, members, and the verdict on all of it.
+"""Traffic for fault tests: a writer that never stops, members, and the verdict on all of it."""
 
-Everything is recorded: acknowledged sends, deliveries, and the offsets the broker holds.
-"""
-
+import math
 import threading
 import time
+from zlib import crc32
 
 from orderly import (
     Client,
     ConsumeResult,
     Message,
+    MessageQueue,
     OrderlyConsumer,
     OrderlyProducer,
     ProducerConfig,
 )
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.errors import NameServerUnavailable, RouteError
+from orderly.errors import NameServerUnavailable, OrderlyError, RouteError
+from orderly.monitoring.parked import ParkedMessages
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import request
+from orderly.protocol.offsets import QueryConsumerOffset
 from orderly.testing import Delivered, Sent, judge
-from tests.support.commit_watch import CommitWatch
-from tests.support.leases import client_config, consumer_config
-from tests.support.member_process import MemberProcess
+from tests.support.accounts import BAD, DEADLY
+from tests.support.brokers import client_config, consumer_config
+from tests.support.members import MemberProcess
 from tests.support.waiting import eventually
+
+# --- commit watch ---------------------------------------------------------------------------------
+# What offsets the broker held during a test, asked for behind the faults' back, and judged.
+
+
+class CommitWatch:
+    """Asks the broker itself, not through a proxy, what offsets are committed, again and again."""
+
+    def __init__(self, address, group, topic, queues):
+        self.samples = []  # (when the answer was there, queue id, offset)
+        self._address, self._group = address, group
+        self._queues = [MessageQueue(topic, "broker-a", n) for n in range(queues)]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="commit-watch", daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def finish(self):
+        self._stop.set()
+        self._thread.join()
+
+    def violations(self, events):
+        """Commits that went back, or past a message that no handler had finished by then."""
+        finished = _finished_by(events)
+        found, highest = [], {}
+        for when, queue, offset in self.samples:
+            if offset < highest.get(queue, 0):
+                found.append(f"queue {queue}: {highest[queue]} -> {offset}")
+            highest[queue] = offset
+            done = finished.get(queue, ())
+            if offset > len(done) or (offset and done[offset - 1] > when):
+                found.append(f"queue {queue}: {offset} committed before it was finished")
+        return found
+
+    def _run(self):
+        with Client(namesrv=self._address) as client:  # only its connections are used
+            while not self._stop.wait(0.1):
+                for queue in self._queues:
+                    self._sample(client, queue)
+
+    def _sample(self, client, queue):
+        header = QueryConsumerOffset(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False,
+        )
+        try:
+            connection = client.connections.get(self._address)
+            reply = connection.call(request(header.code, to_ext(header)), 1.0)
+        except OrderlyError:  # the broker itself is down or hangs
+            return
+        if reply.code == 0:
+            self.samples.append((time.monotonic(), queue.queue_id, int(reply.ext["offset"])))
+
+
+def _finished_by(events):
+    """By queue: [n] is when the last of its messages 0 … n had been finished for the first time."""
+    ends = {}
+    for event in events:
+        of_queue = ends.setdefault(event.queue, {})
+        of_queue[event.offset] = min(event.ended, of_queue.get(event.offset, math.inf))
+    return {queue: _running_maximum(of_queue) for queue, of_queue in ends.items()}
+
+
+def _running_maximum(by_offset):
+    latest, found = 0.0, []
+    for offset in range(max(by_offset) + 1):
+        latest = max(latest, by_offset.get(offset, math.inf))
+        found.append(latest)
+    return found
+
+
+# --- traffic --------------------------------------------------------------------------------------
+# Traffic for fault tests: a writer that never stops, members, and the verdict on all of it.
+#
+# Everything is recorded: acknowledged sends, deliveries, and the offsets the broker holds.
+
 
 KEYS = [f"k{i}" for i in range(50)]
 
@@ -181,6 +264,13 @@ class Traffic:
         self.finish(within)
         return self.judged(), self.wrong_commits()
 
+    def ends_well(self, within=60):
+        """Finish; fails unless all was in order and each commit right. Returns the verdict."""
+        verdict, wrong_commits = self.verdict(within)
+        assert verdict.ok, verdict
+        assert not wrong_commits
+        return verdict
+
     def judged(self, without=()):
         """What the oracle says of all deliveries but those."""
         return judge(self.writer.sent, [e for e in self.deliveries() if e not in without])
@@ -204,3 +294,126 @@ class Traffic:
             place = (m.sharding_key, m.message_id, self._place(m.queue), m.queue_offset)
             self.events.append(Delivered(*place, started=started, ended=time.monotonic()))
         return ConsumeResult.SUCCESS
+
+
+# --- trouble --------------------------------------------------------------------------------------
+# Messages that are bad, or end the process, until the fix is deployed; an operator who releases.
+#
+# Both are for runs in which members are killed: what fails there is counted and tried again.
+
+
+AHEAD = 100  # messages: so far behind what was tried is the next killer
+
+
+class Trouble:
+    """What `Accounts.trouble` asks.
+
+    Args:
+        share: of all messages, those that are bad.
+
+    Attributes:
+        cured: numbers below it are no trouble any more.
+        newest: the highest number that was tried.
+        killers: numbers that end the process, in the order in which they were laid.
+    """
+
+    def __init__(self, share):
+        self.cured, self.newest, self.killers = 0, -1, []
+        self._share = share
+
+    def __call__(self, number):
+        self.newest = max(self.newest, number)
+        if number < self.cured:
+            return None
+        if number in self.killers:
+            return DEADLY
+        return BAD if crc32(b"%d" % number) < self._share * 2**32 else None
+
+    @property
+    def deadly(self):
+        """Keys with a killer that is not cured."""
+        return {KEYS[n % len(KEYS)] for n in self.killers if n >= self.cured}
+
+    def lay_killer(self, keys):
+        """Let a message of one of these keys, not sent or tried yet, end its process."""
+        number = self.newest + AHEAD
+        while KEYS[number % len(KEYS)] not in keys:
+            number += 1
+        self.killers.append(number)
+
+    def cure(self, *, all_to_come=False):
+        """Deploy the fix: for what was tried so far, or for good."""
+        self.cured = math.inf if all_to_come else self.newest + 1
+
+
+class Operator:
+    """Deploys fixes and releases parked keys, with or without the fix, until told to stop.
+
+    Args:
+        namesrv, group, topic: whose keys.
+        accounts: whose `trouble`, a Trouble, it cures.
+        chance: a `random.Random` of its own.
+        killers: how many messages that end their process it lays, one after the other.
+        patience: seconds without a word of a queue's owner.
+
+    Attributes:
+        outcomes: of all commands that were answered.
+        unanswered: how many were not: they stay, and are carried out later.
+    """
+
+    def __init__(self, namesrv, group, topic, accounts, chance, *, killers=0, patience=10.0):
+        self.outcomes, self.unanswered = [], 0
+        self._client = Client(namesrv=namesrv).start()
+        self._parked = ParkedMessages(self._client, group, topic)
+        self._accounts, self._trouble, self._chance = accounts, accounts.trouble, chance
+        self._killers, self._patience = killers, patience
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def finish(self, done, stalled):
+        """Cure everything and release all keys until `done()`, or until `stalled()`."""
+        self._end()
+        self._trouble.cure(all_to_come=True)
+        while ((keys := self.keys()) or not done()) and not stalled():
+            for key in sorted(keys):
+                self.release(key)
+            time.sleep(0.2)
+
+    def close(self):
+        """Stop; idempotent."""
+        self._end()
+        self._client.close()
+
+    def keys(self):
+        """What is parked, as far as that can be read."""
+        try:
+            found = self._parked.keys()
+        except OrderlyError:
+            return set()
+        return {key for _, key in found}
+
+    def release(self, key):
+        """Release a key and wait for what comes of it."""
+        try:
+            self.outcomes += self._parked.release(key, patience=self._patience)
+        except OrderlyError:
+            self.unanswered += 1
+
+    def _end(self):
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self):
+        while not self._stop.wait(self._chance.uniform(0.2, 1.0)):
+            parked = self.keys()
+            found = self._trouble.deadly <= parked
+            if found and self._chance.random() < 0.5:
+                self._trouble.cure()
+            if found and not self._trouble.deadly and len(self._trouble.killers) < self._killers:
+                self._trouble.lay_killer(set(KEYS) - parked - self._accounts.frozen)
+            if parked:
+                self.release(self._chance.choice(sorted(parked)))

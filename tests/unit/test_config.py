@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.client.security import security_of
 from orderly.config import (
     ClientConfig,
     ConsumerConfig,
@@ -28,7 +29,6 @@ from orderly.config.consumer import BROKER_LEASE
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.signing import Credentials
-from orderly.remoting.security import security_of
 
 EAST = timezone(timedelta(hours=2))
 legal = st.text("%|abcXYZ019_-", min_size=1, max_size=120)

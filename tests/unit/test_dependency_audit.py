@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.scripts import script
+from tests.support.programs import script
 
 CLEAN = {"name": "a", "version": "1", "vulns": []}
 WEAK = CLEAN | {"vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]}

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from orderly.durable_file import hold
 from orderly.errors import ConfigError
-from orderly.file_lock import hold
 
 BUSY = ConfigError("the place is in use; stop the other one")
 
@@ -22,7 +22,7 @@ def test_the_second_is_refused_until_the_first_lets_go(tmp_path):
 def test_another_process_holds_it_until_it_ends_however_it_ends(tmp_path):
     path = tmp_path / "lock"
     program = (
-        "import sys, pathlib; from orderly.file_lock import hold; from orderly.errors import *\n"
+        "import sys, pathlib; from orderly.durable_file import hold; from orderly.errors import *\n"
         "held = hold(pathlib.Path(sys.argv[1]), ConfigError('busy'))\n"
         "print('held', flush=True); sys.stdin.read()"
     )

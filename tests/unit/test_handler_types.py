@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mypy")
 
-SNIPPETS = Path(__file__).parents[1] / "support" / "handler_types.py"
+SNIPPETS = Path(__file__).with_name("handler_types.py")
 
 
 def test_mypy_refuses_exactly_the_handlers_that_answer_no_outcome(tmp_path):

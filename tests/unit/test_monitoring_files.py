@@ -7,9 +7,8 @@ from collections import Counter
 import pytest
 import yaml
 
-from orderly.monitoring.exporting.metrics import LEVELS
-from tests.support.alert_cases import CASES
-from tests.support.mixin import ALERTS, FOLDER, rendered
+from orderly.monitoring.metrics import LEVELS
+from tests.support.alerts import ALERTS, CASES, FOLDER, rendered
 
 FILES = {path: text for path, text in rendered().items() if path.suffix == ".json"}
 DASHBOARDS = [json.loads(text) for text in FILES.values()]

@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.foreign_text import escaped, hidden
-from orderly.listening.delivery import Delivery
-from orderly.listening.telling import Events
-from orderly.listening.trial import Failed
+from orderly.listening.handler_call import Delivery, FailedCall
+from orderly.listening.policy import Events
 from orderly.log import get_logger
-from orderly.once.place import Naming
-from orderly.once.refusal import tell
-from orderly.once.rule import Verdict
+from orderly.once.rule import Naming, Verdict, report_refusal
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.fingerprint import fingerprint
 from orderly.redaction import NOT_SHOWN, redacted
@@ -100,7 +97,7 @@ def everything_a_listener_tells(context):
     """Each event of `Events`, about a message whose failure quotes it."""
     events, error = Events(), raised()
     delivery = Delivery(message(7, KEY), context)
-    failed = Failed(f"LookupError: {SAID}", fingerprint(error), error=error)
+    failed = FailedCall(f"LookupError: {SAID}", fingerprint(error), error=error)
     events.retry(delivery, failed, None, 1.0, in_place=True)
     events.blocked(delivery, SAID, 1.0)
     events.skipped(delivery, SAID, failed)
@@ -108,7 +105,9 @@ def everything_a_listener_tells(context):
     events.policy_failed(delivery, SAID, error)
     events.rule_failed(delivery, error)
     place = Naming().place(delivery.message, context)
-    tell(Verdict.DUPLICATE, place, delivery.message, 1, (9, 1), redact=context.redact_keys)
+    report_refusal(
+        Verdict.DUPLICATE, place, delivery.message, 1, (9, 1), redact=context.redact_keys
+    )
 
 
 @pytest.mark.parametrize("key", [None, KEY])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orderly.remoting.places import Limits
+from orderly.small_http import Limits
 
 ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "docs" / "how-to" / "security.md").read_text()

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from accounts.models import Applied
 from orderly import Attempt
-from orderly.once.place import Naming, Place, arrival
-from orderly.once.refusal import tell
-from orderly.once.rule import Row, decide
+from orderly.once.rule import Naming, Row, RowPlace, arrival, decide, report_refusal
 
 # Raise it by one, all workers stopped, to have every effect again: see docs/how-to/once.md.
 _NAMING = Naming(generation=0)
@@ -35,11 +33,13 @@ def apply_once(attempt: Attempt) -> bool:
         stored.offset, stored.token, stored.stored_at = new.offset, new.token, new.stored_at
         stored.recent = " ".join(new.recent)
         stored.save()
-    tell(verdict, place, message, came.token, (row.offset, row.token), redact=attempt.redact_keys)
+    report_refusal(
+        verdict, place, message, came.token, (row.offset, row.token), redact=attempt.redact_keys
+    )
     return bool(verdict)
 
 
-def _names(place: Place) -> dict[str, str | int]:
+def _names(place: RowPlace) -> dict[str, str | int]:
     return {
         "group": place.group,
         "topic": place.topic,

@@ -11,15 +11,14 @@ import click
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
 from orderly.cli.command import Command
-from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
+from orderly.cli.output import OF_BACKLOGS, Answer, Format, format_options, show
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
-from orderly.monitoring.backlog.judging import Judgement, judge
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
-from orderly.monitoring.backlog.thresholds import MEASURES, Measure, Thresholds
+from orderly.monitoring.backlog.thresholds import MEASURES, Judgement, Measure, Thresholds, judge
 from orderly.monitoring.backlog_json import finite
-from orderly.monitoring.texts import iso_time
+from orderly.monitoring.texts import Column, ColumnKind, iso_time
 
 SCHEMA = "orderly.backlog-check/v2"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,7 +89,7 @@ Examples:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code says it.")
 @pace_options
-@format_options(default="nagios")
+@format_options(*OF_BACKLOGS, default="nagios")
 @common_options
 @click.pass_context
 def check(
@@ -132,7 +131,7 @@ def exit_code(verdict: Verdict, fail_on: str | None) -> int:
 _COLUMNS = (
     Column("group"),
     Column("measure"),
-    Column("value", Kind.NUMBER),
+    Column("value", ColumnKind.NUMBER),
     Column("unit"),
     Column("warn"),
     Column("crit"),
@@ -140,7 +139,7 @@ _COLUMNS = (
 
 
 def _answer(snapshot: Snapshot, judgement: Judgement) -> Answer:
-    from orderly.cli.backlog.ls import metrics  # noqa: PLC0415  only for prometheus
+    from orderly.cli.backlog.listing import metrics  # noqa: PLC0415  only for prometheus
 
     rows = [
         (

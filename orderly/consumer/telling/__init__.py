@@ -1,1 +1,1 @@
-"""SHELL: what a consumer says of itself: explanations, health, statistics, a probe."""
+"""SHELL: values in which a consumer reports on itself: health and statistics."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
-from orderly.ordering.parking.keys import ParkedKey
-from orderly.protocol.running_info import RunningInfo
-from orderly.protocol.stats_bodies import ConsumerConnections
+from orderly.protocol.members import RunningInfo
+from orderly.protocol.parked_key import ParkedKey
+from orderly.protocol.statistics import ConsumerConnections
 
 NEVER = -1  # an offset that was never committed
 NOT_READ = -2  # an offset that could not be read

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity, worst
-from orderly.ordering.parking.keys import ParkedKey
+from orderly.protocol.parked_key import ParkedKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,3 +80,27 @@ def worst(states: Iterable[QueueState]) -> QueueState:
     a warning: what is unknown can only be worse.
     """
     return max(states, key=_RANK.__getitem__, default=QueueState.OK)
+
+
+# --- what each state means, in a few words --------------------------------------------------------
+
+
+MEANINGS = {
+    QueueState.UNKNOWN: "it could not be read",
+    QueueState.NOT_APPLICABLE: "broadcasting: members keep their offsets themselves",
+    QueueState.RECREATED: "the topic was deleted and made anew",
+    QueueState.NEW: "never committed",
+    QueueState.LOST: "messages were deleted before they were consumed",
+    QueueState.AHEAD: "committed beyond the log",
+    QueueState.OFFLINE: "no member is connected",
+    QueueState.ORPHAN: "members are connected, none has the queue",
+    QueueState.UNLOCKED: "no member has the broker's lock of it",
+    QueueState.BLOCKED: "a handler works on the first message and does not return",
+    QueueState.EXPIRING: "the broker deletes the first message before long",
+    QueueState.SUSPENDED: "the first message is tried again and again",
+    QueueState.REWIND: "the committed offset went back",
+    QueueState.STALL: "nothing is finished",
+    QueueState.GROWING: "the backlog never gets smaller",
+    QueueState.LAGGING: "above a threshold, but getting smaller",
+    QueueState.OK: "",
+}

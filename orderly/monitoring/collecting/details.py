@@ -22,17 +22,12 @@ from orderly.monitoring.backlog.reading import (
     Scan,
 )
 from orderly.monitoring.backlog.snapshot import Snapshot
-from orderly.monitoring.collecting.ages import Ages, Asked, Spans
-from orderly.monitoring.collecting.asking import Asking
+from orderly.monitoring.collecting.ages import Ages, AgesAsked, DeadAges, TimeSpans, clock_offsets
 from orderly.monitoring.collecting.budgets import Budgets
-from orderly.monitoring.collecting.clocks import clock_offsets
-from orderly.monitoring.collecting.dead import DeadAges
-from orderly.monitoring.collecting.generations import Generations
-from orderly.monitoring.collecting.heads import Heads, with_attempts
-from orderly.monitoring.collecting.lagging import lagging_topics, worst_heads
-from orderly.monitoring.collecting.members import Roster
-from orderly.monitoring.collecting.records import Records, Row, rows_by_key
-from orderly.monitoring.collecting.round import Round
+from orderly.monitoring.collecting.heads import Heads, lagging_topics, with_attempts, worst_heads
+from orderly.monitoring.collecting.members import MemberPoller
+from orderly.monitoring.collecting.questions import Asking, ScanContext
+from orderly.monitoring.collecting.records import Generations, Records, ScannedQueue, queues_by_key
 
 
 class Details:
@@ -49,16 +44,16 @@ class Details:
     ) -> None:
         self._pipeline = pipeline
         self._budgets = budgets or Budgets()
-        self._roster = Roster(self._budgets, frozenset(asked))
+        self._roster = MemberPoller(self._budgets, frozenset(asked))
         self._ages = Ages(self._budgets, frozenset(asked))
         self._heads = Heads()
         self._dead = DeadAges()
         self._records = Records(frozenset(asked))
         self._generations = Generations()
         self._clocks: dict[str, float] = {}
-        self._told: Mapping[Asked, Spans] = {}  # of the scan before
+        self._told: Mapping[AgesAsked, TimeSpans] = {}  # of the scan before
 
-    def add(self, scan: Scan, last: Snapshot | None, round_: Round) -> Scan:
+    def add(self, scan: Scan, last: Snapshot | None, round_: ScanContext) -> Scan:
         """Return the scan with details; blocks, until the round's deadline at most.
 
         Who does not answer leaves a gap, and raises nothing.
@@ -73,7 +68,7 @@ class Details:
         self._roster.ask(asking, scan, lagging)
         self._ask_ages_and_heads(asking, scan, self._counting(lagging), last)
         self._dead.ask(asking, scan, scan.groups, self._budgets.groups)
-        rows = list(rows_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
+        rows = list(queues_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
         self._records.ask(asking, scan, rows, self._budgets.records)
         recreated = self._generations.look(asking, scan, rows, self._records)
         return replace(
@@ -108,7 +103,7 @@ class Details:
         places = worst_heads(scan, lagging, self._heads.knows, last, self._budgets.heads)
         self._heads.ask(asking, places)
 
-    def _brokers(self, scan: Scan, round_: Round) -> dict[str, BrokerReading]:
+    def _brokers(self, scan: Scan, round_: ScanContext) -> dict[str, BrokerReading]:
         return {
             name: replace(
                 broker,
@@ -123,7 +118,7 @@ class Details:
     def _groups(
         self,
         scan: Scan,
-        rows: list[Row],
+        rows: list[ScannedQueue],
         recreated: Mapping[str, Mapping[MessageQueue, Recreation]],
     ) -> dict[str, GroupReading]:
         records: dict[str, dict[MessageQueue, QueueRecord | None]] = {}

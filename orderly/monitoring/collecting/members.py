@@ -1,7 +1,11 @@
-"""Who is in a group, and what each member tells of itself.
+"""Who is in a group, and what each member reports of itself.
 
 Every broker is asked, for each knows only the members that heartbeat to it. A member is asked
 through a broker that has its heartbeat; one that runs behind a proxy, or hangs, does not answer.
+
+A proxy in cluster mode keeps its gRPC clients to itself, and brokers answer that nobody of such a
+group is online. Proxies inform each other of their clients in a topic of their own, every 10 s or
+so for each client (HeartbeatSyncer): while that grows, there is one.
 """
 
 from __future__ import annotations
@@ -17,15 +21,38 @@ from orderly.client.pipeline import NotAsked, Question
 from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.members import is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
-from orderly.monitoring.collecting.asking import Asking
-from orderly.monitoring.collecting.budgets import Budgets
-from orderly.monitoring.collecting.proxies import HIDDEN, may_be_hidden
-from orderly.monitoring.collecting.turns import longest_waiting, within
+from orderly.monitoring.collecting.budgets import Budgets, longest_waiting, within
+from orderly.monitoring.collecting.questions import Asking, topic_stats
+from orderly.monitoring.collecting.selection import PROXY_TOPIC
 from orderly.protocol.codes import ResponseCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.headers import GetConsumerConnections, GetRunningInfo, to_ext
-from orderly.protocol.running_info import RunningInfo, decode_running_info
-from orderly.protocol.stats_bodies import ConsumerConnections, decode_connections
+from orderly.protocol.members import GetRunningInfo, RunningInfo, decode_running_info
+from orderly.protocol.statistics import (
+    ConsumerConnections,
+    GetConsumerConnections,
+    decode_connections,
+)
+
+_FRESH = 60.0  # seconds; clocks that differ by more hide a proxy
+HIDDEN = {"proxy": "a proxy is there, and brokers do not know who is connected to it"}
+"""In the place of errors of brokers that could not say who is connected."""
+
+
+def may_be_hidden(asking: Asking) -> bool:
+    """Whether a proxy has told of clients of its own lately. Blocks; asks once where one may be."""
+    answers = asking.ask([(broker, topic_stats(PROXY_TOPIC)) for broker in asking.proxied])
+    updated = [
+        offsets.last_update_time
+        for answer in answers
+        if not isinstance(answer, OrderlyError)
+        for offsets in answer.values()
+    ]
+    return abs(time.time() - max(updated, default=0.0)) < _FRESH
+
+
+# --- members --------------------------------------------------------------------------------------
+
 
 _ONLINE_OR_NOT = ONLY_SUCCESS | {ResponseCode.CONSUMER_NOT_ONLINE}
 # A group of which nobody answered waits so many times as long for its next turn: clients behind a
@@ -91,7 +118,7 @@ def _online(answered: Mapping[str, ConsumerConnections | OrderlyError | None]) -
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReachableMember:
     """A member of a group, and the broker to ask it through."""
 
     group: str
@@ -100,7 +127,7 @@ class Member:
 
 
 def ask_what_they_do(
-    asking: Asking, members: Sequence[Member]
+    asking: Asking, members: Sequence[ReachableMember]
 ) -> dict[str, dict[str, RunningInfo]]:
     """Ask members what they do, without the stacks of their threads.
 
@@ -118,7 +145,7 @@ def ask_what_they_do(
     return told
 
 
-def _doing(member: Member) -> Question[RunningInfo]:
+def _doing(member: ReachableMember) -> Question[RunningInfo]:
     header = GetRunningInfo(consumer_group=member.group, client_id=member.client_id)
     return Question(
         request(header.code, to_ext(header)),
@@ -141,7 +168,7 @@ def with_online(reading: GroupReading, online: Online, now: float) -> GroupReadi
     )
 
 
-class Roster:
+class MemberPoller:
     """Who is in each group and what they do, as far as it was asked. One thread at a time.
 
     Args:
@@ -208,8 +235,8 @@ class Roster:
         silent = reading.running_at and not reading.running
         return reading.running_at + (self._budgets.every * (_SILENCE - 1) if silent else 0.0)
 
-    def _members(self, group: str) -> list[Member]:
+    def _members(self, group: str) -> list[ReachableMember]:
         """All that can be asked; who answered before comes first."""
         known = self.of(group).running
         through = sorted(self._through[group].items(), key=lambda each: each[0] not in known)
-        return [Member(group, name, broker) for name, broker in through]
+        return [ReachableMember(group, name, broker) for name, broker in through]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
+from orderly.client.background import Periodic
 from orderly.errors import OrderlyError
 from orderly.log import get_logger
 from orderly.monitoring.backlog.snapshot import Snapshot
-from orderly.monitoring.collecting.look import AddsDetails, Observer
 from orderly.monitoring.collecting.scan import Collector
-from orderly.remoting.periodic import Periodic
+from orderly.monitoring.collecting.survey import AddsDetails, Observer
 
 if TYPE_CHECKING:
     from orderly.monitoring.backlog.evaluate import Backlog, Point

@@ -1,35 +1,115 @@
-"""The questions of a scan. All of them only read, and none makes a group or takes a lock."""
+"""The questions of a scan, and how brokers are asked by their names.
+
+All of them only read, and none makes a group or takes a lock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from orderly.client.pipeline import Question
-from orderly.errors import ProtocolError
+from orderly.client.pipeline import Pipeline, Question
+from orderly.errors import OrderlyError, ProtocolError, RouteError
 from orderly.model import MessageQueue, TopicRoute
-from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
-from orderly.protocol.bodies import decode_route
-from orderly.protocol.broker_settings import decode_settings, retention_of
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.committed_text import read_committed
+from orderly.protocol.ext import from_ext, to_ext
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.group_config import decode_group_configs
-from orderly.protocol.headers import (
+from orderly.protocol.groups import decode_group_configs
+from orderly.protocol.offsets import (
     GetMaxOffset,
     GetMinOffset,
-    GetRouteInfo,
     OffsetReply,
     QueryConsumerOffset,
-    from_ext,
-    to_ext,
+    read_committed,
 )
-from orderly.protocol.stats_bodies import (
+from orderly.protocol.route import GetRouteInfo, decode_route
+from orderly.protocol.statistics import (
+    GetConsumeStats,
+    GetTopicStats,
     OffsetPair,
     TopicOffset,
     decode_consume_stats,
+    decode_settings,
     decode_topic_stats,
+    retention_of,
 )
-from orderly.protocol.topic_config import TopicConfig, decode_topic_configs
+from orderly.protocol.topics import TopicConfig, decode_topic_configs
+
+
+@dataclass(frozen=True, slots=True)
+class ScanContext:
+    """One scan's addresses and its end.
+
+    Attributes:
+        masters: address by broker name; a broker without a master is not in it.
+        deadline: on time.monotonic.
+        proxied: brokers with the topic in which proxies tell each other of their clients.
+    """
+
+    masters: Mapping[str, str]
+    deadline: float
+    proxied: Collection[str] = ()
+
+
+# --- to brokers by their names, within one scan ---------------------------------------------------
+
+
+R = TypeVar("R")
+
+
+class Asking:
+    """Asks for one scan. One thread at a time.
+
+    Args:
+        pipeline: of the collector, with its limits.
+        round_: addresses and end of the scan.
+    """
+
+    def __init__(self, pipeline: Pipeline, round_: ScanContext) -> None:
+        self._pipeline = pipeline
+        self._round = round_
+
+    @property
+    def proxied(self) -> Collection[str]:
+        """See Round."""
+        return self._round.proxied
+
+    def ask(self, questions: Sequence[tuple[str, Question[R]]]) -> list[R | OrderlyError]:
+        """Ask each broker its questions, all side by side; blocks.
+
+        Args:
+            questions: broker name and question.
+
+        Returns:
+            The answers, each at the place of its question; an error where there is none.
+        """
+        by_address: dict[str, list[int]] = {}
+        for place, (broker, _) in enumerate(questions):
+            if broker in self._round.masters:
+                by_address.setdefault(self._round.masters[broker], []).append(place)
+        answered = self._pipeline.ask_each(
+            {
+                address: [questions[place][1] for place in places]
+                for address, places in by_address.items()
+            },
+            self._round.deadline,
+        )
+        found: dict[int, R | OrderlyError] = {}
+        for address, places in by_address.items():
+            found.update(zip(places, answered[address], strict=True))
+        return [
+            found[place] if place in found else _nobody(broker)
+            for place, (broker, _) in enumerate(questions)
+        ]
+
+
+def _nobody(broker: str) -> RouteError:
+    return RouteError(f"broker {broker!r} has no master at the name server")
+
+
+# --- the questions --------------------------------------------------------------------------------
+
 
 _FOUND_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 # Hours for which files are kept (Java: MessageStoreConfig)

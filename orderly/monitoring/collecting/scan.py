@@ -9,28 +9,396 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import final
+from functools import partial
+from typing import Any, TypeVar, final
 
 from orderly.client import Client
-from orderly.client.gate import Limits
-from orderly.client.pipeline import Pipeline
-from orderly.errors import OrderlyError, RemotingError
-from orderly.monitoring.backlog.reading import BrokerReading, GroupReading, Scan
-from orderly.monitoring.collecting.assembly import assemble, queues_wanted
-from orderly.monitoring.collecting.memory import Memory
-from orderly.monitoring.collecting.names import PROXY_TOPIC
-from orderly.monitoring.collecting.opening import Opening, open_scan
-from orderly.monitoring.collecting.parts import Catalogue, Part, catalogue, is_consumed
-from orderly.monitoring.collecting.questions import route
-from orderly.monitoring.collecting.round import Round
-from orderly.monitoring.collecting.selection import EVERYTHING, Selection
-from orderly.monitoring.collecting.spans import ask_spans
-from orderly.monitoring.collecting.tables import Queues, Spans
-from orderly.protocol.bodies import ClusterInfo
+from orderly.client.pipeline import Limits, Pipeline, Question
+from orderly.errors import BrokerError, OrderlyError, RemotingError, TopicNotFound
+from orderly.model import MessageQueue
+from orderly.monitoring.backlog.reading import NEVER, NOT_READ, BrokerReading, GroupReading, Scan
+from orderly.monitoring.collecting import questions
+from orderly.monitoring.collecting.assembly import (
+    BrokerPart,
+    Catalogue,
+    QueueSpans,
+    TopicOfGroup,
+    TopicOnBroker,
+    TopicQueues,
+    assemble,
+    catalogue,
+    is_consumed,
+    queues_wanted,
+)
+from orderly.monitoring.collecting.questions import (
+    ScanContext,
+    maximum,
+    minimum,
+    route,
+    topic_stats,
+)
+from orderly.monitoring.collecting.selection import EVERYTHING, PROXY_TOPIC, Selection
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.route import ClusterInfo
+from orderly.protocol.statistics import OffsetPair, TopicOffset
+from orderly.protocol.topics import TopicConfig
+
+# --- what earlier scans learned -------------------------------------------------------------------
+# A later scan does not ask it again, or cannot. A broker that is down is gone from the name
+# server's list within seconds; only who has seen it before knows that a part of the cluster is
+# missing.
+
+
+# Seconds after which a broker nobody sees any more counts as removed: what breaks in the evening
+# must not look well in the morning.
+FORGET_AFTER = 86_400.0
+_RETENTION_FOR = 3600.0  # seconds
+_MINIMA_FOR = 600.0  # seconds; minima move when whole files are deleted, once in hours
+
+
+@dataclass(slots=True)
+class _Known:
+    part: BrokerPart
+    at: float
+
+
+@final
+class ScanMemory:
+    """Of one collector. Not thread-safe; times are any steady clock, seconds."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[str, _Known] = {}
+        self._retention: dict[str, tuple[float, float | None]] = {}
+        self._minima: dict[tuple[str, str], tuple[float, Mapping[int, int]]] = {}
+
+    # --- brokers -------------------------------------------------------------------------------
+
+    def learn(self, part: BrokerPart, now: float) -> None:
+        """Keep what a broker has just told; not its offsets."""
+        self._brokers[part.broker] = _Known(replace(part, committed=None), now)
+
+    def recall(self, broker: str) -> BrokerPart:
+        """What is remembered of a broker: its offsets are not read."""
+        known = self._brokers.get(broker)
+        return known.part if known else BrokerPart(broker)
+
+    def missed(self, present: Collection[str], now: float) -> dict[str, float]:
+        """Brokers seen before that are not `present`, and seconds since they last answered."""
+        for name in [n for n, known in self._brokers.items() if now - known.at > FORGET_AFTER]:
+            del self._brokers[name]
+        return {n: now - known.at for n, known in self._brokers.items() if n not in present}
+
+    # --- what changes rarely -------------------------------------------------------------------
+
+    def retention_due(self, broker: str, now: float) -> bool:
+        """Whether a broker has to be asked for how long it keeps messages."""
+        at, _ = self._retention.get(broker, (None, None))
+        return at is None or now - at > _RETENTION_FOR
+
+    def keep_retention(self, broker: str, seconds: float | None, now: float) -> None:
+        """Note for how long a broker keeps messages; None: it does not tell."""
+        self._retention[broker] = (now, seconds)
+
+    def retention(self, broker: str) -> float | None:
+        """For how long a broker keeps messages; None: not known."""
+        return self._retention.get(broker, (0.0, None))[1]
+
+    def minima(self, topic: str, broker: str, now: float) -> Mapping[int, int] | None:
+        """A topic's minima by queue id on a broker; None: not known, or too old."""
+        at, minima = self._minima.get((topic, broker), (now, None))
+        return minima if now - at <= _MINIMA_FOR else None
+
+    def keep_minima(self, topic: str, broker: str, minima: Mapping[int, int], now: float) -> None:
+        """Note a topic's minima."""
+        self._minima[topic, broker] = (now, minima)
+
+    def forget_topics(self, present: Collection[str]) -> None:
+        """Drop minima of topics that are gone."""
+        for key in [key for key in self._minima if key[0] not in present]:
+            del self._minima[key]
+
+
+# --- the first questions: what each broker knows about offsets, topics and groups -----------------
+# Three requests a broker answer for all groups. A broker that refuses to report the offsets of all
+# groups at once (access rules) is asked group by group; one that does not answer leaves the part
+# that is remembered of it.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What one broker said at first.
+
+    Attributes:
+        part: what is known of it.
+        error: why something is missing; None: nothing is.
+    """
+
+    part: BrokerPart
+    error: OrderlyError | None
+
+
+def open_scan(
+    pipeline: Pipeline, round_: ScanContext, selection: Selection, memory: ScanMemory, now: float
+) -> dict[str, Opening]:
+    """Ask every master; answers by broker name.
+
+    Args:
+        pipeline: to ask through.
+        round_: of this scan.
+        selection: says which groups to ask for singly, if it must be.
+        memory: what earlier scans learned; it learns what the brokers say now.
+        now: of the memory's clock.
+    """
+    asked = {
+        address: _first_questions(selection, memory.retention_due(broker, now))
+        for broker, address in round_.masters.items()
+    }
+    answers = pipeline.ask_each(asked, round_.deadline)
+    openings = {}
+    for broker, address in round_.masters.items():
+        committed, configs, groups, *retention = answers[address]
+        if retention:
+            memory.keep_retention(broker, _value(retention[0]), now)
+        part = _said(memory.recall(broker), _value(configs), _value(groups))
+        if _refused(committed):
+            opening = _group_by_group(pipeline, round_, part, selection, committed)
+        elif isinstance(committed, OrderlyError):
+            opening = Opening(part, committed)
+        else:
+            opening = Opening(_with_offsets(part, committed), _silence(configs, groups))
+        if opening.part.committed is not None:
+            memory.learn(opening.part, now)
+        openings[broker] = opening
+    return openings
+
+
+def _first_questions(selection: Selection, with_retention: bool) -> Sequence[Question[Any]]:
+    asked: list[Question[Any]] = [
+        questions.all_committed(selection.named_groups if selection.only_named else None),
+        questions.all_topics(),
+        questions.all_groups(),
+    ]
+    return [*asked, questions.retention()] if with_retention else asked
+
+
+def _value(answer: T | OrderlyError) -> T | None:
+    return None if isinstance(answer, OrderlyError) else answer
+
+
+def _refused(answer: object) -> bool:
+    """Whether a broker that is well will not tell; busy ones may tell the next time."""
+    return isinstance(answer, BrokerError) and not answer.retriable
+
+
+def _silence(*answers: object) -> RemotingError | None:
+    return next((answer for answer in answers if isinstance(answer, RemotingError)), None)
+
+
+def _said(
+    known: BrokerPart, configs: Mapping[str, TopicConfig] | None, groups: frozenset[str] | None
+) -> BrokerPart:
+    """What the broker tells now, and for the rest what it told before."""
+    return replace(
+        known,
+        configs=known.configs if configs is None else configs,
+        groups=known.groups if groups is None else groups,
+    )
+
+
+def _with_offsets(
+    part: BrokerPart, committed: Mapping[TopicOfGroup, Mapping[int, int]]
+) -> BrokerPart:
+    """With offsets checked: a broker stores any number that anybody commits."""
+    checked = {
+        pair: offsets if min(offsets.values(), default=0) >= 0 and min(offsets, default=0) >= 0
+        else {i: max(offset, NEVER) for i, offset in offsets.items() if i >= 0}
+        for pair, offsets in committed.items()
+    }  # fmt: skip
+    return replace(part, committed=checked, pairs=tuple(committed))
+
+
+# --- without the right to read all offsets ---------------------------------------------------
+
+
+def _group_by_group(
+    pipeline: Pipeline,
+    round_: ScanContext,
+    part: BrokerPart,
+    selection: Selection,
+    refusal: OrderlyError,
+) -> Opening:
+    """Read the offsets of each chosen group; statistics say 0 where nothing was committed."""
+    groups = sorted(filter(selection.group, part.groups or selection.named_groups))
+    if not groups:
+        return Opening(part, refusal)
+    address = round_.masters[part.broker]
+    stats = pipeline.ask(address, [questions.offsets_of_group(g) for g in groups], round_.deadline)
+    read = {g: s for g, s in zip(groups, stats, strict=True) if not isinstance(s, OrderlyError)}
+    errors = [answer for answer in stats if isinstance(answer, OrderlyError)]
+    if not read:
+        return Opening(part, errors[0])
+    zeros = _checked_zeros(pipeline, address, read, round_.deadline)
+    unread = frozenset(groups) - read.keys()
+    found = replace(_with_zeros(part, read, zeros), unread=unread)
+    return Opening(found, errors[0] if errors else None)
+
+
+def _checked_zeros(
+    pipeline: Pipeline,
+    address: str,
+    read: Mapping[str, Mapping[MessageQueue, OffsetPair]],
+    deadline: float,
+) -> dict[tuple[str, MessageQueue], int]:
+    """The offsets said to be 0; NEVER where only the single question tells there is none."""
+    doubtful = [
+        (group, queue)
+        for group, table in read.items()
+        for queue, offsets in table.items()
+        if offsets.consumer_offset <= 0
+    ]
+    answers = pipeline.ask(address, [questions.one_committed(*it) for it in doubtful], deadline)
+    return {it: _certain(answer) for it, answer in zip(doubtful, answers, strict=True)}
+
+
+def _certain(answer: int | OrderlyError | None) -> int:
+    if isinstance(answer, OrderlyError):
+        return NOT_READ
+    return NEVER if answer is None else max(answer, NEVER)
+
+
+def _with_zeros(
+    part: BrokerPart,
+    read: Mapping[str, Mapping[MessageQueue, OffsetPair]],
+    zeros: Mapping[tuple[str, MessageQueue], int],
+) -> BrokerPart:
+    committed: dict[TopicOfGroup, dict[int, int]] = {}
+    for group, table in read.items():
+        for queue, offsets in table.items():
+            offset = zeros.get((group, queue), offsets.consumer_offset)
+            committed.setdefault((group, queue.topic), {})[queue.queue_id] = offset
+    return replace(part, committed=committed, pairs=tuple(committed))
+
+
+# --- minimum and maximum of every queue: one request a topic, or one a queue ----------------------
+# A topic's statistics (202) read the time of its last message from the log of the broker, which
+# fetches cold pages from its disk. In cold-safe mode each queue is asked for its maximum (30)
+# instead, and now and then for its minimum (31): both are in the broker's memory.
+
+
+Ask = tuple[Question[Any], Callable[[Any], None]]  # and what notes the answer
+
+
+def ask_spans(
+    pipeline: Pipeline,
+    round_: ScanContext,
+    wanted: Mapping[str, Iterable[TopicQueues]],
+    memory: ScanMemory | None,
+    now: float,
+) -> QueueSpans:
+    """Ask the masters for minima and maxima.
+
+    Args:
+        pipeline: to ask through.
+        round_: of this scan.
+        wanted: what to ask, by broker.
+        memory: for minima, in cold-safe mode; None: ask for statistics.
+        now: of the memory's clock.
+    """
+    spans = QueueSpans()
+    first = {
+        broker: [ask for queues in topics for ask in _asks(spans, broker, queues, memory, now)]
+        for broker, topics in wanted.items()
+    }
+    _ask(pipeline, round_, first, spans)
+    _ask(pipeline, round_, {b: _late_asks(spans, b, topics) for b, topics in wanted.items()}, spans)
+    if memory is not None:
+        _remember(spans, memory, now)
+    return spans
+
+
+def _ask(
+    pipeline: Pipeline, round_: ScanContext, asks: Mapping[str, list[Ask]], spans: QueueSpans
+) -> None:
+    """Ask, and have each answer noted."""
+    brokers = {broker: round_.masters[broker] for broker, some in asks.items() if some}
+    answers = pipeline.ask_each(
+        {address: [question for question, _ in asks[name]] for name, address in brokers.items()},
+        round_.deadline,
+    )
+    for broker, address in brokers.items():
+        for (_, note), answer in zip(asks[broker], answers[address], strict=True):
+            if isinstance(answer, RemotingError):
+                spans.silent.setdefault(broker, answer)
+            note(answer)
+
+
+def _asks(
+    spans: QueueSpans, broker: str, queues: TopicQueues, memory: ScanMemory | None, now: float
+) -> Iterator[Ask]:
+    place = (queues.topic, broker)
+    if memory is None:
+        yield topic_stats(queues.topic), partial(_note_stats, spans, place)
+        ids = queues.removed
+    else:
+        minima = memory.minima(*place, now) or {}
+        spans.tables[place].minimum.update(minima)
+        missing = (i for i in range(queues.listed or 0) if i not in minima)
+        yield from _minima(spans, place, missing)
+        ids = queues.ids
+    maxima = spans.tables[place].maximum
+    for queue_id in ids:
+        yield maximum(queues.topic, queue_id), partial(_note_offset, maxima, queue_id)
+
+
+def _late_asks(spans: QueueSpans, broker: str, topics: Iterable[TopicQueues]) -> list[Ask]:
+    """Minima of removed queues: only where something was stored, as asking creates the files."""
+    return [
+        ask
+        for queues in topics
+        if queues.removed
+        for place in [(queues.topic, broker)]
+        for stored in [[i for i in queues.removed if spans.tables[place].maximum.get(i)]]
+        for ask in _minima(spans, place, stored)
+    ]
+
+
+def _minima(spans: QueueSpans, place: TopicOnBroker, ids: Iterable[int]) -> Iterator[Ask]:
+    minima = spans.tables[place].minimum
+    for queue_id in ids:
+        yield minimum(place[0], queue_id), partial(_note_offset, minima, queue_id)
+
+
+def _note_stats(
+    spans: QueueSpans, place: TopicOnBroker, answer: dict[MessageQueue, TopicOffset] | OrderlyError
+) -> None:
+    if isinstance(answer, TopicNotFound):
+        spans.gone.add(place)
+    elif not isinstance(answer, OrderlyError):
+        table = spans.tables[place]
+        for queue, offsets in answer.items():
+            table.minimum[queue.queue_id] = offsets.min_offset
+            table.maximum[queue.queue_id] = offsets.max_offset
+            table.stored_at[queue.queue_id] = offsets.last_update_time
+
+
+def _note_offset(column: dict[int, int], queue_id: int, answer: int | OrderlyError) -> None:
+    if not isinstance(answer, OrderlyError):
+        column[queue_id] = answer
+
+
+def _remember(spans: QueueSpans, memory: ScanMemory, now: float) -> None:
+    for (topic, broker), table in spans.tables.items():
+        if table.minimum and memory.minima(topic, broker, now) is None:
+            memory.keep_minima(topic, broker, table.minimum, now)
+
+
+# --- the scan -------------------------------------------------------------------------------------
+
 
 _NOBODY: Mapping[str, Collection[str]] = {}
 
@@ -75,9 +443,9 @@ class Collector:
         self.settings = settings or ScanSettings()
         self.selection = selection
         self.pipeline = Pipeline(client.connections, self.settings.limits)
-        self.round = Round({}, 0.0)
+        self.round = ScanContext({}, 0.0)
         self._client = client
-        self._memory = Memory()
+        self._memory = ScanMemory()
 
     def scan(self, subscribed: Mapping[str, Collection[str]] = _NOBODY) -> Scan:
         """Read the offsets of all chosen groups. Blocks.
@@ -95,7 +463,7 @@ class Collector:
         self.pipeline.begin()
         cluster = self._client.admin.cluster()
         masters = {name: data.master for name, data in cluster.brokers.items() if data.master}
-        self.round = Round(masters, began + self.settings.deadline)
+        self.round = ScanContext(masters, began + self.settings.deadline)
         half = replace(self.round, deadline=began + self.settings.deadline / 2)
         openings = open_scan(self.pipeline, half, self.selection, self._memory, began)
         self.round = replace(self.round, proxied=_proxied(openings))
@@ -135,8 +503,8 @@ class Collector:
         return {n: Opening(self._memory.recall(n), RemotingError(r)) for n, r in reasons.items()}
 
     def _placed(
-        self, parts: list[Part], subscribed: Mapping[str, Collection[str]]
-    ) -> tuple[list[Part], Catalogue]:
+        self, parts: list[BrokerPart], subscribed: Mapping[str, Collection[str]]
+    ) -> tuple[list[BrokerPart], Catalogue]:
         """What the scan is about; queues no broker tells of are taken from the name server."""
         chosen = catalogue(parts, self.selection, subscribed)
         if all(part.configs is not None for part in parts) or not chosen.topics:
@@ -168,11 +536,11 @@ class Collector:
                 break
         return found
 
-    def _spans(self, wanted: Mapping[str, list[Queues]], now: float) -> Spans:
+    def _spans(self, wanted: Mapping[str, list[TopicQueues]], now: float) -> QueueSpans:
         memory = self._memory if self.settings.cold_safe else None
         return ask_spans(self.pipeline, self.round, wanted, memory, now)
 
-    def _broker(self, name: str, opening: Opening, spans: Spans) -> BrokerReading:
+    def _broker(self, name: str, opening: Opening, spans: QueueSpans) -> BrokerReading:
         error = opening.error or spans.silent.get(name)
         traffic = self.pipeline.traffic(self.round.masters.get(name, ""))
         return BrokerReading(

@@ -15,9 +15,8 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from orderly.durable_file import FOR_ALL, synced
+from orderly.durable_file import FOR_ALL, hold, synced
 from orderly.errors import OrderlyError
-from orderly.file_lock import hold
 
 
 class Files(Protocol):
@@ -67,7 +66,7 @@ def files_at(spark: SparkSession, directory: str | os.PathLike[str]) -> Files:
 
 
 @contextmanager
-def alone(files: Files, refusal: OrderlyError) -> Iterator[None]:
+def exclusive(files: Files, refusal: OrderlyError) -> Iterator[None]:
     """Keep others on this machine out of a directory; those elsewhere nobody can see.
 
     Raises:
@@ -193,7 +192,7 @@ class HadoopFiles:
         return sorted(names)
 
     def make(self, folder: str) -> bool:
-        """See `Files`; two at the same time may both be told True."""
+        """See `Files`; two at the same time may both get True."""
         if self.exists(folder):
             return False
         return bool(self._fs.mkdirs(self._at(folder)))

@@ -11,12 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from typing import Any
 
 from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.texts import iso_time
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.offsets.text import to_object
+from orderly.monitoring.texts import Column, ColumnKind, iso_time
+from orderly.report.contents import Section, Table
+from orderly.report.words import plural
+from orderly.spark.offsets import QueueRange, to_object
 
 _PARTS = {"orderly": "rocketmq-orderly", "pyspark": "pyspark", "pyarrow": "pyarrow"}
 
@@ -29,7 +31,7 @@ class Origin:
         job: its name, as in `orderly spark NAME`.
         at: when this was written down, after the offsets were pinned; seconds since the epoch.
         read: the pinned ranges; () for a job that reads no topic.
-        options: what it was told, without secrets.
+        options: of the job, without secrets.
         versions: of what took part, by name.
     """
 
@@ -63,6 +65,37 @@ class Origin:
             "versions": dict(self.versions),
             "figures": dict(figures),
         }
+
+    def section(self) -> Section:
+        """The last part of the report: what was read."""
+        by_topic = groupby(sorted(self.read), key=lambda it: it.queue.topic)
+        tables = [_topic(topic, list(ranges)) for topic, ranges in by_topic]
+        options = [(name, str(value)) for name, value in self.options.items()]
+        tables.append(Table((Column("Option"), Column("Value")), options))
+        return Section("What was read", tables=tables)
+
+    @property
+    def made_by(self) -> str:
+        """The last line of the report."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return (
+            f"Made by orderly spark {self.job}{f': {versions}' if versions else ''}."
+            " Times are UTC. The pinned offsets stand in result.json, too."
+        )
+
+
+def _topic(name: str, ranges: Sequence[QueueRange]) -> Table:
+    heads = (
+        Column("Queue"), Column("From offset", ColumnKind.COUNT),
+        Column("Up to, without it", ColumnKind.COUNT), Column("Offsets", ColumnKind.COUNT),
+    )  # fmt: skip
+    rows = [
+        (f"{it.queue.broker_name}/{it.queue.queue_id}", it.start, it.end, it.messages)
+        for it in ranges
+    ]
+    offsets = plural(sum(it.messages for it in ranges), "offset")
+    about = f"{offsets} of {plural(len(ranges), 'queue')}"
+    return Table(heads, rows, name=name, about=about)
 
 
 def schema(job: str) -> str:

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from orderly.errors import ConfigError, OrderlyError
+from orderly.report.contents import Report
 from orderly.spark.jobs.files import Files, LocalFiles, files_at
-from orderly.spark.reporting.contents import Report
 
 RESULT, REPORT = "result.json", "report.html"
 _UNFINISHED = ".unfinished"
@@ -230,12 +230,12 @@ def _not_ours(root: str) -> str:
 def _writer() -> Any:
     """What makes the page; asked for before hours of work, not after."""
     try:
-        from orderly.spark.reporting.page import report_html  # noqa: PLC0415
+        from orderly.report.page import html  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             "a report needs jinja2 and matplotlib: pip install 'rocketmq-orderly[monitoring]'"
         ) from error
-    return report_html
+    return html
 
 
 def _session() -> SparkSession:

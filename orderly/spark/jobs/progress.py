@@ -20,12 +20,12 @@ Progress = Callable[[str], AbstractContextManager[None]]
 """Says what the Spark jobs started in its `with` statement are for."""
 
 _LOOK = 0.5  # seconds between two looks at Spark
-_TELL = 10.0  # seconds between two lines where nothing can be overwritten
+_SAY_AGAIN = 10.0  # seconds between two lines where nothing can be overwritten
 _numbers = count(1)
 
 
 def silent(what: str) -> AbstractContextManager[None]:  # noqa: ARG001  as every Progress
-    """Tell nothing."""
+    """Report nothing."""
     return nullcontext()
 
 
@@ -47,7 +47,7 @@ class Tasks:
         return f"{what}: {tasks}{duration(round(seconds))}"
 
 
-def told(spark: SparkSession, stream: TextIO | None = None) -> Progress:
+def progress_on_stderr(spark: SparkSession, stream: TextIO | None = None) -> Progress:
     """Progress as lines on stderr.
 
     On a terminal one line that changes; elsewhere a line each ten seconds, and one at the end of
@@ -65,12 +65,12 @@ def told(spark: SparkSession, stream: TextIO | None = None) -> Progress:
     def step(what: str) -> Iterator[None]:
         group = f"orderly-{next(_numbers)}"
         context.setJobGroup(group, what)
-        teller = _Teller(out, what, lambda: running(context.statusTracker(), group))
-        teller.start()
+        line = _ProgressLine(out, what, lambda: running(context.statusTracker(), group))
+        line.start()
         try:
             yield
         finally:
-            teller.end()
+            line.end()
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
@@ -92,13 +92,13 @@ def running(tracker: StatusTracker, group: str) -> Tasks:
     return Tasks(done, active, total)
 
 
-class _Teller:
-    """Looks at a step until it ends, and tells what it sees."""
+class _ProgressLine:
+    """Looks at a step until it ends, and writes what it sees."""
 
     def __init__(self, out: TextIO, what: str, look: Callable[[], Tasks]) -> None:
         self._out, self._what, self._look = out, what, look
         self._over = threading.Event()
-        self._began = self._told_at = time.monotonic()
+        self._began = self._written_at = time.monotonic()
         self._width = 0
         self._thread = threading.Thread(
             target=self._run, name=f"orderly-progress-{what}", daemon=True
@@ -108,7 +108,7 @@ class _Teller:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop looking, and tell how long it took."""
+        """Stop looking, and write how long it took."""
         self._over.set()
         self._thread.join()
         self._write(f"{self._what}: {duration(round(time.monotonic() - self._began))}", last=True)
@@ -117,8 +117,8 @@ class _Teller:
         terminal = self._out.isatty()
         while not self._over.wait(_LOOK):
             now = time.monotonic()
-            if terminal or now - self._told_at >= _TELL:
-                self._told_at = now
+            if terminal or now - self._written_at >= _SAY_AGAIN:
+                self._written_at = now
                 self._write(self._look().line(self._what, now - self._began), last=not terminal)
 
     def _write(self, line: str, *, last: bool) -> None:

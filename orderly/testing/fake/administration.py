@@ -5,34 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from orderly.protocol.admin_headers import CreateTopic, DeleteTopicInBroker, GetTopicConfig
-from orderly.protocol.broker_bodies import encode_groups_of_topic, encode_topic_list
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.group_config import (
+from orderly.protocol.groups import (
+    DeleteGroup,
+    GetGroupConfig,
+    GetGroupConfigs,
     GroupConfig,
+    GroupsOfTopic,
+    TopicsOfGroup,
     decode_group_config,
     encode_group_config,
     encode_group_configs,
+    encode_groups_of_topic,
 )
 from orderly.protocol.java_json import dumps, loads
-from orderly.protocol.member_headers import DeleteGroup, GetGroupConfig
-from orderly.protocol.query_headers import (
-    GetGroupConfigs,
+from orderly.protocol.topics import (
+    CreateTopic,
+    DeleteTopicInBroker,
+    GetTopicConfig,
     GetTopicConfigs,
-    GroupsOfTopic,
-    TopicsOfGroup,
-)
-from orderly.protocol.topic_config import (
     TopicConfig,
     changed_attributes,
     encode_topic_config,
     encode_topic_configs,
+    encode_topic_list,
 )
 from orderly.testing.fake.exchange import Call, Refused
-from orderly.testing.fake.groups import is_group_name
-from orderly.testing.fake.state import BrokerState
-from orderly.testing.fake.topics import check_name, check_not_system, check_type
+from orderly.testing.fake.state import (
+    BrokerState,
+    check_name,
+    check_not_system,
+    check_type,
+    is_group_name,
+)
 
 C = TypeVar("C", TopicConfig, GroupConfig)
 
@@ -70,7 +76,7 @@ def create_topic(state: BrokerState, call: Call) -> RemotingCommand:
 
 
 def delete_topic(state: BrokerState, call: Call) -> RemotingCommand:
-    """Answer code 215. The name server is told by a request of its own."""
+    """Answer code 215. The name server gets a request of its own."""
     topic = call.read(DeleteTopicInBroker).topic
     check_not_system(topic)
     state.delete_topic(topic)

@@ -6,8 +6,14 @@ import socket
 from typing import Self
 
 from orderly.config import check_topic
-from orderly.config.arguments import check_kind, check_text, check_texts
-from orderly.config.numbers import check_count, check_number, check_port
+from orderly.config.arguments import (
+    check_count,
+    check_kind,
+    check_number,
+    check_port,
+    check_text,
+    check_texts,
+)
 from orderly.errors import ConfigError, EmbeddedBrokerError, LifecycleError
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from orderly.testing.fake.faults import Fault, Script
@@ -113,7 +119,7 @@ class FakeBroker:
     def delete_topic(self, name: str) -> None:
         """Delete a topic on all brokers, with its messages and the groups' offsets in it.
 
-        Made again it begins at offset 0; members that are not told of it may put an old offset
+        Made again it begins at offset 0; members that do not know of it may put an old offset
         back.
         """
         check_topic(name)

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orderly.config.arguments import check_kind, check_text
-from orderly.config.functions import check_arguments, check_function
-from orderly.config.numbers import check_count, check_number
+from orderly.config.arguments import (
+    check_arguments,
+    check_count,
+    check_function,
+    check_kind,
+    check_number,
+    check_text,
+)
 from orderly.protocol.frame import RemotingCommand
 
 

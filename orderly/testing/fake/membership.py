@@ -1,25 +1,38 @@
-"""Members and their locks: heartbeats, farewells, who is online, the queue locks."""
+"""Members and their locks: heartbeats, farewells, who is online, locks, questions to members."""
 
 from __future__ import annotations
 
+from orderly.errors import ProtocolError
 from orderly.namespace import RETRY_PREFIX
-from orderly.protocol.broker_bodies import (
-    decode_lock_request,
-    encode_connections,
+from orderly.protocol.codes import Language, RequestCode, ResponseCode
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.heartbeat import (
+    ConsumerData,
+    GetConsumerList,
+    UnregisterClient,
+    decode_heartbeat,
     encode_consumer_ids,
-    encode_locked,
+    encode_producers,
 )
-from orderly.protocol.codes import Language, ResponseCode
-from orderly.protocol.filter_check import decode_filter_check
-from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.headers import GetConsumerConnections, GetConsumerList, UnregisterClient
-from orderly.protocol.heartbeat import ConsumerData, decode_heartbeat
-from orderly.protocol.producer_table import encode_producers
-from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from orderly.protocol.locks import decode_lock_request, encode_locked
+from orderly.protocol.members import ConsumeDirectly, GetRunningInfo
+from orderly.protocol.offsets import (
+    GetMemberOffsets,
+    GetOffsetsOfMembers,
+    decode_member_offsets,
+    encode_offsets_of_members,
+)
+from orderly.protocol.pull import decode_filter_check
+from orderly.protocol.statistics import (
+    ConsumerConnection,
+    ConsumerConnections,
+    GetConsumerConnections,
+    encode_connections,
+)
 from orderly.testing.fake.exchange import Call, Refused
-from orderly.testing.fake.members import Group, Member
 from orderly.testing.fake.pulling import check_filter
-from orderly.testing.fake.state import BrokerState
+from orderly.testing.fake.state import Answers, BrokerState, OnlineGroup, OnlineMember, pass_on
 
 _HEARTBEAT_REPLY = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
 _LANGUAGES = {int(member): member.name for member in Language}
@@ -28,7 +41,7 @@ _LANGUAGES = {int(member): member.name for member in Language}
 def heartbeat(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 34."""
     beat = decode_heartbeat(call.command.body)
-    member = Member(
+    member = OnlineMember(
         call.connection_id,
         beat.client_id,
         call.peer,
@@ -43,10 +56,10 @@ def heartbeat(state: BrokerState, call: Call) -> RemotingCommand:
     return call.reply(ext=_HEARTBEAT_REPLY)
 
 
-def _register(state: BrokerState, data: ConsumerData, member: Member) -> None:
+def _register(state: BrokerState, data: ConsumerData, member: OnlineMember) -> None:
     create = state.enabled("autoCreateSubscriptionGroup")
     config = state.groups.find(data.group, create=create)
-    if config is None:  # not a member, and not told so
+    if config is None:  # not a member, and it does not learn so
         return
     state.ensure_topic(RETRY_PREFIX + data.group, config.retry_queues)
     state.notify(data.group, state.members.register(data, member))
@@ -88,7 +101,7 @@ def connections(state: BrokerState, call: Call) -> RemotingCommand:
     return call.reply(body=encode_connections(_connections(group)))
 
 
-def _connections(group: Group) -> ConsumerConnections:
+def _connections(group: OnlineGroup) -> ConsumerConnections:
     members = tuple(
         ConsumerConnection(m.client_id, m.address, _LANGUAGES.get(m.language, "OTHER"), m.version)
         for m in group.members.values()
@@ -116,3 +129,82 @@ def unlock(state: BrokerState, call: Call) -> RemotingCommand:
     wanted = decode_lock_request(call.command.body)
     state.locks.unlock(wanted.group, wanted.client_id, wanted.queues)
     return call.reply()
+
+
+# --- questions to members by way of the broker: running info, offsets, consume directly -----------
+
+
+_PATIENCE = 10.0  # seconds for a member's answer
+_OFFSETS_PATIENCE = 5.0
+_PLACE_DIGITS = 16  # at the end of an offset id
+
+
+def running_info(state: BrokerState, call: Call) -> None:
+    """Take in code 307; the member's answer is passed on when it comes."""
+    header = call.read(GetRunningInfo)
+    member = _online(state, header.consumer_group, header.client_id)
+    _relay(state, call, member, call.command.ext, b"")
+
+
+def consume_directly(state: BrokerState, call: Call) -> None:
+    """Take in code 309: the message as stored goes to the member, its answer comes back."""
+    header = call.read(ConsumeDirectly)
+    data = _message(state, header.msg_id or "")
+    ext = call.command.ext | {"brokerName": state.name, "topicSysFlag": "0", "groupSysFlag": "0"}
+    member = _online(state, header.consumer_group, header.client_id or "")
+    _relay(state, call, member, ext, data)
+
+
+def _message(state: BrokerState, offset_id: str) -> bytes:
+    try:
+        data = state.store.at_place(int(offset_id[-_PLACE_DIGITS:], 16))
+    except ValueError:
+        data = None
+    if data is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no message {offset_id!r:.80}")
+    return data
+
+
+def _online(state: BrokerState, group: str, client_id: str) -> OnlineMember:
+    member = state.members.find(group, client_id)
+    if member is None:
+        remark = f"The Consumer <{group}> <{client_id}> not online"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    return member
+
+
+def _relay(
+    state: BrokerState, call: Call, member: OnlineMember, ext: dict[str, str], body: bytes
+) -> None:
+    def question() -> RemotingCommand:
+        return request(call.command.code, ext, body)
+
+    state.out += state.relays.ask(call, [member], question, _PATIENCE, pass_on)
+
+
+def offsets_of_members(state: BrokerState, call: Call) -> None:
+    """Take in code 223: each member is asked with code 221, the answers are put together."""
+    header = call.read(GetOffsetsOfMembers)
+    group = state.members.group(header.group)
+    if group is None:
+        remark = f"No Any Consumer online in the consumer group: [{header.group}]"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    wanted = [m for m in group.members.values() if header.client_id in (None, "", m.client_id)]
+
+    def question() -> RemotingCommand:
+        ext = to_ext(GetMemberOffsets(topic=header.topic, group=header.group))
+        return request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext)
+
+    state.out += state.relays.ask(call, wanted, question, _OFFSETS_PATIENCE, _together)
+
+
+def _together(asker: Call, answers: Answers) -> RemotingCommand:
+    """All members' offsets; a member that failed to answer is left out."""
+    found = {}
+    for client_id, answer in answers.items():
+        if answer.code == ResponseCode.SUCCESS:
+            try:
+                found[client_id] = decode_member_offsets(answer.body)
+            except ProtocolError as error:
+                return asker.reply(ResponseCode.SYSTEM_ERROR, str(error))
+    return asker.reply(body=encode_offsets_of_members(found))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
-from orderly.protocol.bodies import ClusterInfo
-from orderly.protocol.broker_bodies import encode_cluster_info, encode_route, encode_topic_list
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.headers import DeleteTopicInNameServer, GetRouteInfo
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.route import ClusterInfo, GetRouteInfo, encode_cluster_info, encode_route
+from orderly.protocol.topics import DeleteTopicInNameServer, TopicConfig, encode_topic_list
 from orderly.testing.fake.exchange import Call, Refused
 
 _STANDARD_JSON_SINCE = 401  # ordinal of release 4.9.4
@@ -35,7 +33,7 @@ class NameServer:
             queues.pop(name, None)
 
     def announce(self, broker: str, configs: Iterable[TopicConfig], broker_perm: int) -> None:
-        """A broker tells its topics; what it may not do as a whole, none of its queues may."""
+        """A broker announces its topics; what it may not do as a whole, none of its queues may."""
         for config in configs:
             self._topics.setdefault(config.name, {})[broker] = QueueData(
                 broker,

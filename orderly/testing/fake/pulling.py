@@ -9,14 +9,13 @@ from collections.abc import Collection
 
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.headers import PullFlag, PullMessage
 from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, Subscription
 from orderly.protocol.java_string import java_string_hash
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.pull import PullFlag, PullMessage
+from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake.exchange import Call, Outgoing, Refused
-from orderly.testing.fake.parked import Parked
-from orderly.testing.fake.queue_log import QueueLog, Read, ReadStatus
-from orderly.testing.fake.state import BrokerState
+from orderly.testing.fake.state import BrokerState, HeldPull
+from orderly.testing.fake.store import LogRead, QueueLog, ReadStatus
 
 # Plain numbers, since each operation on an IntFlag makes an object.
 _COMMIT = int(PullFlag.COMMIT_OFFSET)
@@ -78,7 +77,7 @@ def _pull(state: BrokerState, call: Call, *, first: bool) -> RemotingCommand | N
     log = state.store.log(topic, queue_id)
     reset = state.offsets.take_reset(group, topic, queue_id)
     if reset is not None:
-        read = Read(ReadStatus.OFFSET_RESET, reset)
+        read = LogRead(ReadStatus.OFFSET_RESET, reset)
     else:
         read = log.read(header.queue_offset, header.max_msg_nums, codes)
     state.offsets.note_pulled(group, topic, queue_id, read.next_offset)
@@ -87,19 +86,19 @@ def _pull(state: BrokerState, call: Call, *, first: bool) -> RemotingCommand | N
     code = _code_of(read, header.queue_offset)
     if code == ResponseCode.PULL_NOT_FOUND and first and header.sys_flag & _SUSPEND:
         deadline = call.now + header.suspend_timeout_millis / 1000
-        parked = Parked(call, header.queue_offset, codes, deadline)
+        parked = HeldPull(call, header.queue_offset, codes, deadline)
         state.parked.add(topic, queue_id, parked)
         return None
     return _reply(call, code, read, log)
 
 
-def _code_of(read: Read, offset: int) -> ResponseCode:
+def _code_of(read: LogRead, offset: int) -> ResponseCode:
     if read.status is ReadStatus.NO_MESSAGE_IN_QUEUE:
         return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
     return _CODES[read.status]
 
 
-def _reply(call: Call, code: int, read: Read, log: QueueLog) -> RemotingCommand:
+def _reply(call: Call, code: int, read: LogRead, log: QueueLog) -> RemotingCommand:
     ext = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(read.next_offset),

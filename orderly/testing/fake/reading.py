@@ -1,13 +1,12 @@
-"""Offsets: asked for, stored and reset; and the statistics made of them."""
+"""Offsets asked for, stored and reset; and statistics: ages of messages, places in the log."""
 
 from __future__ import annotations
 
 from orderly.model import MessageQueue
-from orderly.protocol.admin_headers import GetConsumeStats, GetTopicStats
-from orderly.protocol.broker_bodies import encode_consume_stats, encode_topic_stats
 from orderly.protocol.codes import ResponseCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.headers import (
+from orderly.protocol.offsets import (
     GetMaxOffset,
     GetMinOffset,
     OffsetReply,
@@ -15,16 +14,34 @@ from orderly.protocol.headers import (
     ResetOffset,
     SearchOffset,
     UpdateConsumerOffset,
-    to_ext,
+    encode_committed,
+    encode_reset,
 )
-from orderly.protocol.reset_bodies import encode_reset
-from orderly.protocol.stats_bodies import OffsetPair, TopicOffset
+from orderly.protocol.pull import (
+    ConsumeQueue,
+    Place,
+    QueryConsumeQueue,
+    ViewMessage,
+    encode_consume_queue,
+)
+from orderly.protocol.statistics import (
+    GetConsumeStats,
+    GetTimeSpans,
+    GetTopicStats,
+    OffsetPair,
+    TimeSpan,
+    TopicOffset,
+    encode_consume_stats,
+    encode_time_spans,
+    encode_topic_stats,
+)
 from orderly.testing.fake.exchange import Call, Refused
 from orderly.testing.fake.state import BrokerState
+from orderly.testing.fake.store import QueueLog
 
 
 def query_offset(state: BrokerState, call: Call) -> RemotingCommand:
-    """Answer code 14. A queue whose first message is there counts as "stored: 0" unless told."""
+    """Answer code 14. A queue whose first message is there counts as "stored: 0" by default."""
     header = call.read(QueryConsumerOffset)
     topic, queue_id = header.topic, header.queue_id
     offset = state.offsets.stored(header.consumer_group, topic, queue_id)
@@ -150,3 +167,65 @@ def _stored_at(state: BrokerState, topic: str, queue_id: int, offset: int) -> fl
     log = state.store.log(topic, queue_id)
     entry = log.entry(log.max_offset - 1 if offset < 0 else offset)
     return entry.store_ms / 1000 if entry else 0.0
+
+
+# --- all committed offsets, ages of messages, places in the log -----------------------------------
+
+
+def all_offsets(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 43."""
+    return call.reply(body=encode_committed(state.offsets.all()))
+
+
+def time_spans(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 303. Neither group nor subscription are looked at, nor queues only to read."""
+    header = call.read(GetTimeSpans)
+    config = state.topics.get(header.topic)
+    if config is None:
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+    spans = {}
+    for queue_id in range(config.write_queues):
+        committed = state.offsets.stored(header.group, header.topic, queue_id)
+        log = state.store.log(header.topic, queue_id)
+        queue = MessageQueue(header.topic, state.name, queue_id)
+        spans[queue] = _time_span(log, -1 if committed is None else committed, call.now)
+    return call.reply(body=encode_time_spans(spans, call.now))
+
+
+def _time_span(log: QueueLog, committed: int, now: float) -> TimeSpan:
+    head = _time_at(log, committed)
+    delay = None if head is None else now - head
+    return TimeSpan(
+        _time_at(log, log.min_offset),
+        _time_at(log, log.max_offset - 1),
+        delay if committed < log.max_offset else 0.0,
+    )
+
+
+def _time_at(log: QueueLog, offset: int) -> float | None:
+    entry = log.entry(offset)
+    return entry.store_ms / 1000 if entry else None
+
+
+def consume_queue(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 321; a success without a body for an index that is not there."""
+    header = call.read(QueryConsumeQueue)
+    if not state.store.has_log(header.topic, header.queue_id):
+        remark = f"{header.queue_id}@{header.topic} is not exist!"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    log = state.store.log(header.topic, header.queue_id)
+    if log.entry(header.index) is None:
+        return call.reply(remark=f"Index {header.index} is not exist!")
+    entries = map(log.entry, range(header.index, header.index + header.count))
+    places = tuple(Place(e.place, len(e.data), e.tag_code) for e in entries if e is not None)
+    part = ConsumeQueue(log.min_offset, log.max_offset, places)
+    return call.reply(body=encode_consume_queue(part))
+
+
+def view_message(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 33. A real broker answers garbage for a place where no message begins."""
+    place = call.read(ViewMessage).offset
+    data = state.store.at_place(place)
+    if data is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
+    return call.reply(body=data)

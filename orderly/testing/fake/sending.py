@@ -13,16 +13,13 @@ from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, is_retry_topic
 from orderly.protocol import properties as names
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
-from orderly.protocol.headers import SendMessage
-from orderly.protocol.outgoing import decode_batch, unique_key
 from orderly.protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.send import SendMessage, decode_batch, unique_key
+from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake import pulling
-from orderly.testing.fake.delays import LEVELS, SCHEDULE_TOPIC, level_of
 from orderly.testing.fake.exchange import Call, Refused
-from orderly.testing.fake.state import BrokerState
-from orderly.testing.fake.store import NewMessage, Placed
-from orderly.testing.fake.topics import check_name
+from orderly.testing.fake.state import BrokerState, check_name
+from orderly.testing.fake.store import LEVELS, SCHEDULE_TOPIC, NewMessage, Placed, level_of
 
 MAX_BODY = 4 * 1024 * 1024  # bytes
 _MAX_AUTO_QUEUES = 8

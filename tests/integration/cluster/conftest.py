@@ -5,9 +5,8 @@ import contextlib
 import pytest
 
 from orderly import Client
-from tests.support.cluster import proxied_cluster
+from tests.support.brokers import SHORT, client_config, proxied_cluster
 from tests.support.consuming import unique
-from tests.support.leases import SHORT, client_config
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,8 @@ import structlog
 
 from orderly import ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.errors import OrderlyError
-from tests.support.cluster import EAST, WEST
+from tests.support.brokers import EAST, SHORT, WEST, consumer_config
 from tests.support.consuming import first_deliveries, send_numbers, unique
-from tests.support.leases import SHORT, consumer_config
 from tests.support.waiting import eventually
 
 QUEUES = 20  # of each master: as many as there are threads

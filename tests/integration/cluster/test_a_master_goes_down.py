@@ -8,9 +8,8 @@ from orderly import Message, OrderlyConsumer, OrderlyProducer, ProducerConfig
 from orderly.errors import LayoutChanged, RouteError, SendFailed
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import request
-from tests.support.cluster import EAST, WEST
+from tests.support.brokers import EAST, SHORT, WEST, consumer_config
 from tests.support.consuming import Recorder, first_deliveries, send_numbers, unique
-from tests.support.leases import SHORT, consumer_config
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(12)]

@@ -9,9 +9,8 @@ from orderly.errors import ConfigError
 from orderly.ordering.allocation import averagely
 from orderly.ordering.allocation_rooms import machine_room, machine_room_nearby
 from orderly.protocol.codes import RequestCode
-from tests.support.cluster import EAST, WEST
+from tests.support.brokers import EAST, SHORT, WEST, consumer_config
 from tests.support.consuming import Group, Recorder, send_numbers
-from tests.support.leases import SHORT, consumer_config
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(24)]

@@ -11,9 +11,8 @@ import pytest
 
 from orderly import Client
 from orderly.testing import judge
-from tests.support.cluster import place
+from tests.support.brokers import SHORT, place
 from tests.support.consuming import unique
-from tests.support.leases import SHORT
 from tests.support.traffic import Traffic
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "4"))

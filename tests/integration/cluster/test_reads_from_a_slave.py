@@ -10,10 +10,9 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import GetTopicConfig
-from tests.support.cluster import EAST, REPLICATED, place
+from orderly.protocol.topics import GetTopicConfig
+from tests.support.brokers import EAST, REPLICATED, SHORT, consumer_config, place
 from tests.support.consuming import Recorder, first_deliveries, send_numbers
-from tests.support.leases import SHORT, consumer_config
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(24)]

@@ -1,21 +1,12 @@
 """A broker with a short lease behind a proxy, and traffic through it."""
 
-import contextlib
-
 import pytest
 
+from tests.support.brokers import SHORT, Proxy
+from tests.support.brokers import proxied_broker as broker_behind_proxy
 from tests.support.consuming import unique
-from tests.support.leases import SHORT
-from tests.support.patient import patient_client
-from tests.support.proxied import proxied_broker as broker_behind_proxy
-from tests.support.proxy import Proxy
 from tests.support.traffic import Traffic
-
-
-@pytest.fixture
-def closing():
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """A broker killed with -9 and restarted under traffic: its locks were memory, its log is not."""
 
 from orderly.testing import judge
-from tests.support.leases import SHORT, leasing_broker
+from tests.support.brokers import SHORT, leasing_broker
 
 
 def judge_of_others(traffic, queues):

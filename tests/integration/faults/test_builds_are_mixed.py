@@ -14,12 +14,11 @@ import pytest
 from orderly import Client
 from orderly.protocol.state_record import Entry
 from orderly.testing import judge
+from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import unique
-from tests.support.history import FORMER, ROOT
-from tests.support.leases import SHORT, leasing_broker
-from tests.support.member_process import MemberProcess
-from tests.support.states import records
-from tests.support.tenures import by_lane
+from tests.support.members import MemberProcess, by_lane
+from tests.support.programs import FORMER, ROOT
+from tests.support.topics import records
 from tests.support.traffic import KEYS, Traffic
 from tests.support.waiting import eventually
 
@@ -38,7 +37,7 @@ def former(tmp_path_factory):
         sources.extractall(root, filter="data")
 
     class FormerMember(MemberProcess):
-        pass
+        program = "tests.support.member"  # as it was called then
 
     FormerMember.root = root
     return FormerMember

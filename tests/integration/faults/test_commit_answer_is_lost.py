@@ -3,7 +3,7 @@
 import pytest
 
 from orderly.protocol.codes import RequestCode
-from tests.support.proxy import Way
+from tests.support.brokers import Way
 from tests.support.waiting import eventually
 
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -31,7 +31,5 @@ def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy,
         assert proxy.dropped[COMMIT]
     proxy.heal()
     eventually(lambda: all(len(m.assignment) >= 2 for m in traffic.consumers), within=30)
-    verdict, wrong_commits = traffic.verdict()
-    assert verdict.ok, verdict
-    assert not wrong_commits
+    verdict = traffic.ends_well()
     assert (traffic.lost, verdict.duplicates) == ([], 0)

@@ -15,9 +15,7 @@ def test_one_lost_answer_costs_no_queue(traffic, proxy):
     before = proxy.seen[LOCK]
     eventually(lambda: proxy.seen[LOCK] >= before + 4)  # each member has renewed again
     assert traffic.lost == []
-    verdict, wrong_commits = traffic.verdict()
-    assert verdict.ok, verdict
-    assert not wrong_commits
+    verdict = traffic.ends_well()
     assert verdict.duplicates == 0
 
 
@@ -31,6 +29,4 @@ def test_without_any_answer_the_queues_rest_until_one_comes(traffic, proxy):
     assert len(traffic.events) <= handled + 8, "what was in hand, one of each queue"
     proxy.heal()
     traffic.goes_on(1000)
-    verdict, wrong_commits = traffic.verdict()
-    assert verdict.ok, verdict
-    assert not wrong_commits
+    traffic.ends_well()

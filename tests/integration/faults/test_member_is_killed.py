@@ -8,14 +8,12 @@ import pytest
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import judge
 from tests.support.accounts import Accounts
+from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import send_numbers, unique
-from tests.support.leases import SHORT, leasing_broker
-from tests.support.member_process import CONCURRENCY, MemberProcess, by_key
-from tests.support.patient import patient_client, patient_producer
-from tests.support.states import finished_ahead
-from tests.support.tenures import by_lane, judge_tenures
+from tests.support.members import CONCURRENCY, MemberProcess, by_key, by_lane, judge_tenures
+from tests.support.topics import finished_ahead
 from tests.support.traffic import KEYS
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from tests.support.accounts import REFUSED, WRITTEN, Accounts
-from tests.support.leases import SHORT
-from tests.support.member_process import by_key
+from tests.support.brokers import SHORT
+from tests.support.members import by_key
 from tests.support.traffic import KEYS
 from tests.support.waiting import eventually
 

@@ -9,16 +9,14 @@ import time
 
 import pytest
 
-from orderly.consumer.parking.replaying import SLICE
+from orderly.consumer.park_commands import SLICE
 from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import judge
 from tests.support.accounts import BAD, WRITTEN, Accounts
-from tests.support.leases import SHORT, leasing_broker
-from tests.support.member_process import CONCURRENCY, by_key
-from tests.support.patient import patient_client
-from tests.support.tenures import by_lane, judge_tenures
+from tests.support.brokers import SHORT, leasing_broker
+from tests.support.members import CONCURRENCY, by_key, by_lane, judge_tenures
 from tests.support.traffic import KEYS
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 LEASE = SHORT
 SECONDS = 0.05  # of a handler

@@ -8,13 +8,10 @@ import threading
 import pytest
 
 from orderly import Ack, Client, OrderlyConsumer, Park, ParkLimits
+from tests.support.brokers import SHORT, client_config, consumer_config, leasing_broker, set_group
 from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.leases import SHORT, client_config, consumer_config, leasing_broker
-from tests.support.operator import set_group
-from tests.support.patient import patient_client, patient_producer
-from tests.support.states import finished_ahead
-from tests.support.visible import await_visible
-from tests.support.waiting import eventually
+from tests.support.topics import finished_ahead
+from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
 
 KEYS = ["a", "b", "c"]
 NEVER = "600000"  # milliseconds

@@ -3,7 +3,7 @@
 import pytest
 
 from orderly.protocol.codes import RequestCode
-from tests.support.proxy import Way
+from tests.support.brokers import Way
 from tests.support.waiting import eventually
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -16,8 +16,6 @@ def test_the_retry_overtakes_nothing(patient_traffic, proxy, way):
         proxy.lose(code, way, times=2)
     eventually(lambda: sum(proxy.dropped[code] for code in SENDS) >= 3, within=30)
     traffic.goes_on(1000)
-    verdict, wrong_commits = traffic.verdict()
-    assert verdict.ok, verdict
-    assert not wrong_commits
+    verdict = traffic.ends_well()
     # Stored twice, for nobody could know: the log has it twice, and the order holds all the same.
     assert bool(verdict.log_duplicates) == (way is Way.REPLY)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from orderly import Client
+from orderly import Client, Message, OrderlyProducer
 from orderly.bench import OrderCheck
 from orderly.cli.root import run
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -99,6 +99,22 @@ def test_messages_that_fail_are_a_verdict(bench, orderly_fake, client):
     assert left(client) == []
 
 
+def test_messages_that_overtake_others_are_a_verdict_and_not_waited_for(bench, monkeypatch):
+    send, swapped = OrderlyProducer.send, {b"1": b"2", b"2": b"1"}
+
+    def swapping(producer, message, **given):
+        number, space, rest = message.body.partition(b" ")
+        body = swapped.get(number, number) + space + rest
+        overtaken = Message(message.topic, body, sharding_key=message.sharding_key)
+        return send(producer, overtaken, **given)
+
+    monkeypatch.setattr(OrderlyProducer, "send", swapping)
+    code, out, err = bench("-n", "50", "--keys", "1", "--sync", "-o", "json")
+    consumed = json.loads(out)["consume"]
+    assert (consumed["out_of_order"], consumed["missing"]) == (1, 0)
+    assert code == 1, err
+
+
 def test_interrupted_it_tells_the_figures_and_takes_all_away(bench, client):
     def interrupt():
         eventually(lambda: left(client), within=30)
@@ -141,4 +157,4 @@ def test_the_check_sees_a_swap_and_a_repeat():
     for number in (0, 2, 1, 2, 3):
         check.came("a", number)
     check.came("b", 0)
-    assert (check.inversions, check.repeats, check.due) == (1, 2, {"a": 4, "b": 1})
+    assert (check.inversions, check.repeats, check.reached) == (1, 2, 5)

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from orderly.cli.backlog.group import COMMANDS
+from orderly.cli.backlog import COMMANDS
 from orderly.cli.root import run
 from orderly.cli.selection import _within
-from tests.support.operator import set_group
-from tests.support.patient import patient_client
+from tests.support.brokers import set_group
+from tests.support.waiting import patient_client
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -73,7 +73,7 @@ def cluster(orderly_fake, monkeypatch):
     for topic in ("orders", "payments", "shop%orders"):
         orderly_fake.create_topic(topic, 1)
     with patient_client(orderly_fake.namesrv) as client:
-        for group in ("shipping", "billing"):
+        for group in ("shipping", "billing", "shop%selling"):
             set_group(client, group)
 
 
@@ -83,7 +83,7 @@ def patient(cluster, monkeypatch):
     monkeypatch.setattr("orderly.cli.selection._PATIENCE", 60.0)
 
 
-TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping"]
+TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping", "shop%selling"]
 
 
 @pytest.mark.usefixtures("patient")
@@ -100,7 +100,8 @@ TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping"]
         ("spark replay dir --into ", TOPICS),
         ("--namespace shop tail ", ["orders"]),
         ("parked release ", GROUPS),
-        ("parked list s", ["shipping"]),
+        ("parked list ship", ["shipping"]),
+        ("--namespace shop parked list ", ["selling"]),
         ("dlq list ", GROUPS),
         ("backlog describe b", ["billing"]),
         ("offsets show --group ", GROUPS),

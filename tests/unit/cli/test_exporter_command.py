@@ -11,16 +11,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orderly import Ack, Message, OrderlyConsumer, OrderlyProducer
-from orderly.cli.addresses import address
 from orderly.cli.exporter import exporter
+from orderly.cli.options import address
 from orderly.cli.root import run
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.parked_key import key_tag
-from orderly.remoting.small_http import is_loopback
-from tests.support.idle import idle_connections
-from tests.support.patient import patient_client
-from tests.support.waiting import eventually
+from orderly.small_http import is_loopback
+from tests.support.programs import hearing_ctrl_c, idle_connections
+from tests.support.waiting import eventually, patient_client
 
 SOON = 60
 
@@ -45,7 +44,7 @@ class Service:
 
     def __init__(self, folder, *options):
         self._errors = folder / "errors"
-        with self._errors.open("w") as errors:
+        with self._errors.open("w") as errors, hearing_ctrl_c():
             command = [sys.executable, "-m", "orderly.cli", "exporter", *options]
             self.process = subprocess.Popen(command, stderr=errors)
 

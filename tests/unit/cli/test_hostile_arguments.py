@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from orderly.cli.durations import Duration
-from orderly.cli.exit_codes import CODES
+from orderly.cli.commands import CODES
+from orderly.cli.options import Duration
 from orderly.cli.root import run
 from orderly.errors import ConfigError
 from tests.support.command_tree import arguments, leaves, options
@@ -67,7 +67,7 @@ def nothing_to_reach(monkeypatch, tmp_path):
         "orderly.spark.bundling.write_bundle",
     ):
         monkeypatch.setattr(name, refuse)
-    monkeypatch.setattr("orderly.cli.spark.here.session", no_session)
+    monkeypatch.setattr("orderly.cli.spark.session", no_session)
 
 
 def base(command, without=None):

@@ -12,11 +12,8 @@ from orderly import Message, OrderlyProducer
 from orderly.cli.root import run
 from orderly.consumer.telling.health import Health, together
 from orderly.model import MessageQueue
-from tests.support.history import ROOT
-from tests.support.idle import idle_connections
-from tests.support.patient import patient_client
-from tests.support.program import SOON, Program
-from tests.support.waiting import eventually
+from tests.support.programs import ROOT, SOON, Program, idle_connections
+from tests.support.waiting import eventually, patient_client
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
 SHOP = """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from orderly.cli.selection import Names, complete_group
+from orderly.cli.selection import Names
 from orderly.cli.settings import Settings
-from orderly.errors import ConfigError, RequestTimeout
+from orderly.errors import ConfigError
 
 GROUPS = ["shop%billing", "shop%shipping", "bank%shipping", "shipping", "ship.ping"]
 
@@ -54,40 +54,3 @@ def test_topics_are_chosen_alike():
 def test_what_is_no_name_is_refused(names, said):
     with pytest.raises(ConfigError, match=said):
         names.selection(Settings(namespace=""))
-
-
-class _Client:
-    def __init__(self, groups):
-        self._groups = groups
-
-    def __enter__(self):
-        if isinstance(self._groups, Exception):
-            raise self._groups
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    @property
-    def admin(self):
-        return self
-
-    def groups(self):
-        return tuple(self._groups)
-
-
-@pytest.mark.parametrize(
-    ("groups", "begun", "completed"),
-    [
-        (GROUPS, "", ["billing", "shipping"]),
-        (GROUPS, "sh", ["shipping"]),
-        (RequestTimeout("gone"), "", []),
-    ],
-)
-def test_names_are_completed_as_they_are_typed(monkeypatch, groups, begun, completed):
-    class Context:
-        def ensure_object(self, kind):
-            return kind(namespace="shop")
-
-    monkeypatch.setattr(Settings, "client", lambda _settings, _patience: _Client(groups))
-    assert complete_group(Context(), None, begun) == completed

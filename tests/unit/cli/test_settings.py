@@ -1,10 +1,18 @@
 """The options of every command, above all: which names they make of those the user gives."""
 
+from __future__ import annotations
+
+import json
+
+import click
 import pytest
 
 from orderly.cli.root import run
-from orderly.cli.settings import Settings
+from orderly.cli.settings import Settings, parse_settings, read_settings, settings_path
+from orderly.config.settings_file import secret
 from orderly.errors import ConfigError
+from tests.support.snapshots import row, snapshot
+from tests.unit.cli.golden.backlog import world
 
 
 @pytest.fixture
@@ -52,10 +60,171 @@ def test_what_is_no_namespace_is_refused(args, capsys):
     assert "namespace 'a%b' may only contain" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("environment")
-def test_an_empty_option_turns_the_environments_namespace_off(monkeypatch, capsys):
-    asked = []
-    monkeypatch.setattr(Settings, "client", lambda settings: asked.append(settings.client_config()))
-    for option in ([], ["--namespace", ""]):
-        run(["topic", "list", *option])
-    assert [config.namespace for config in asked] == ["shop", ""]
+@pytest.mark.parametrize(
+    ("option", "listed"),
+    [([], ["shop%orders"]), (["--namespace", ""], ["invoices", "shop%orders"])],
+)
+def test_an_empty_option_turns_the_environments_namespace_off(
+    orderly_fake, monkeypatch, capsys, option, listed
+):
+    orderly_fake.create_topic("shop%orders", 1)
+    orderly_fake.create_topic("invoices", 1)
+    monkeypatch.setenv("ORDERLY_NAMESRV", orderly_fake.namesrv)
+    monkeypatch.setenv("ORDERLY_NAMESPACE", "shop")
+    assert run(["topic", "list", "-o", "csv", *option]) == 0
+    found = capsys.readouterr().out.split()[1:]
+    assert found == listed
+
+
+FILE = """
+context = "staging"
+namespace = "all"
+[backlog.check]
+crit = "7"
+warn-age = "5m"
+[contexts.staging]
+namesrv = "stage:1"
+[contexts.prod]
+namesrv = "prod:1"
+namespace = "shop"
+connect_timeout = 1.5
+[contexts.prod.backlog.check]
+crit = "9"
+"""
+
+
+@pytest.fixture
+def write(monkeypatch, tmp_path):
+    path = tmp_path / "config.toml"
+    monkeypatch.setenv("ORDERLY_CONFIG", str(path))
+    for name in ("ORDERLY_NAMESRV", "ORDERLY_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def to(text):
+        path.write_text(text)
+        return path
+
+    return to
+
+
+@pytest.fixture
+def file(write):
+    return write(FILE)
+
+
+def config(**given):
+    return Settings(**given).client_config()
+
+
+@pytest.mark.usefixtures("file")
+def test_the_files_own_context_holds_unless_another_is_named(monkeypatch):
+    assert (config().namesrv, config().namespace) == ("stage:1", "all")
+    monkeypatch.setenv("ORDERLY_CONTEXT", "prod")
+    assert (config().namesrv, config().namespace) == ("prod:1", "shop")
+    assert config(context="staging").namesrv == "stage:1"
+    assert config().connect_timeout == 1.5
+
+
+@pytest.mark.usefixtures("file")
+def test_an_option_wins_over_the_environment_and_that_over_the_file(monkeypatch):
+    monkeypatch.setenv("NAMESRV_ADDR", "java:1")
+    assert config().namesrv == "stage:1"
+    monkeypatch.setenv("ORDERLY_NAMESRV", "env:1")
+    monkeypatch.setenv("ORDERLY_CONNECT_TIMEOUT", "2.5")
+    monkeypatch.setenv("ORDERLY_CONTEXT", "prod")
+    assert (config().namesrv, config().connect_timeout) == ("env:1", 2.5)
+    assert config(namesrv="option:1").namesrv == "option:1"
+
+
+@pytest.mark.usefixtures("file")
+def test_a_context_named_by_hand_wins_over_the_environment(monkeypatch):
+    monkeypatch.setenv("ORDERLY_NAMESRV", "env:1")
+    assert config(context="prod").namesrv == "prod:1"
+    assert config(context="prod", namesrv="option:1").namesrv == "option:1"
+
+
+def test_javas_variable_is_honoured_last(monkeypatch, write):
+    write("")
+    monkeypatch.setenv("NAMESRV_ADDR", "java:1")
+    assert config().namesrv == "java:1"
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "crit"),
+    [
+        ([], None, "7"),
+        (["--context", "prod"], None, "9"),
+        (["--context", "prod"], "8", "8"),
+        (["--crit", "6"], "8", "6"),
+    ],
+)
+@pytest.mark.usefixtures("file")
+def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args, env, crit):
+    if env:
+        monkeypatch.setenv("ORDERLY_BACKLOG_CHECK_CRIT", env)
+    with world(snapshot(row())):
+        assert run(["backlog", "check", "-g", "*", "-o", "json", *args]) == 0
+    figures = {f["measure"]: f for f in json.loads(capsys.readouterr().out)["figures"]}
+    assert figures["backlog"]["crit"] == crit
+    assert figures["head_age"]["warn"] == "5m"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("context = ", "is not TOML"),
+        ("nonsense = 1", "nonsense is no setting"),
+        ("namesrv = 'a:1'\n[contexts]\nprod = 1", "contexts.prod must be a table"),
+        ("contexts = 1", "must be tables"),
+        ("context = 1", "must be a name"),
+        ("[contexts.prod]\nnamesvr = 'a:1'", "contexts.prod.namesvr is no setting"),
+        ("[contexts.prod.namesrv]\na = 1", "must be a value, not a table"),
+        ("backlog = 1", "backlog must be a table"),
+        ("[broker]\nport = 1", "broker is no setting"),
+        ("namesrv = 'a:1'\n[backlog.check]\nwran = '1'", "backlog.check has no option --wran"),
+        ("context = 'gone'\n[contexts.prod]", "no context 'gone'"),
+        ("color = 'green'\nnamesrv = 'a:1'", "color must be one of"),
+        ("connect_timeout = 'long'\nnamesrv = 'a:1'", "connect_timeout must be"),
+        ("namesrv = 7", "namesrv must be"),
+        ("namesrv = 'a:1'\n[backlog.check]\ncrit = 'many'", "'many' is no range"),
+    ],
+)
+def test_every_mistake_is_one_line_and_exit_3(write, capsys, text, said):
+    write(text)
+    command = ["context", "show", "-o", "table"] if "color" in text else None
+    assert run(command or ["backlog", "check", "-g", "g"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_a_file_that_was_named_must_exist(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ORDERLY_CONFIG", str(tmp_path / "gone.toml"))
+    assert run(["context", "ls"]) == 3
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("ORDERLY_CONFIG", str(tmp_path))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_settings()
+
+
+def test_without_a_file_there_are_no_settings(tmp_path):
+    env = {}
+    assert settings_path(env).parts[-2:] == ("orderly", "config.toml")
+    assert str(settings_path(env)).startswith(click.get_app_dir("orderly"))
+
+
+def test_values_are_never_part_of_an_error(tmp_path):
+    with pytest.raises(ConfigError) as raised:
+        parse_settings("[contexts.prod]\nsecret_kye = 'hunter2'", tmp_path)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["secret_key", "access_key", "password", "auth_token"])
+def test_what_is_secret_is_known_by_its_name(name):
+    assert secret(name)
+    assert not secret("namesrv")

@@ -28,7 +28,7 @@ def orders(orderly_fake):
 @pytest.fixture
 def skew(orderly_fake, orders, capsys):
     def call(*args):
-        where = ["--namesrv", orderly_fake.namesrv, "--interval", "100ms"]
+        where = ["--namesrv", orderly_fake.namesrv]
         code = run(["skew", "-t", "orders", *where, *args])
         return (code, *capsys.readouterr())
 
@@ -36,53 +36,59 @@ def skew(orderly_fake, orders, capsys):
 
 
 def test_a_table_for_a_reader(skew):
-    code, out, err = skew("--what-if", "2,16")
-    assert code == 0
-    assert out.startswith(
-        "orders: 4 queues; too little comes to judge by, so all 200 messages stored are counted."
-    )
-    lines = out.splitlines()
-    queues = [line.split() for line in lines if line.startswith("orders/broker-a/")]
+    code, out, err = skew()
+    assert (code, err) == (0, "")
+    assert out.startswith("orders: 4 queues; 200 messages stored.\nThe fullest queue holds ")
+    queues = [line.split() for line in out.splitlines() if line.startswith("orders/broker-a/")]
     assert sum(int(cells[1]) for cells in queues) == 200
     assert [int(cells[1]) for cells in queues] == sorted((int(c[1]) for c in queues), reverse=True)
-    what_if = [line.split() for line in lines if "hash_mod" in line]
-    assert [cells[0] for cells in what_if] == ["4", "2", "16"]
-    assert "\\x1b[2Jhot\\n alone has 30 % of the messages, more than 1/4." in out
+    assert "141 keys in 200 messages read of 200 stored." in out
+    (hot,) = [line.split() for line in out.splitlines() if line.startswith("\\x1b[2Jhot\\n ")]
+    assert hot[1:4] == ["60", "30", "%"]
     assert "\x1b" not in out
-    assert "counting what comes into orders for 0.1 s" in err
 
 
 def test_json_and_yaml_have_it_all(skew):
-    code, out, _ = skew("-o", "json", "--what-if", "16")
+    code, out, _ = skew("-o", "json")
     found = json.loads(out)
     assert (code, found["schema"], found["layout"]) == (0, "orderly.skew/v1", "broker-a:4")
-    assert (found["inflow"]["basis"], found["inflow"]["messages"]) == ("stored", 200)
+    assert (found["messages"], found["skew"]["top_share"] >= 0.3) == (200, True)
     keys = found["keys"]
     assert (keys["messages_read"], keys["without_key"], keys["different"]) == (200, 0, 141)
-    assert keys["least_share_of_busiest_queue"] == 0.3
-    assert keys["top"][0] | {"queue": ""} == {
-        "key": EVIL,
-        "messages_least": 60,
-        "messages_most": 60,
-        "share_least": 0.3,
-        "share_most": 0.3,
-        "queue": "",
-        "in_several_queues": False,
-    }
-    now, other = found["what_if"]
-    assert (now["queues"], now["moved_share"], now["moved_keys"]) == (4, 0.0, [])
-    assert other["queues"] == 16
-    assert other["skew"]["top_share"] >= 0.3
-    assert all(int(moved["to"].split("/")[1]) >= 4 for moved in other["moved_keys"])
-    assert yaml.safe_load(skew("-o", "yaml", "--what-if", "16")[1]) == found
+    queue = found["skew"]["busiest"].removeprefix("orders/")
+    hot = {"key": EVIL, "messages": 60, "share": 0.3, "queues": [queue]}
+    assert keys["top"][0] == hot
+    assert yaml.safe_load(skew("-o", "yaml")[1]) == found
+
+
+def test_it_reads_and_shows_no_more_than_asked_for(skew):
+    keys = json.loads(skew("-o", "json", "--sample", "50", "--top", "3")[1])["keys"]
+    assert (keys["messages_planned"], keys["messages_read"], len(keys["top"])) == (50, 50, 3)
+    assert "50 messages read of 200 stored" in skew("--sample", "50")[1]
+
+
+def test_a_key_in_several_queues_is_told(skew, orderly_fake):
+    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+        for at in range(4):
+            message = Message("orders", b"x", sharding_key=EVIL)
+            producer.send(message, selector=lambda queues, _, at: queues[at], arg=at)
+    out = skew()[1]
+    assert "1 key in several queues: orderly audit placement tells why" in out
+    assert [line.split()[-1] for line in out.splitlines() if "hot" in line] == ["several"]
 
 
 def test_csv_is_one_table(skew):
-    code, out, _ = skew("-o", "csv", "--what-if", "16")
+    code, out, _ = skew("-o", "csv", "--top", "1")
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["part"] for row in rows if row["part"] != "key"] == ["queue"] * 4 + ["what-if"] * 2
+    assert [row["part"] for row in rows] == ["queue"] * 4 + ["key"]
     assert sum(int(row["messages"]) for row in rows if row["part"] == "queue") == 200
+
+
+def test_an_empty_topic_is_no_failure(orderly_fake, capsys):
+    orderly_fake.create_topic("quiet", queues=2)
+    assert run(["skew", "-t", "quiet", "--namesrv", orderly_fake.namesrv]) == 0
+    assert "quiet: 2 queues; nothing is stored." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "yaml"])
@@ -93,38 +99,12 @@ def test_redacted_keys_are_nowhere(skew, form):
     assert "k1" not in out + err
 
 
-def test_the_default_is_half_twice_and_four_times(skew):
-    found = json.loads(skew("-o", "json")[1])
-    assert [each["queues"] for each in found["what_if"]] == [4, 2, 8, 16]
-
-
-def test_a_group_adds_its_backlog(skew, orderly_fake):
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
-        client = producer._client
-        client.groups.group_config("shipping", "broker-a")
-        for queue in client.routes.get("orders").read_queues():
-            client.brokers.update_offset("shipping", queue, 10)
-    found = json.loads(skew("-o", "json", "-g", "shipping")[1])
-    assert found["group"] == "shipping"
-    assert sum(queue["backlog"] for queue in found["inflow"]["queues"]) == 160
-    assert "BACKLOG" in skew("-g", "shipping")[1]
-    code, _, err = skew("-g", "nobody")
-    assert (code, "there is no group nobody" in err) == (3, True)
-
-
 def test_a_broker_that_cannot_be_read_is_3(skew, orderly_fake):
     orderly_fake.script(Fault(Code.GET_TOPIC_STATS_INFO, Fail(1, "not now"), times=None))
-    code, out, err = skew("--what-if", "8")
+    code, out, err = skew()
     assert code == 3
     assert "not all of them could be read" in out
     assert "broker broker-a could not be read" in err
-
-
-@pytest.mark.parametrize("numbers", ["x", "0", "16,", "5000", "-1"])
-def test_what_if_takes_numbers_of_queues(skew, numbers):
-    code, _, err = skew(f"--what-if={numbers}")
-    assert code == 3
-    assert "error: invalid value for '--what-if'" in err
 
 
 def test_an_unknown_topic_is_one_line(orderly_fake, capsys):

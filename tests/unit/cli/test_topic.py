@@ -1,154 +1,279 @@
-"""`orderly topic`: what is asked for and what is shown."""
+"""`orderly topic grow` on a fake broker: what is refused, what is waited for, what is undone."""
+
+from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import threading
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer, Park
 from orderly.cli.root import run
-from orderly.cli.settings import Settings
-from orderly.errors import ConfigError, RequestTimeout
-from orderly.model import BrokerData, Permission, QueueData, TopicRoute
-from orderly.protocol.message_types import MessageType
-from orderly.protocol.topic_config import TopicConfig
-
-BOTH = Permission.READ | Permission.WRITE
-ROUTE = TopicRoute(
-    "orders",
-    (QueueData("b", 4, 0, Permission.READ), QueueData("a", 8, 8, BOTH)),
-    (BrokerData("a", "c1", {0: "10.0.0.1:10911"}), BrokerData("b", "c1", {1: "10.0.0.2:10911"})),
+from orderly.client.routes import Routes
+from orderly.errors import NameServerUnavailable
+from orderly.model import MessageQueue
+from orderly.monitoring import topic_growth
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.frame import request
+from orderly.protocol.heartbeat import (
+    ConsumerData,
+    Heartbeat,
+    MessageModel,
+    Subscription,
+    encode_heartbeat,
 )
+from orderly.testing.fake.broker import FakeBroker
+from tests.support.waiting import eventually, patient_client
+
+QUICK = ("--watch", "0.1s", "--quiet", "0.2s", "--timeout", "30s", "--yes")
+IMPATIENT = ("--watch", "0.1s", "--quiet", "0.2s", "--timeout", "0.1s", "--yes")
+FROM_FIRST = ConsumerConfig(consume_from="first", commit_interval=0.1)
+BY_KEY = ConsumerConfig(consume_from="first", commit_interval=0.1, order="key")
+
+
+@pytest.fixture(scope="module")
+def fake():
+    with FakeBroker(brokers=("broker-a", "broker-b")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def client(fake):
+    with patient_client(fake.namesrv) as client:
+        yield client
 
 
 @pytest.fixture
-def names():
-    """The topics the name server knows."""
-    return ["b", "%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "rmq_sys_x"]
+def topic(fake, request):
+    name = request.node.name[:100].replace("[", "-").replace("]", "")
+    fake.create_topic(name, queues=2)
+    return name
 
 
 @pytest.fixture
-def created(monkeypatch, names):
-    calls = []
+def grow(fake, topic, capsys):
+    """Run `orderly topic grow`; returns (exit code, stdout, stderr)."""
 
-    def create(name, queues, *, order, message_type):
-        calls.append((name, queues, order, message_type))
-        if queues == 5:
-            raise ConfigError("orders exists already, with queues a: 8; wanted: a: 5")
-        return queues != 8
+    def call(queues, *options):
+        code = run(
+            ["topic", "grow", topic, "--queues", str(queues), "--namesrv", fake.namesrv, *options]
+        )
+        return (code, *capsys.readouterr())
 
-    admin = SimpleNamespace(
-        create_topic=create,
-        topic_config=lambda _, broker: config_of(broker.broker_name),
-        topics=lambda: names,
-        cluster=lambda: SimpleNamespace(brokers={"broker-a": None}, clusters={"C": None}),
-    )
-
-    @contextmanager
-    def client(_):
-        yield SimpleNamespace(admin=admin, routes=SimpleNamespace(get=lambda _: ROUTE))
-
-    monkeypatch.setattr(Settings, "client", client)
-    return calls
+    return call
 
 
-def test_create(created, capsys):
-    assert run(["topic", "create", "orders", "--queues", "4"]) == 0
-    assert created == [("orders", 4, True, None)]
-    assert "orders" in capsys.readouterr().out
+def fill(fake, topic, count=20):
+    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+        for n in range(count):
+            producer.send(Message(topic, b"%d" % n, sharding_key=f"k{n % 10}"))
+
+
+def begin(client, group, topic):
+    """A group that has committed in one queue of four, and is not there any more."""
+    client.groups.group_config(group, "broker-a")  # makes it
+    client.brokers.update_offset(group, MessageQueue(topic, "broker-a", 0), 0)
+
+
+def join(client, group, topic, model):
+    """A member as a stock client is one: it has committed nothing before its first success."""
+    client.groups.group_config(group, "broker-a")  # makes it
+    data = ConsumerData(group, (Subscription(topic, "*", version=1),), message_model=model)
+    beat = request(RequestCode.HEART_BEAT, body=encode_heartbeat(Heartbeat("m1", (), (data,))))
+    address = client.routes.get(topic).broker("broker-a").master
+    client.connections.get(address).call(beat, 30)
+
+
+def settings(client, topic):
+    """Read and write queues and permission of the topic, by broker."""
+    brokers = client.routes.refresh(topic).brokers
+    configs = [client.admin.topic_config(topic, broker) for broker in brokers]
+    return {(config.read_queues, config.write_queues, config.perm) for config in configs}
+
+
+def test_it_waits_for_the_group_and_tells_the_new_pin(fake, client, topic, grow):
+    fill(fake, topic)
+    seen = []
+    release = threading.Event()
+
+    def handle(messages, _context):
+        assert release.wait(60)
+        seen.extend(messages)
+        return Ack()
+
+    def go_on_when_closed():
+        eventually(lambda: settings(client, topic) == {(2, 2, 4)}, within=60)
+        release.set()
+
+    consumer = OrderlyConsumer(f"g-{topic}"[:100], handle, namesrv=fake.namesrv, config=FROM_FIRST)
+    with consumer.subscribe(topic):
+        threading.Thread(target=go_on_when_closed, daemon=True).start()
+        code, out, err = grow(4, *QUICK)
+    assert (code, len(seen)) == (0, 20), err
+    assert out.splitlines()[-1] == "layout=broker-a:4;broker-b:4"
+    assert f"not finished: g-{topic}"[:60] in err
+    assert settings(client, topic) == {(4, 4, 6)}
+
+
+def test_a_dry_run_changes_nothing(fake, client, topic, grow):
+    fill(fake, topic)
+    begin(client, "half", topic)
+    code, out, _ = grow(4, "--dry-run", "-o", "json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["changed"], found["layout"]) == (False, "broker-a:4;broker-b:4")
+    assert [each["group"] for each in found["behind"]] == ["half"]
+    assert [row["writable"] for row in found["brokers"]] == [True, True]
+    assert "orderly-producer" not in found["producers"], "it was closed"
+    with OrderlyProducer("idle", namesrv=fake.namesrv) as producer:
+        producer.send(Message(topic, b"x", sharding_key="k"))
+        eventually(lambda: "idle (1)" in grow(4, "--dry-run")[2])
+    assert settings(client, topic) == {(2, 2, 6)}
+
+
+def test_a_topic_that_has_its_queues_needs_nothing(client, topic, grow):
+    code, out, err = grow(2, "--yes")
+    assert (code, out, "nothing to do" in err) == (0, "", True)
+    code, out, _ = grow(2, "--yes", "-o", "json")
+    assert json.loads(out)["changed"] is False
+
+
+def test_what_a_group_never_read_is_not_finished_unless_it_is_left_out(fake, client, topic, grow):
+    fill(fake, topic)
+    begin(client, "gone", topic)
+    code, _, err = grow(4, *IMPATIENT)
+    assert code == 3
+    assert "not drained within 0.1 s: gone: an unknown number of messages" in err
+    assert settings(client, topic) == {(2, 2, 6)}
+    assert grow(4, *QUICK, "--ignore-group", "gone")[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("kind", "order"), [("fifo", True), ("mixed", True), ("delay", False), ("lite", False)]
+    ("model", "why"),
+    [
+        (MessageModel.CLUSTERING, "committed nothing yet"),
+        (MessageModel.BROADCASTING, "keep their offsets themselves"),
+    ],
+    ids=["new", "broadcasting"],
 )
-def test_create_with_a_type(created, kind, order):
-    assert run(["topic", "create", "orders", "--queues", "4", "--type", kind]) == 0
-    assert created == [("orders", 4, order, MessageType(kind.upper()))]
-    assert run(["topic", "create", "orders", "--type", "unspecified"]) == 3
+def test_members_whose_progress_no_broker_knows_are_waited_for(
+    fake, client, topic, grow, model, why
+):
+    group = f"j-{topic}"[:90]
+    join(client, group, topic, model)
+    assert json.loads(grow(4, "--dry-run", "-o", "json")[1])["behind"] == [], "it is empty"
+    fill(fake, topic)
+    code, _, err = grow(4, *IMPATIENT)
+    assert (code, why in err) == (3, True), err
+    assert settings(client, topic) == {(2, 2, 6)}
+    assert grow(4, *QUICK, "--ignore-group", group)[0] == 0
 
 
-CONFIGS = {
-    "a": TopicConfig(
-        name="orders", read_queues=8, write_queues=8, attributes={"message.type": "FIFO"}
-    ),
-    "b": None,
-}
+def test_name_servers_that_are_silent_in_the_end_do_not_hide_that_it_is_done(
+    client, topic, grow, monkeypatch
+):
+    refresh, asked = Routes.refresh, []
+
+    def silent(routes, name):
+        asked.append(name)
+        if len(asked) in (2, 3):  # the first is for the plan
+            raise NameServerUnavailable("no name server answers")
+        return refresh(routes, name)
+
+    monkeypatch.setattr(Routes, "refresh", silent)
+    assert grow(4, *QUICK)[0] == 0
+    assert len(asked) == 4
+    assert settings(client, topic) == {(4, 4, 6)}
 
 
-def config_of(broker):
-    found = CONFIGS[broker]
-    if isinstance(found, Exception):
-        raise found
-    return found
+def test_a_topic_that_was_closed_before_is_said_to_be_closed_again(fake, client, topic, grow):
+    fill(fake, topic)
+    begin(client, "left", topic)
+    for broker in client.routes.refresh(topic).brokers:
+        config = client.admin.topic_config(topic, broker)
+        client.admin.put_topic(replace(config, perm=4), broker)
+    code, _, err = grow(4, *IMPATIENT)
+    assert (code, "closed for writing on broker broker-a, broker-b before" in err) == (3, True), err
+    assert settings(client, topic) == {(2, 2, 4)}
 
 
-def test_show_tells_what_brokers_have_and_a_master_that_is_down_as_not_known(created, capsys):
-    assert run(["topic", "show", "orders"]) == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines() == [
-        "BROKER  CLUSTER  MASTER          TYPE  READ QUEUES  WRITE QUEUES  PERMISSION  ORDER",
-        "a       c1       10.0.0.1:10911  FIFO            8             8  RW          no",
-        "b       c1       -               -               -             -  -           -",
-    ]
-    assert err == "layout: a:8\n"
+def test_a_topic_that_is_written_to_is_left_alone(fake, client, topic, grow):
+    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+        stop, under_way = threading.Event(), threading.Event()
+
+        def write():
+            while not stop.is_set():
+                producer.send(Message(topic, b"x", sharding_key="k"))
+                under_way.set()
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        assert under_way.wait(60)
+        code, _, err = grow(4, "--watch", "1s", "--yes")
+        stop.set()
+        writer.join(30)
+    assert code == 3
+    assert "the topic is written to" in err
+    assert settings(client, topic) == {(2, 2, 6)}
 
 
-def test_show_in_json(created, capsys):
-    assert run(["topic", "show", "orders", "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["topic"], found["layout"], found["errors"]) == ("orders", "a:8", {})
-    first, second = found["brokers"]
-    assert first == {
-        "broker": "a",
-        "cluster": "c1",
-        "master": "10.0.0.1:10911",
-        "type": "FIFO",
-        "read_queues": 8,
-        "write_queues": 8,
-        "permission": "RW",
-        "order": "no",
-        "attributes": {"message.type": "FIFO"},
-    }
-    assert {name for name, value in second.items() if value is not None} == {"broker", "cluster"}
+def test_parked_keys_are_waited_for(fake, client, topic, grow):
+    """Their later messages would be handled in another queue, before what is parked."""
+    fill(fake, topic, 10)
+    group = f"p-{topic}"[:90]
+
+    def handle(messages, context):
+        return Park("not now") if context.key == "k3" else Ack()
+
+    consumer = OrderlyConsumer(group, handle, namesrv=fake.namesrv, config=BY_KEY)
+    with consumer.subscribe(topic):
+        eventually(lambda: not behind(grow), every=0.1)
+        code, _, err = grow(4, *IMPATIENT)
+    assert code == 3
+    assert f"1 key parked: `orderly parked release {group} -t {topic} --all`" in err
+    assert settings(client, topic) == {(2, 2, 6)}
 
 
-def test_show_goes_on_where_a_broker_cannot_be_asked(created, capsys, monkeypatch):
-    monkeypatch.setitem(CONFIGS, "b", RequestTimeout("no reply\x1b[31m"))
-    assert run(["topic", "show", "orders"]) == 3
-    out, err = capsys.readouterr()
-    assert out.splitlines()[2].split() == ["b", "c1", *"------"]
-    assert err == "layout: a:8\nb could not be asked: no reply\n"
-    assert run(["topic", "show", "orders", "-o", "json"]) == 3
-    assert json.loads(capsys.readouterr().out)["errors"] == {"b": "no reply\x1b[31m"}
+def behind(grow):
+    """Groups that have messages to finish; parked ones are not counted."""
+    found = json.loads(grow(4, "--dry-run", "-o", "json")[1])["behind"]
+    return [each for each in found if "parked" not in (each["why"] or "")] or not found
 
 
-def test_create_again_changes_nothing(created, capsys):
-    assert run(["topic", "create", "orders", "--queues", "8"]) == 0
-    assert capsys.readouterr().out == "orders exists already with 8 queues\n"
+def test_state_topics_grow_first(fake, client, topic, grow):
+    fill(fake, topic, 10)
+    group = f"s-{topic}"[:90]
+    consumer = OrderlyConsumer(group, lambda *_: Ack(), namesrv=fake.namesrv, config=BY_KEY)
+    with consumer.subscribe(topic):
+        pass
+    assert grow(3, *QUICK, "--ignore-group", group)[0] == 0
+    for own in (topic_growth.state_topic(group, topic), topic_growth.park_topic(group, topic)):
+        assert settings(client, own) == {(3, 3, 6)}
 
 
-def test_create_with_another_number_is_an_error(created, capsys):
-    assert run(["topic", "create", "orders", "--queues", "5"]) == 3
-    assert "exists already" in capsys.readouterr().err
+def test_ctrl_c_puts_everything_back(fake, client, topic, grow, monkeypatch):
+    fill(fake, topic)
+    begin(client, "slow", topic)
+    closed = []
+
+    def sleep(seconds):
+        closed.append(settings(client, topic))
+        if len(closed) == 3:
+            raise KeyboardInterrupt
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+    monkeypatch.setattr(topic_growth, "time", clock)
+    code, _, err = grow(4, *QUICK)
+    assert (code, "interrupted" in err) == (3, True)
+    assert closed[-1] == {(2, 2, 4)}, "it was closed"
+    assert settings(client, topic) == {(2, 2, 6)}
 
 
-def test_all_shows_what_rocketmq_made_too(created, capsys):
-    assert run(["topic", "list", "--all", "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found == sorted(found)
-    assert {"%RETRY%g", "%DLQ%g", "TBW102", "broker-a", "C", "a", "b", "rmq_sys_x"} == set(found)
-
-
-def test_list(created, capsys):
-    assert run(["topic", "list"]) == 0
-    assert capsys.readouterr().out == "TOPIC\na\nb\n"
-    assert run(["topic", "list", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == ["a", "b"]
-
-
-def test_of_a_namespace_only_its_own_are_listed_under_their_full_names(created, names, capsys):
-    names += ["shop%orders", "bank%orders", "%RETRY%shop%g", "shopping"]
-    assert run(["topic", "list", "--namespace", "shop", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == ["shop%orders"]
-    assert run(["topic", "list", "--all", "--namespace", "shop", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == ["%RETRY%shop%g", "shop%orders"]
+def test_without_a_terminal_nobody_can_be_asked(client, topic, grow):
+    assert "give --yes" in grow(4)[2]
+    assert "give --yes or --dry-run" in grow(4, "-o", "json")[2]
+    assert "only growing" in grow(1, "--dry-run")[2]
+    assert settings(client, topic) == {(2, 2, 6)}

@@ -7,13 +7,11 @@ import click
 import pytest
 
 from orderly.cli import commands
-from orderly.cli.audit import COMMANDS as AUDIT
-from orderly.cli.backlog.group import COMMANDS as BACKLOG
-from orderly.cli.durations import Duration
-from orderly.cli.exit_codes import CODES, GENERAL
-from orderly.cli.root import root, run
+from orderly.cli.backlog import COMMANDS as BACKLOG
+from orderly.cli.commands import CODES, GENERAL
+from orderly.cli.options import Duration
+from orderly.cli.root import AUDIT, SPARK, root, run
 from orderly.cli.settings import COMMON as COMMON_NAMES
-from orderly.cli.spark.group import COMMANDS as SPARK
 from tests.support.command_tree import arguments, leaves, options, tree
 
 TREE, LEAVES = tree(), leaves()

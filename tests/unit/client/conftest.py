@@ -12,7 +12,7 @@ from orderly.config import ClientConfig
 from orderly.errors import OrderlyError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
-from tests.support.inbox import Inbox
+from tests.support.waiting import Inbox
 
 SOON = 30.0
 NEVER = 3600.0

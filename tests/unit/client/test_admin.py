@@ -6,8 +6,7 @@ from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, 
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import reply_to
-from orderly.protocol.message_types import MessageType
-from orderly.protocol.topic_config import TopicConfig, encode_topic_config
+from orderly.protocol.topics import MessageType, TopicConfig, encode_topic_config
 
 GET = RequestCode.GET_TOPIC_CONFIG
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC

@@ -4,16 +4,14 @@ import pytest
 
 from orderly.errors import BrokerError, ConfigError, GroupNotFound
 from orderly.model import MessageQueue
-from orderly.protocol.broker_bodies import encode_groups_of_topic
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.filter_check import decode_filter_check
 from orderly.protocol.frame import reply_to
-from orderly.protocol.group_config import GroupConfig, encode_group_config
+from orderly.protocol.groups import GroupConfig, encode_group_config, encode_groups_of_topic
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.java_json import dumps
-from orderly.protocol.json_values import queue_table
-from orderly.protocol.reset_bodies import encode_offsets_of_members, encode_reset
-from orderly.protocol.running_info import RunningInfo, encode_running_info
+from orderly.protocol.java_json import dumps, queue_table
+from orderly.protocol.members import RunningInfo, encode_running_info
+from orderly.protocol.offsets import encode_offsets_of_members, encode_reset
+from orderly.protocol.pull import decode_filter_check
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 INFO = RequestCode.GET_CONSUMER_RUNNING_INFO

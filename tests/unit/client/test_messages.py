@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.client.pulling import PullQuery, PullStatus
-from orderly.client.sending import Stored
+from orderly.client.broker import PullQuery, PullStatus, Stored
 from orderly.errors import (
     BrokerBusy,
     BrokerError,
@@ -20,7 +19,7 @@ from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to, request
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import SysFlag, encode_stored_message
 from tests.support.messages import message
 

@@ -10,21 +10,28 @@ import pytest
 from orderly.client.peer_requests import GroupAnswers, PeerRequests
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.direct_result import DirectOutcome, DirectResult, decode_direct_result
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import (
-    ConsumeDirectly,
-    GetMemberOffsets,
-    GetRunningInfo,
-    ResetMemberOffset,
-    to_ext,
-)
 from orderly.protocol.heartbeat import MessageModel, decode_heartbeat
-from orderly.protocol.reset_bodies import decode_member_offsets, encode_reset, encode_reset_list
-from orderly.protocol.running_info import QueueInfo, RunningInfo, decode_running_info
+from orderly.protocol.members import (
+    ConsumeDirectly,
+    DirectOutcome,
+    DirectResult,
+    GetRunningInfo,
+    QueueInfo,
+    RunningInfo,
+    decode_direct_result,
+    decode_running_info,
+)
+from orderly.protocol.offsets import (
+    GetMemberOffsets,
+    ResetMemberOffset,
+    decode_member_offsets,
+    encode_reset,
+    encode_reset_list,
+)
 from orderly.protocol.stored_message import encode_stored_message
-from tests.support.inbox import SOON, Inbox
-from tests.support.waiting import eventually
+from tests.support.waiting import SOON, Inbox, eventually
 
 QUEUE = MessageQueue("orders", "broker-a", 1)
 INFO = RunningInfo({"PROP_CONSUMEORDERLY": "true"}, queues={QUEUE: QueueInfo(commit_offset=7)})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderly.config.hosts import parse_hosts
+from orderly.config.client import parse_hosts
 from orderly.errors import ConfigError
 
 LIST = " Broker-1; *.mq.Example.com, 10.0.0.0/8;192.168.7.9;2001:db8::/32;::1 "

@@ -4,25 +4,43 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly.client.pulling import PullResult, PullStatus
+from orderly.client.broker import PullResult, PullStatus
+from orderly.client.dialogues import performer
 from orderly.config import ClientConfig, ConsumerConfig
+from orderly.consumer import side_by_side
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.owning import side_by_side
-from orderly.consumer.owning.offset_saver import OffsetSaver
-from orderly.consumer.owning.perform import performer
-from orderly.consumer.owning.rebalancer import Rebalancer
-from orderly.consumer.owning.releasing import Releaser
-from orderly.consumer.owning.taking import Taker
-from orderly.consumer.owning.tenure import QueueTenure
+from orderly.consumer.locks import QueueTenure
+from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
 from orderly.consumer.session import Session, now
 from orderly.errors import OrderlyError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
 from orderly.ordering.allocation import averagely
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Lease, OwnedQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
-from tests.support.timers import Timers
+
+# A schedule whose timers ring when the test says so.
+
+
+class Timers:
+    """Takes the place of `client.background.Schedule`; `waiting` holds (seconds, work)."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def after(self, seconds, work):
+        self.waiting.append((seconds, work))
+
+    @property
+    def seconds(self):
+        return [seconds for seconds, _ in self.waiting]
+
+    def ring(self):
+        """Let the newest one ring."""
+        _, work = self.waiting.pop()
+        work()
+
 
 ME, OTHER = "me@1", "other@2"
 
@@ -135,6 +153,11 @@ def hold(session):
         return held
 
     return hold
+
+
+@pytest.fixture
+def held(hold):
+    return hold()
 
 
 @pytest.fixture

@@ -6,20 +6,15 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.control import Control
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.dead_letters import DeadLetters
-from orderly.consumer.handling.direct_call import DirectCall
-from orderly.consumer.handling.worker import Worker
-from orderly.consumer.owning.offset_saver import OffsetSaver
-from orderly.consumer.owning.rebalancer import Rebalancer
-from orderly.consumer.owning.taking import Taker
+from orderly.consumer.direct import DirectCall
+from orderly.consumer.finishing import DeadLetterSender
+from orderly.consumer.handler_calls import Caller
+from orderly.consumer.rebalancer import Rebalancer, Taker
 from orderly.consumer.session import now
-from orderly.errors import RequestTimeout
+from orderly.consumer.workers import Worker
 from orderly.ordering.allocation import averagely
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
@@ -39,33 +34,6 @@ def hold(session):
     return hold
 
 
-@pytest.mark.parametrize("again", ["hand_on", "save_all"])
-def test_after_an_unlock_without_an_answer_nothing_is_saved_over_the_heirs_offset(
-    again, cluster, session, hold
-):
-    held, saver = hold(), OffsetSaver(session)
-    held.owned.offset = 90
-    held.owned.drop(Drop.REVOKED)
-    cluster.fail["unlock"] = RequestTimeout("the broker did it, and its answer was lost")
-    with pytest.raises(RequestTimeout):
-        saver.hand_on(held)
-    assert cluster.offsets[QUEUE] == 90
-    cluster.offsets[QUEUE] = 100  # the heir's
-    cluster.fail.clear()
-    saver.hand_on(held) if again == "hand_on" else saver.save_all()
-    assert cluster.offsets[QUEUE] == 100
-
-
-def test_a_broker_that_does_not_answer_is_asked_once_a_round(cluster, session, hold):
-    for queue in cluster.route("orders").read_queues():
-        owned = OwnedQueue(queue, 0, Lease(now(), 30.0), max_messages=9, max_bytes=999)
-        session.add(owned, session.subscriptions["orders"])
-        owned.offset = 1
-    cluster.fail["save"] = RequestTimeout("it hangs")
-    OffsetSaver(session).save_all()
-    assert [call[0] for call in cluster.calls].count("save") == 1
-
-
 @pytest.mark.parametrize("why", ["the lease ran out", "the lock was lost", "the offset was set"])
 def test_no_dead_letter_is_sent_for_a_result_that_does_not_count(why, cluster, session, hold):
     session.config = ConsumerConfig(max_reconsume_times=0)
@@ -76,7 +44,7 @@ def test_no_dead_letter_is_sent_for_a_result_that_does_not_count(why, cluster, s
         held.owned.drop(Drop.LOST)
     elif why == "the offset was set":
         held.owned.restart_at(0, Drop.MOVED)
-    done = DeadLetters(session).bury(held, (message(0),), ConsumeContext(QUEUE))
+    done = DeadLetterSender(session).send_to_dlq(held, (message(0),), ConsumeContext(QUEUE))
     assert (sent, done) == ([], frozenset())
     assert QUEUE not in cluster.locks, "nor is the lock taken again"
 
@@ -159,7 +127,7 @@ def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, ho
         batch = take(*args)
         if batch is None and not asked:
             asked.append(DirectCall(message(9)))
-            held.owned.send_errand(None, asked[0])
+            held.owned.send_lane_task(None, asked[0])
         return batch
 
     held.owned.take = take_as_somebody_asks

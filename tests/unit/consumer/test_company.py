@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import CapturingLogger
 
-from orderly.consumer import company as module
-from orderly.consumer.company import Company
+from orderly.client import preflight
+from orderly.consumer.rebalancer import GroupOrderCheck
 from orderly.errors import BrokerError, ConfigError, RequestTimeout
-from orderly.protocol.running_info import RunningInfo
-from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from orderly.protocol.members import RunningInfo
+from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
 
 ME = "me@1"
 HANGS = RequestTimeout("no answer")
@@ -55,7 +55,7 @@ def new(group, log):
     def new(order):
         admin = SimpleNamespace(consumer_connections=group.connections)
         client = SimpleNamespace(client_id=ME, admin=admin, groups=group)
-        return Company(client, "g", order, log)
+        return GroupOrderCheck(client, "g", order, log)
 
     return new
 
@@ -64,53 +64,17 @@ def events(log):
     return [call.method_name for call in log.calls]
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "fits"),
-    [
-        ("key", "key", True),
-        ("queue", "queue", True),
-        ("key", "queue", False),
-        ("queue", "key", False),
-        ("key", "JAVA", False),
-        ("key", "GO", False),
-        ("queue", "JAVA", True),
-        ("key", "", False),  # Python, but not one of ours
-        ("queue", "", True),
-    ],
-)
-def test_who_keeps_order_in_another_way_is_a_refusal(ours, theirs, fits, new, group):
-    group.members["other@2"] = theirs
-    company = new(ours)
-    if fits:
-        company.check(group.connections().connections)
-    else:
-        with pytest.raises(ConfigError, match=r"order by .*: other@2 \(.*Stop them first"):
-            company.check(group.connections().connections)
-
-
-def test_only_our_own_members_are_asked_and_never_oneself(new, group):
-    group.members |= {"java@2": "JAVA", "other@3": "queue"}
-    new("queue").check(group.connections().connections)
-    assert group.asked == ["other@3"]
-
-
 @pytest.mark.parametrize("told", [HANGS, BrokerError("it refused", code=1)])
 def test_who_does_not_answer_is_a_warning_and_is_not_asked_again(told, new, group, log):
     group.members["other@2"] = told
     company = new("key")
-    company.check(group.connections().connections)
+    company.changed(group.members)
+    group.members["fine@3"] = "key"
     company.changed(group.members)
     assert company.mixed == ()
-    assert group.asked == ["other@2"]
+    assert group.asked == ["other@2", "fine@3"]
     assert events(log) == ["warning"]
     assert log.calls[0].kwargs["member"] == "other@2"
-
-
-def test_who_left_meanwhile_is_nobody_to_warn_of(new, group, log):
-    connections = group.connections().connections
-    gone = ConsumerConnection("gone@2", "", "PYTHON", 0)
-    new("key").check([*connections, gone])
-    assert log.calls == []
 
 
 def test_only_new_members_are_asked(new, group):
@@ -163,7 +127,7 @@ def test_a_broker_that_does_not_tell_its_members_is_a_warning(new, group, log):
 
 def test_members_that_hang_do_not_add_up(new, group, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(module, "now", lambda: clock[0])
+    monkeypatch.setattr(preflight, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     group.members |= {f"hangs@{n}": HANGS for n in range(9)}
     answer = group.running_info
 
@@ -173,7 +137,7 @@ def test_members_that_hang_do_not_add_up(new, group, monkeypatch):
 
     group.running_info = after_ten_seconds
     company = new("key")
-    company.check(group.connections().connections)
+    company.changed(group.members)
     assert len(group.asked) == 1
     group.members["one_more@10"] = "key"
     company.changed(group.members)

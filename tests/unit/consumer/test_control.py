@@ -8,7 +8,7 @@ from orderly.consumer.control import Control
 from orderly.consumer.session import now
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 from tests.support.messages import message
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -34,13 +34,6 @@ def notes():
 
 
 @pytest.fixture
-def attention(session):
-    calls = []
-    session.attention = lambda: calls.append(1)
-    return calls
-
-
-@pytest.fixture
 def control(rebalancer, session, notes, attention, cluster):
     cluster.search_offset = lambda queue, seconds: 4 if seconds == MOMENT.timestamp() else 10
     rebalancer.round()
@@ -55,31 +48,6 @@ def held(control, session):
 def fill(held, count=3):
     held.owned.pull_gate(now())
     held.owned.pulled([message(n, queue=held.queue) for n in range(count)], count)
-
-
-@pytest.mark.parametrize(
-    ("position", "offset"),
-    [
-        (0, 0),
-        (10, 10),
-        ("first", 0),
-        ("last", 10),
-        (MOMENT, 4),
-        ("2013-01-01T00:00:00+00:00", 4),
-    ],
-)
-def test_a_position_is_an_offset_a_word_or_a_time(position, offset, control, held):
-    fill(held)
-    assert control.seek(held.queue, position) == offset
-    assert (held.owned.dropped, held.owned.offset) == (Drop.MOVED, offset)
-
-
-@pytest.mark.parametrize("position", [-1, 11, True, "", "tomorrow", 1.5, None])
-def test_what_is_no_position_changes_nothing(position, control, held, attention):
-    with pytest.raises(ConfigError):
-        control.seek(held.queue, position)
-    assert held.owned.dropped is None
-    assert attention == []
 
 
 def test_a_seek_to_where_it_stands_is_nothing(control, held, attention):
@@ -113,16 +81,6 @@ def test_a_queue_that_begins_to_leave_during_the_seek_is_not_moved(control, held
     assert held.owned.offset == 0
 
 
-def test_a_seek_is_saved_and_the_queue_taken_anew_there(
-    control, held, rebalancer, cluster, session
-):
-    control.seek(held.queue, 7)
-    rebalancer.round()
-    assert cluster.offsets[held.queue] == 7
-    rebalancer.round()
-    assert next(h for h in session.held() if h.queue == held.queue).owned.next_pull == 7
-
-
 def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
     first, second, *_ = session.held()
     fill(first)
@@ -137,15 +95,6 @@ def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
     control.resume([second.queue])
     assert notes.run == [first.queue], "nothing is cached there"
     assert notes.pulled == [first.queue, second.queue]
-
-
-def test_a_queue_not_held_is_paused_for_later(control, session, cluster, rebalancer):
-    later = MessageQueue("orders", "broker-a", 4)
-    control.pause([later])
-    cluster.queues = 5
-    rebalancer.round()
-    (held,) = [held for held in session.held() if held.queue == later]
-    assert held.owned.paused
 
 
 def test_only_queues_can_be_paused(control, session):

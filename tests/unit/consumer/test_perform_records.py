@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from orderly import Client
-from orderly.client.pulling import PullQuery
-from orderly.consumer.owning.perform import performer
+from orderly.client.broker import PullQuery
+from orderly.client.dialogues import performer
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord, ReadParked, ReadRecords, RecordsRead
@@ -91,7 +91,7 @@ def test_beyond_the_end_there_is_nothing_and_the_answer_says_where_to_read(perfo
 
 
 def test_a_waiting_read_gets_the_record_that_comes(perform, queue, monkeypatch):
-    monkeypatch.setattr("orderly.consumer.owning.state_calls._WAIT", 60.0)
+    monkeypatch.setattr("orderly.client.dialogues._WAIT", 60.0)
     late = threading.Timer(0.2, perform, [AppendRecord(queue, b"late")])
     late.start()
     started = time.monotonic()

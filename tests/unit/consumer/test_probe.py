@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import socket
-import struct
 import threading
 
 import pytest
@@ -12,8 +11,7 @@ from structlog.testing import capture_logs
 
 from orderly.consumer.probe import Probe
 from orderly.consumer.telling.health import Health
-from orderly.errors import ConfigError
-from tests.support.idle import idle_connections
+from tests.support.programs import idle_connections
 from tests.support.waiting import eventually
 
 SOON = 30.0
@@ -120,25 +118,6 @@ def test_a_bad_request_gets_no_health_and_ends_nothing(probe, capfd, data):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_caller_that_hangs_up_ends_nothing(capfd):
-    asked, go_on = threading.Event(), threading.Event()
-
-    def slow():
-        asked.set()
-        assert go_on.wait(SOON)
-        return WELL
-
-    with Probe(0, slow) as probe:
-        sock = socket.create_connection(("127.0.0.1", probe.port))
-        sock.sendall(b"GET /live HTTP/1.0\r\n\r\n")
-        assert asked.wait(SOON)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        sock.close()
-        go_on.set()
-        assert get(probe, "/live")[0] == 200
-    assert capfd.readouterr() == ("", "")
-
-
 def test_no_web_page_reads_the_health_by_a_name_of_its_own(probe):
     for host, answered in ((b"evil.example", False), (b"localhost:8080", True)):
         reply = talk(probe, b"GET /live HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
@@ -154,17 +133,6 @@ def test_it_listens_on_loopback_unless_told_otherwise(told):
     another = "127.0.0.2"  # of this machine, too: where one listens everywhere, there as well
     with Probe(0, told) as probe, pytest.raises(OSError):
         socket.create_connection((another, probe.port), timeout=1.0).close()
-
-
-def test_a_taken_port_is_refused_with_the_remedy(probe, told):
-    with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{probe.port}: .*choose another port"):
-        Probe(probe.port, told).start()
-
-
-@pytest.mark.parametrize("port", [-1, 65536])
-def test_a_port_that_cannot_be_is_refused(told, port):
-    with pytest.raises(ConfigError, match="0 to 65535"):
-        Probe(port, told)
 
 
 def test_start_and_close_may_be_repeated_and_leave_no_thread(told):

@@ -1,10 +1,11 @@
 """One held queue's pulls against a broker that answers when and what the test says."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from orderly.client.pulling import PullResult, PullStatus, read_pull_reply
+from orderly.client.broker import PullResult, PullStatus, read_pull_reply
 from orderly.config import ClientConfig
 from orderly.consumer.control import Control
 from orderly.consumer.puller import Puller
@@ -18,16 +19,12 @@ from orderly.errors import (
     RequestTimeout,
     TopicNotFound,
 )
-from orderly.model import MessageQueue, UndecodableMessage
+from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.calls import OffsetReset
-from orderly.ordering.drop import Drop
-from orderly.ordering.explain import Why, explain
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
-from orderly.protocol.compression import compress_zlib
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.stored_message import encode_stored_message
@@ -36,24 +33,16 @@ from tests.support.waiting import eventually
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 START = 5
+MASTER, SLAVE = "master:1", "slave:1"
 
 
 class Broker:
-    """Keeps each pull as (query, on_result, may_connect) until the test answers it.
-
-    `connected`: False lets only pulls through that may connect. `fail`: raised instead.
-    """
+    """Keeps each pull as (query, on_result, may_connect) until the test answers it."""
 
     def __init__(self):
         self.pulls = []
-        self.connected = True
-        self.fail = None
 
     def pull(self, query, on_result, *, may_connect):
-        if self.fail is not None:
-            raise self.fail
-        if not (self.connected or may_connect):
-            return False
         self.pulls.append((query, on_result, may_connect))
         return True
 
@@ -62,14 +51,19 @@ class Broker:
         eventually(lambda: len(self.pulls) >= count)
         return [query.offset for query, _, _ in self.pulls]
 
+    def went(self, count):
+        """The offsets asked for and of whom, as (offset, broker id), once there were `count`."""
+        self.asked(count)
+        return [(query.offset, query.broker_id) for query, _, _ in self.pulls]
+
     def answer(self, reply):
         """Answer the newest pull."""
         self.pulls[-1][1](reply)
 
 
-def reply(status, *offsets, next_offset, end=99):
+def reply(status, *offsets, next_offset, end=99, suggested=0, address=""):
     found = [message(offset, queue=QUEUE) for offset in offsets]
-    return PullResult(status, found, next_offset, 0, end, 0)
+    return PullResult(status, found, next_offset, 0, end, suggested, address)
 
 
 @pytest.fixture
@@ -150,50 +144,9 @@ def state(held):
     return owned.offset, owned.next_pull, owned.messages.count
 
 
-def test_found_messages_are_handed_on_once_and_the_next_pull_is_sent(held, broker, arrived):
-    broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=7))
-    assert state(held) == (5, 7, 2)
-    assert arrived == [held]
-    broker.answer(reply(PullStatus.FOUND, 7, next_offset=8))
-    assert arrived == [held], "its run exists already"
-    assert broker.asked(2) == [5, 7]
-
-
 def test_only_the_first_pull_may_connect(held, broker):
     broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
     assert [may_connect for _, _, may_connect in broker.pulls] == [True, False]
-
-
-def test_nothing_new_is_asked_for_again_at_the_same_offset(held, broker, arrived):
-    broker.answer(reply(PullStatus.NO_NEW, next_offset=5, end=5))
-    assert broker.asked(2) == [5, 5]
-    assert (state(held), arrived, held.owned.at_end) == ((5, 5, 0), [], True)
-
-
-def test_what_did_not_match_is_passed_over_and_counts_as_done(held, broker, arrived):
-    broker.answer(reply(PullStatus.NO_MATCH, next_offset=9))
-    assert broker.asked(2) == [5, 9]
-    assert (state(held), arrived) == ((9, 9, 0), [])
-
-
-def test_a_tag_of_the_same_hash_is_passed_over(puller, broker, hold, arrived):
-    held = hold(expression="A")
-    puller.start(held)
-    broker.asked(1)
-    broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=7))
-    assert (state(held), arrived) == ((7, 7, 0), [])
-
-
-def test_an_illegal_offset_gives_the_queue_up_and_restarts_it(
-    session, held, broker, schedule, caplog
-):
-    attention = []
-    session.attention = lambda: attention.append(1)
-    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
-    assert held.owned.dropped is Drop.OFFSET_ILLEGAL
-    assert held.owned.unsaved(now()) == 50
-    assert (attention, broker.asked(1), schedule.waiting) == ([1], [5], [])
-    assert "skipped=45" in caplog.text
 
 
 @pytest.mark.parametrize(("end", "goes_on_at"), [(7, 5), (5, 5), (3, 3)])
@@ -209,40 +162,6 @@ def test_a_broker_that_lost_its_newest_messages_has_no_older_one_skipped(
     assert held.owned.offset == goes_on_at
 
 
-FAILURES = {
-    "decode error": ProtocolError("made by the test"),
-    "time-out": RequestTimeout("made by the test"),
-    "flow control": BrokerBusy("made by the test", code=2),
-}
-
-
-@pytest.mark.parametrize("error", FAILURES.values(), ids=FAILURES)
-def test_after_a_failed_reply_the_same_offset_is_pulled_again(
-    error, session, held, broker, schedule, arrived
-):
-    broker.answer(error)
-    assert (state(held), arrived) == ((5, 5, 0), [])
-    assert schedule.seconds == [session.config.pull_retry]
-    schedule.ring()
-    assert broker.asked(2) == [5, 5]
-
-
-def test_of_a_pull_with_one_broken_message_nothing_is_taken_or_passed_over(
-    held, broker, schedule, arrived
-):
-    """Java drops what it cannot decode and goes on behind it."""
-    bodies = [encode_stored_message(message(offset)) for offset in (5, 6, 7)]
-    bodies[1] = bodies[1][:-9]
-    ext = {"nextBeginOffset": "8", "minOffset": "0", "maxOffset": "8", "suggestWhichBrokerId": "0"}
-    answer = RemotingCommand(0, 1, flag=1, ext=ext, body=b"".join(bodies))
-    with pytest.raises(ProtocolError) as unreadable:
-        read_pull_reply(broker.pulls[-1][0], answer)
-    broker.answer(unreadable.value)
-    assert (state(held), arrived) == ((5, 5, 0), [])
-    schedule.ring()
-    assert broker.asked(2) == [5, 5]
-
-
 def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
     """Messages that are too many, or too large, only together."""
     monkeypatch.setattr(stored_message, "MAX_MESSAGES", 2)
@@ -255,67 +174,6 @@ def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
     assert state(held) == (5, 9, 2)
 
 
-class PackedLog:
-    """A log of small messages that are large when unpacked; answers pulls as a broker does."""
-
-    END = START + 20
-
-    def __init__(self, size):
-        whole, flags = compress_zlib(bytes(size)), 0x301
-        self._stored = {
-            offset: encode_stored_message(
-                message(offset, f"k{offset % 4}", QUEUE).changed(body=whole, sys_flag=flags)
-            )
-            for offset in range(START, self.END)
-        }
-
-    def reply_to(self, query):
-        rest = [data for offset, data in self._stored.items() if offset >= query.offset]
-        end = str(self.END)
-        ext = {"nextBeginOffset": end, "minOffset": "0", "maxOffset": end}
-        ext["suggestWhichBrokerId"] = "0"
-        code = 0 if rest else 19
-        return read_pull_reply(
-            query, RemotingCommand(code, 1, flag=1, ext=ext, body=b"".join(rest))
-        )
-
-
-@pytest.mark.parametrize("by_key", [False, True], ids=["queue", "key"])
-@pytest.mark.parametrize("kept", [64, 1], ids=["all bodies", "bodies are pulled again"])
-def test_what_is_unpacked_stays_within_the_limit_and_one_body(
-    by_key, kept, hold, puller, broker, monkeypatch
-):
-    """Stored, all of them together are smaller than one of them unpacked."""
-    monkeypatch.setattr(lanes_module, "LANE_BODIES", kept)
-    size, limit = 100_000, 450_000
-    log, answered, taken, most = PackedLog(size), 0, [], 0
-    held = hold(by_key=by_key, max_messages=1000, max_runs=9)
-    held.owned.limit(1000, limit)
-    puller.start(held)
-    broker.asked(1)
-    while len(taken) < log.END - START:
-        while answered < len(broker.pulls):
-            query, on_result, _ = broker.pulls[answered]
-            answered += 1
-            if query.offset < log.END:  # at the end the broker keeps the pull
-                on_result(log.reply_to(query))
-            most = max(most, held.owned.messages.size)
-            assert most <= limit + size + 4096
-        taken += work(held)
-        puller.reopen(held)
-    assert sorted(taken) == list(range(START, log.END))
-    assert most > limit - size, "as much as fits is taken"
-    assert held.owned.messages.size == 0
-
-
-def test_a_body_that_cannot_be_read_is_told_and_handed_on(held, broker, arrived, caplog):
-    bad = UndecodableMessage(message(6), "it is garbage")
-    broker.answer(PullResult(PullStatus.FOUND, [message(5), bad], 7, 0, 99, 0))
-    assert (state(held), arrived) == ((5, 7, 2), [held])
-    assert "message.undecodable" in caplog.text
-    assert "offset=6" in caplog.text
-
-
 # --- replies that are too large ----------------------------------------------------------------
 
 TOO_LARGE = ReplyTooLarge("made by the test", size=1000)
@@ -326,84 +184,12 @@ def most(broker):
     return [query.max_messages for query, _, _ in broker.pulls]
 
 
-def test_after_a_reply_that_was_too_large_fewer_are_asked_for_and_by_and_by_more(held, broker):
-    for _ in range(3):
-        broker.answer(TOO_LARGE)
-    assert most(broker) == [32, 16, 8, 4]
-    assert broker.asked(4) == [5] * 4
-    for offset in (5, 6):
-        broker.answer(reply(PullStatus.FOUND, offset, next_offset=offset + 1))
-        held.owned.finish(held.owned.take(1, now()), Disposition.COMMIT, now())
-    assert most(broker)[4:] == [5, 6]
-
-
-def test_one_message_that_is_too_large_is_named_and_never_skipped(
-    session, held, broker, schedule, caplog
-):
-    for _ in range(5):
-        broker.answer(TOO_LARGE)
-    assert "message.too_large" not in caplog.text
-    broker.answer(TOO_LARGE)
-    assert most(broker) == [32, 16, 8, 4, 2, 1]
-    assert "message.too_large" in caplog.text
-    assert "offset=5" in caplog.text
-    assert explain(held.owned, now()).why is Why.TOO_LARGE
-    assert f"{QUEUE} at offset 5" in str(explain(held.owned, now()))
-    assert not held.doubtful
-    schedule.ring()
-    assert broker.asked(7)[-1] == 5
-    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6))
-    assert explain(held.owned, now()).too_large is None
-
-
 def test_a_queue_in_doubt_is_asked_about_before_fewer_are_pulled(held, broker, find_out):
     """Or nobody would pull it again."""
     held.doubtful = True
     broker.answer(TOO_LARGE)
     assert broker.asked(2) == [5, 5]
     assert find_out.times == 1
-
-
-@pytest.mark.parametrize("error", [ConnectFailed("no"), RuntimeError("a defect")], ids=repr)
-def test_a_pull_that_cannot_be_sent_is_tried_again(error, puller, broker, hold, schedule):
-    broker.fail = error
-    puller.start(hold())
-    eventually(lambda: schedule.waiting)
-    broker.fail = None
-    schedule.ring()
-    assert broker.asked(1) == [5]
-
-
-def test_a_defect_while_a_reply_is_taken_in_does_not_end_the_pulling(
-    session, hold, broker, schedule
-):
-    def broken(held):
-        raise RuntimeError("a defect")
-
-    puller = Puller(session, broken, lambda _: None)
-    puller.start(hold())
-    broker.asked(1)
-    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6))
-    schedule.ring()
-    assert broker.asked(2) == [5, 6]
-    puller.close()
-
-
-def test_where_it_must_not_connect_another_thread_does(held, broker):
-    broker.connected = False
-    broker.answer(reply(PullStatus.NO_MATCH, next_offset=9))
-    assert broker.asked(2) == [5, 9]
-    assert broker.pulls[-1][2], "on a thread that may connect"
-
-
-@pytest.mark.parametrize("late", [reply(PullStatus.FOUND, 5, next_offset=6), RequestTimeout("no")])
-def test_a_reply_after_the_drop_changes_nothing(late, held, broker, schedule, arrived):
-    held.owned.drop(Drop.REVOKED)
-    broker.answer(late)
-    for _ in range(len(schedule.waiting)):
-        schedule.ring()
-    assert (state(held), arrived) == ((5, 5, 0), [])
-    assert broker.asked(1) == [5]
 
 
 @pytest.mark.parametrize("reason", [Drop.REVOKED, Drop.RESUBSCRIBED, Drop.STALLED])
@@ -418,22 +204,6 @@ def test_an_illegal_offset_after_the_lock_was_lost_moves_nothing(held, broker):
     held.owned.drop(Drop.LOST)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
     assert state(held) == (5, 5, 0)
-
-
-def test_a_full_queue_is_pulled_again_when_it_is_reopened(puller, held, broker):
-    broker.answer(reply(PullStatus.FOUND, 5, 6, 7, next_offset=8))
-    assert broker.asked(1) == [5], "three are more than two"
-    puller.reopen(held)
-    assert broker.asked(1) == [5]
-    held.owned.finish(held.owned.take(2, now()), Disposition.COMMIT, now())
-    assert held.owned.wants_pull
-    puller.reopen(held)
-    assert broker.asked(2) == [5, 8]
-
-
-def test_never_two_pulls_at_a_time(puller, held, broker):
-    puller.reopen(held)
-    assert broker.asked(1) == [5]
 
 
 def test_without_a_valid_lock_nothing_is_pulled_and_the_rebalancer_is_told(
@@ -459,11 +229,6 @@ def test_after_close_nothing_is_pulled_or_tried_again(late, puller, held, broker
 # --- a topic that may have been made anew ------------------------------------------------------
 
 BEYOND = reply(PullStatus.OFFSET_ILLEGAL, next_offset=3, end=3)
-
-
-def test_a_reset_within_the_log_is_obeyed_without_a_question(held, broker, find_out):
-    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
-    assert (held.owned.dropped, find_out.times) == (Drop.OFFSET_ILLEGAL, 0)
 
 
 def test_an_offset_beyond_the_log_is_asked_about_before_anything_is_skipped(held, broker, find_out):
@@ -584,31 +349,6 @@ def work(held, count=1):
     return taken
 
 
-def test_each_key_has_its_lane(lanes, broker):
-    broker.answer(keyed(PullStatus.FOUND, ["a", "b", None]))
-    assert len(lanes.owned.messages) == 3
-
-
-def test_a_key_function_that_raises_holds_the_queue_in_front_of_the_message(
-    lanes, session, broker, schedule, caplog
-):
-    def key(message):
-        if message.queue_offset == START + 1:
-            raise KeyError("tenant")
-        return [] if message.queue_offset == START + 2 else message.sharding_key
-
-    session.key = key
-    broker.answer(keyed(PullStatus.FOUND, ["a", "b", "c"]))
-    assert lanes.owned.messages.unfinished() == [START]
-    assert "key_function.raised" in caplog.text
-    assert schedule.seconds == [session.config.pull_retry]
-    schedule.ring()
-    assert broker.asked(2) == [START, START + 1]
-    session.key = lambda message: message.sharding_key
-    broker.answer(keyed(PullStatus.FOUND, ["b", "c"], first=START + 1))
-    assert lanes.owned.messages.unfinished() == [START, START + 1, START + 2]
-
-
 @pytest.mark.parametrize(("redacts", "told"), [(False, "KeyError: 'jane'"), (True, "KeyError")])
 def test_how_a_key_function_fails_is_told_without_the_message_where_keys_are_hidden(
     lanes, session, broker, redacts, told
@@ -619,53 +359,6 @@ def test_how_a_key_function_fails_is_told_without_the_message_where_keys_are_hid
     session.key, session.redacts = key, redacts
     broker.answer(keyed(PullStatus.FOUND, ["a"]))
     assert lanes.owned.no_key == told
-
-
-def test_a_key_that_cannot_be_hashed_is_a_failure_of_the_key_function(lanes, session, broker):
-    session.key = lambda message: ["tenant"]
-    broker.answer(keyed(PullStatus.FOUND, ["a"]))
-    assert (lanes.owned.messages.unfinished(), lanes.owned.next_pull) == ([], START)
-
-
-def test_bodies_that_were_not_kept_are_pulled_again_beside_the_pull(lanes, puller, broker):
-    broker.answer(keyed(PullStatus.FOUND, "aaa"))
-    assert lanes.owned.messages.deferred == 2
-    assert work(lanes) == [START]
-    puller.reopen(lanes)
-    puller.reopen(lanes)
-    assert broker.asked(3) == [START, START + 3, START + 1], "once"
-    query, _, _ = broker.pulls[-1]
-    assert query.suspend == 0, "no long poll: they are there"
-    broker.answer(keyed(PullStatus.FOUND, "aa", first=START + 1))
-    assert work(lanes, 2) == [START + 1, START + 2]
-
-
-@pytest.mark.parametrize("failure", [RequestTimeout("late"), RuntimeError("a defect")], ids=repr)
-def test_a_failed_refill_is_tried_again_once_however_many_batches_end(
-    failure, lanes, puller, broker, schedule, session
-):
-    broker.answer(keyed(PullStatus.FOUND, "aab"))
-    assert work(lanes, 2) == [START, START + 2]
-    broker.fail = failure
-    for _ in range(5):
-        puller.reopen(lanes)
-    assert schedule.seconds == [session.config.pull_retry]
-    broker.fail = None
-    schedule.ring()
-    assert broker.asked(3)[-1] == START + 1
-
-
-@pytest.mark.parametrize("answer", [RequestTimeout("late"), "nonsense"], ids=repr)
-def test_after_a_reply_that_failed_bodies_are_asked_for_again(
-    answer, lanes, puller, broker, schedule
-):
-    broker.answer(keyed(PullStatus.FOUND, "aa"))
-    work(lanes)
-    puller.reopen(lanes)
-    broker.answer(answer)
-    assert lanes.owned.messages.unfinished() == [START + 1]
-    schedule.ring()
-    assert broker.asked(4)[-1] == START + 1
 
 
 def test_bodies_that_are_too_large_together_are_pulled_again_one_by_one(
@@ -684,14 +377,6 @@ def test_bodies_that_are_too_large_together_are_pulled_again_one_by_one(
     assert broker.asked(9)[-1] == START + 1
     broker.answer(keyed(PullStatus.FOUND, "a", first=START + 1))
     assert work(lanes) == [START + 1]
-
-
-def test_where_it_must_not_connect_another_thread_pulls_the_bodies(lanes, puller, broker):
-    broker.answer(keyed(PullStatus.FOUND, "aa"))
-    work(lanes)
-    broker.connected = False
-    puller.reopen(lanes)
-    assert broker.asked(3)[-1] == START + 1
 
 
 def test_bodies_missed_during_a_pause_are_pulled_when_it_ends(lanes, puller, broker, session):
@@ -719,24 +404,6 @@ def test_a_queue_at_its_span_end_goes_on_when_what_it_waits_for_turns_out_to_be_
     assert broker.asked(3)[1:] == [START + 5, START + 3], "the pull goes on, and the next refill"
 
 
-@pytest.mark.parametrize("correct", [2, 50])
-def test_a_reset_that_a_refill_is_told_of_moves_the_queue_there(correct, lanes, puller, broker):
-    broker.answer(keyed(PullStatus.FOUND, "aa"))
-    work(lanes)
-    puller.reopen(lanes)
-    broker.answer(PullResult(PullStatus.OFFSET_ILLEGAL, [], correct, 0, 99, 0))
-    assert (lanes.owned.dropped, lanes.owned.offset) == (Drop.OFFSET_ILLEGAL, correct)
-
-
-def test_bodies_that_come_after_a_seek_do_not_undo_it(lanes, puller, broker):
-    broker.answer(keyed(PullStatus.FOUND, "aa"))
-    work(lanes)
-    puller.reopen(lanes)
-    lanes.owned.restart_at(2, Drop.MOVED)
-    broker.answer(keyed(PullStatus.FOUND, "a", first=START + 1))
-    assert lanes.owned.unsaved(now()) == 2
-
-
 # --- when bodies are pulled again, and when not ------------------------------------------------
 
 
@@ -762,39 +429,6 @@ def test_bodies_the_broker_does_not_show_yet_are_asked_for_again_after_a_while(
     assert broker.asked(4)[-1] == START + 1
 
 
-def test_bodies_of_keys_that_waited_are_pulled_once_for_several(lanes, puller, broker, schedule):
-    """A timer asks for them when the first has no more patience; one for all."""
-    owned, moment = lanes.owned, now()
-    broker.answer(keyed(PullStatus.FOUND, "abc"))
-    owned.limit(4, 10**6)  # one body for all that wait
-    for wait in (0.0, 80.0, 88.0):
-        owned.finish(owned.take(1, moment), Disposition.PUT_BACK, moment, wait=wait)
-    owned.wake(moment + 80.0)
-    puller.reopen(lanes)
-    puller.reopen(lanes)
-    assert broker.asked(2) == [START, START + 3]
-    assert [round(seconds) for seconds in schedule.seconds] == [85], "5 s after it woke"
-    owned.wake(moment + 88.0)
-    schedule.ring()
-    assert broker.asked(3)[-1] == START + 1
-    broker.answer(keyed(PullStatus.FOUND, "bc", first=START + 1))
-    assert owned.messages.refill_from is not None, "beyond a quarter of the room"
-    assert work(lanes, 2) == [START, START + 1]
-
-
-def test_no_bodies_are_pulled_again_while_there_is_no_room_for_them(lanes, puller, broker):
-    broker.answer(keyed(PullStatus.FOUND, "aabc"))
-    work(lanes)
-    lanes.owned.limit(1, 10**6)
-    puller.reopen(lanes)
-    assert START + 1 not in broker.asked(1)
-    assert not lanes.owned.wants_bodies(now())
-    work(lanes)
-    assert lanes.owned.wants_bodies(now())
-    puller.reopen(lanes)
-    assert broker.asked(2)[-1] == START + 1
-
-
 def test_a_reset_is_told_from_deleted_messages_also_below_the_oldest_one(lanes, puller, broker):
     broker.answer(keyed(PullStatus.FOUND, "aa"))
     work(lanes)
@@ -803,10 +437,125 @@ def test_a_reset_is_told_from_deleted_messages_also_below_the_oldest_one(lanes, 
     assert (lanes.owned.dropped, lanes.owned.offset) == (Drop.OFFSET_ILLEGAL, 50)
 
 
-def test_a_key_function_that_exits_does_not_end_the_reader_thread(lanes, session, broker, schedule):
-    def leave(message):
-        raise SystemExit(3)
+# --- where pulls go, and what a slave's answer is worth: it may lag behind its master
 
-    session.key = leave
-    broker.answer(keyed(PullStatus.FOUND, "a"))
+
+@pytest.fixture
+def route(session):
+    """Set which of the two addresses the route has."""
+
+    def set_route(**addresses):
+        ids = {"master": (0, MASTER), "slave": (1, SLAVE)}
+        known = dict(ids[name] for name, up in addresses.items() if up)
+        broker = BrokerData("broker-a", "cluster", known)
+        found = TopicRoute("orders", (), (broker,))
+        session.client.routes = SimpleNamespace(cached=lambda _: found)
+
+    set_route(master=True, slave=True)
+    return set_route
+
+
+@pytest.fixture
+def copied(route, held):
+    """A held queue of a master and a slave, with room for three messages."""
+    held.owned.limit(3, 10**6)
+    return held
+
+
+def test_the_replica_that_the_broker_suggests_is_asked_next(copied, broker):
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6, suggested=1))
+    broker.answer(reply(PullStatus.FOUND, 6, next_offset=7, suggested=0, address=SLAVE))
+    assert broker.went(3) == [(5, 0), (6, 1), (7, 0)]
+
+
+@pytest.mark.parametrize("status", [each for each in PullStatus if each != PullStatus.FOUND])
+def test_what_a_slave_does_not_have_the_master_is_asked_for_at_the_same_offset(
+    status, copied, broker
+):
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6, suggested=1))
+    broker.answer(reply(status, next_offset=2, suggested=1, address=SLAVE))
+    assert broker.went(3)[2] == (6, 0)
+    assert (copied.owned.dropped, copied.owned.offset) == (None, 5)
+
+
+def test_a_slave_skips_nothing_for_good(copied, broker):
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6, suggested=1))
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=40, suggested=1, address=SLAVE))
+    assert copied.owned.next_pull == 6
+
+
+def test_while_the_master_is_down_an_empty_slave_is_asked_at_a_measured_pace(
+    session, copied, broker, schedule, route
+):
+    """It answers at once when it lags, and would be asked thousands of times a second."""
+    route(slave=True)
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=5, address=SLAVE))
+    assert len(broker.pulls) == 1
     assert schedule.seconds == [session.config.pull_retry]
+    schedule.ring()
+    assert broker.went(2)[1] == (5, 0), "whoever of them is there by then"
+
+
+def test_after_a_failure_of_a_slave_the_master_is_asked_at_once_and_for_a_while(
+    session, copied, broker, schedule, monkeypatch
+):
+    broker.answer(reply(PullStatus.FOUND, 5, next_offset=6, suggested=1))
+    broker.answer(ConnectFailed("no slave there", SLAVE))
+    assert schedule.seconds == [0.0]
+    schedule.ring()
+    broker.went(3)
+    broker.answer(reply(PullStatus.FOUND, 6, next_offset=7, suggested=1))
+    assert broker.went(4)[2:] == [(6, 0), (7, 0)]
+    later = now() + 11
+    monkeypatch.setattr("orderly.consumer.puller.now", lambda: later)
+    copied.owned.lease.renew(later)
+    copied.owned.finish(copied.owned.take(2, later), Disposition.COMMIT, later)
+    broker.answer(reply(PullStatus.FOUND, 7, next_offset=8, suggested=1))
+    assert broker.went(5)[4] == (8, 1)
+
+
+def test_a_master_that_fails_is_not_asked_again_at_once(session, copied, broker, schedule):
+    broker.answer(ConnectFailed("no master there", MASTER))
+    assert schedule.seconds == [session.config.pull_retry]
+
+
+@pytest.fixture
+def refilling(route, lanes, puller, broker):
+    """A held queue that has just asked again for a body at offset 6."""
+    broker.answer(reply(PullStatus.FOUND, 5, 6, next_offset=7, suggested=1))
+    work(lanes)
+    puller.reopen(lanes)
+    assert broker.went(3)[2] == (6, 0)
+    return lanes
+
+
+def test_bodies_are_pulled_again_from_the_master_and_a_slave_has_lost_none(refilling, broker):
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=2, address=SLAVE))
+    assert (refilling.owned.dropped, refilling.owned.offset) == (None, 6)
+
+
+def test_while_the_master_is_down_a_slave_that_lags_is_asked_for_bodies_at_a_measured_pace(
+    session, refilling, broker, schedule, route
+):
+    route(slave=True)
+    lagging = PullResult(PullStatus.OFFSET_ILLEGAL, [], 2, 0, 2, 0, SLAVE)
+    broker.answer(lagging)
+    assert len(broker.pulls) == 3
+    assert schedule.seconds == [session.config.pull_retry]
+    assert (refilling.owned.dropped, refilling.owned.offset) == (None, 6)
+    assert not refilling.doubtful, "a slave that lags says nothing of the topic"
+
+
+def test_a_queue_that_is_lost_while_in_doubt_is_asked_about_no_more(
+    held, puller, broker, schedule, find_out
+):
+    """Its broker is away for long: whoever takes the queue next finds out anew."""
+    find_out.error = ConnectFailed("nobody there", MASTER)
+    broker.answer(ConnectFailed("nobody there", MASTER))
+    schedule.ring()
+    eventually(lambda: find_out.times and schedule.waiting)
+    with held.lock:
+        held.owned.drop(Drop.LOST)
+    schedule.ring()
+    puller._executor.shutdown()  # what was begun has ended
+    assert (find_out.times, schedule.waiting) == (1, [])

@@ -28,8 +28,8 @@ from orderly import (
 )
 from orderly.errors import ConnectionLost, HandlerHung, LockLost
 from orderly.listening import listeners
-from orderly.listening.memory import Trying
-from orderly.ordering.circuit import CLOSED
+from orderly.listening.policy import UnsettledMessage
+from orderly.ordering.poison import CLOSED
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -461,7 +461,7 @@ def test_a_probe_whose_lock_was_not_renewed_lets_the_next_one_through(make):
     memory = listener.listener._judge.memory("g")
     tenure = Tenure(ConnectionLost("gone"))
     probe, nxt = (ConsumeContext(QUEUE, "g", key=key, tenure=tenure) for key in ("p", "n"))
-    memory._trying[QUEUE, "p"] = Trying(50, tenure, 0.0, "down", retrying=True)
+    memory._trying[QUEUE, "p"] = UnsettledMessage(50, tenure, 0.0, "down", retrying=True)
     assert isinstance(listener.run(message(50), now=9.0, context=probe), Suspend)
     assert tenure.extended == 1
     assert listener.run(message(51), now=9.0, context=nxt) == Ack()

@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly import Fail, Retry
-from orderly.listening.trial import Failed
+from orderly.listening.handler_call import FailedCall
 from orderly.ordering.fingerprint import answered
 
 MARK = answered("Fail")
 
 
 def raised(error):
-    return Failed("text", MARK, error=error)
+    return FailedCall("text", MARK, error=error)
 
 
 DOWN = raised(OSError("down"))
-FAIL = Failed("no", MARK, answer=Fail("no"))
-FOREIGN = Failed("answered NoneType", MARK)
+FAIL = FailedCall("no", MARK, answer=Fail("no"))
+FOREIGN = FailedCall("answered NoneType", MARK)
 STOP = tenacity.stop_after_attempt(3)
 TWO = tenacity.wait_fixed(2)
 
@@ -64,9 +64,9 @@ def ask(retry, failed=DOWN, number=1, first_at=0.0, waited=0.0, now=0.0):
         (Retry(wait=lambda state: float("nan")), {}, 0),
         (Retry(wait=lambda state: float("inf")), {}, None),
         # by what the error asks for
-        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=7.0)}, 7),
-        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=1.0)}, 2),
-        (Retry(wait=TWO), {"failed": Failed("busy", MARK, asked=300.0)}, None),
+        (Retry(wait=TWO), {"failed": FailedCall("busy", MARK, asked=7.0)}, 7),
+        (Retry(wait=TWO), {"failed": FailedCall("busy", MARK, asked=1.0)}, 2),
+        (Retry(wait=TWO), {"failed": FailedCall("busy", MARK, asked=300.0)}, None),
     ],
 )  # fmt: skip
 def test_cell(retry, asked, seconds):

@@ -188,7 +188,7 @@ def test_the_decorator_takes_both_kinds_and_keeps_the_name(function, kind):
 
 
 def test_the_consumer_sees_which_kind_it_is():
-    from orderly.config.functions import is_async  # noqa: PLC0415
+    from orderly.config.arguments import is_async  # noqa: PLC0415
 
     assert is_async(orderly.listener()(ship_async))
     assert is_async(orderly.listener()(AsyncShip()))

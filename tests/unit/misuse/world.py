@@ -32,9 +32,9 @@ from orderly.namespace import is_retry_topic
 from orderly.once import Once, RedisOnce
 from orderly.ordering.allocation import averagely
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.topics import TopicConfig
 from orderly.selectors import hash_mod, parse_layout
-from orderly.spark.offsets.ranges import QueueRange
+from orderly.spark.offsets import QueueRange
 from orderly.telemetry import TracedProducer
 from orderly.testing import Cut, Delay, EmbeddedCluster, FakeBroker
 from tests.support.messages import message as received

@@ -1,11 +1,14 @@
 """An owner of queue 0 of `orders` on a fake broker, and an onlooker."""
 
+from __future__ import annotations
+
 import pytest
 
 from orderly import OrderlyProducer
 from orderly.monitoring.parked import ParkedMessages
-from tests.support.hand_owner import HandOwner
-from tests.support.patient import patient_client
+from tests.support.owners import HandOwner
+from tests.support.programs import browser_is_wanted
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture
@@ -37,3 +40,7 @@ def owner(new_owner):
 @pytest.fixture
 def parked(client):
     return ParkedMessages(client, "shipping")
+
+
+def pytest_ignore_collect(collection_path, config):
+    return True if collection_path.name == "test_page.py" and not browser_is_wanted() else None

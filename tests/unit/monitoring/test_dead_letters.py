@@ -7,14 +7,13 @@ import pytest
 from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
 from orderly import DeadLetter as Reject
 from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
-from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
+from orderly.model import MessageQueue, Permission
 from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_stored
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
-from tests.support.patient import patient_client
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 
 @pytest.fixture
@@ -80,13 +79,10 @@ def test_a_group_that_never_had_any_has_none(client, orderly_fake):
     assert DeadLetters(client, "nobody").list() == ()
 
 
-def test_a_topic_that_may_not_be_read_is_no_empty_one(client, monkeypatch):
-    only_written = TopicRoute(
-        "%DLQ%shipping",
-        (QueueData("broker-a", 1, 1, Permission.WRITE),),
-        (BrokerData("broker-a", "c", {0: "127.0.0.1:1"}),),
-    )
-    monkeypatch.setattr(client.routes, "refresh", lambda _: only_written)
+def test_a_topic_that_may_not_be_read_is_no_empty_one(client, letters):
+    (broker,) = client.routes.get("%DLQ%shipping").brokers
+    config = client.admin.topic_config("%DLQ%shipping", broker)
+    client.admin.put_topic(replace(config, perm=Permission.WRITE), broker)
     with pytest.raises(NoPermission, match="set its permission to 6"):
         DeadLetters(client, "shipping").list()
 

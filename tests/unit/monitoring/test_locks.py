@@ -1,10 +1,18 @@
 """Who holds what, as members report it: what nobody said is not known."""
 
-from orderly.monitoring.backlog.reading import GroupReading
-from orderly.monitoring.locks import locks, silent
-from orderly.protocol.running_info import QueueInfo, RunningInfo
-from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
-from tests.support.scans import queue, scan_of
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orderly.monitoring.backlog.reading import BrokerReading, GroupReading
+from orderly.monitoring.backlog.states import Verdict
+from orderly.monitoring.locks import lock_report, locks, silent
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.members import QueueInfo, RunningInfo
+from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
+from tests.support.snapshots import queue, scan_of
 
 
 def scan_with(running, online=("a", "b"), errors=None, read_at=900.0):
@@ -66,3 +74,142 @@ def test_queues_only_a_member_knows_are_shown_and_unknown_groups_have_none():
     found = locks(scan_with({"a": {queue(5): held()}, "b": {}}), "g")
     assert [lock.queue for lock in found] == [queue(0), queue(1), queue(5)]
     assert locks(scan_with({}), "nobody") == ()
+
+
+ORDERED = {"PROP_CONSUMEORDERLY": "true"}
+SUBSCRIBED = {"orders": Subscription("orders")}
+
+
+def held_by(**fields):
+    return QueueInfo(**({"locked": True, "last_lock_time": 990.0} | fields))
+
+
+def report(running, online=("a", "b"), properties=ORDERED, model="CLUSTERING", **reading):
+    """Of a group whose members tell that they have the queues of `running`."""
+    members = tuple(ConsumerConnection(name, "", "JAVA", 1) for name in online)
+    connections = ConsumerConnections(members, "", model, "", SUBSCRIBED) if members else None
+    infos = {name: RunningInfo(properties, (), queues) for name, queues in running.items()}
+    found = GroupReading("g", 900.0, connections, reading.pop("errors", {}), infos, 1000.0)
+    scan = scan_of({("g", "orders"): [(0, 0, 1), (0, 0, 1)]})
+    return lock_report(replace(scan, groups={"g": found}, **reading), "g")
+
+
+BOTH = {"a": {queue(0): held_by()}, "b": {queue(1): held_by()}}
+
+
+def test_all_is_well():
+    found = report(BOTH)
+    assert found.verdict is Verdict.OK
+    assert [(it.lock.owner, it.why) for it in found.locks] == [("a", ""), ("b", "")]
+    assert (found.members, found.idle, found.silent) == (("a", "b"), (), ())
+    assert found.takes_locks is True
+
+
+@pytest.mark.parametrize(
+    ("running", "why"),
+    [
+        ({"a": {queue(0): held_by(locked=False)}}, "does not have the lock"),
+        (
+            {"a": {}},
+            "no member claims it; a member that left or died may have its lock: free 60 s from now",
+        ),
+        (
+            {"a": {queue(0): held_by()}, "b": {queue(0): held_by(), queue(1): held_by()}},
+            "several members",
+        ),
+        (
+            {"a": {queue(0): held_by(last_lock_time=959.0)}},
+            "not renewed for 41 s; if that stays: free 19 s from now at the latest",
+        ),
+        (
+            {"a": {queue(0): held_by(dropped=True, try_unlock_times=2)}},
+            "giving it up; 2 times in v",
+        ),
+    ],
+)
+def test_a_queue_that_is_not_held_by_one(running, why):
+    found = report({"b": {queue(1): held_by()}} | running)
+    assert found.verdict is Verdict.WARNING
+    assert why in found.locks[0].why
+    assert found.locks[1].verdict is Verdict.OK
+
+
+@pytest.mark.parametrize(
+    ("holds", "within"),
+    [
+        ({}, 60.0),
+        ({queue(0): held_by(last_lock_time=959.0)}, 19.0),
+        ({queue(0): held_by(last_lock_time=900.0)}, 0.0),
+        ({queue(0): held_by()}, None),
+        ({queue(0): held_by(dropped=True)}, None),
+        ({queue(0): held_by(locked=False)}, None),
+    ],
+)
+def test_until_when_a_queue_waits_at_the_most(holds, within):
+    found = report({"a": holds, "b": {queue(1): held_by()}})
+    assert [it.free_within for it in found.locks] == [within, None]
+
+
+def test_a_lock_is_renewed_every_20_s_and_may_be_late_once():
+    late = {"a": {queue(0): held_by(last_lock_time=961.0)}, "b": {queue(1): held_by()}}
+    assert report(late).verdict is Verdict.OK
+
+
+def test_what_a_silent_member_may_have_is_not_known():
+    found = report({"a": {queue(0): held_by(locked=False)}})
+    assert found.silent == ("b",)
+    assert [it.verdict for it in found.locks] == [Verdict.WARNING, Verdict.UNKNOWN]
+    assert found.verdict is Verdict.UNKNOWN, "it wins over what is wrong"
+    assert found.locks[1].why.endswith("if it died: free 60 s from now at the latest")
+    everything = report({"a": {queue(0): held_by(), queue(1): held_by()}})
+    assert (everything.verdict, everything.silent) == (Verdict.OK, ("b",)), "all are accounted for"
+
+
+def test_members_without_a_queue():
+    found = report(BOTH | {"c": {}}, online=("a", "b", "c"))
+    assert (found.idle, found.verdict) == (("c",), Verdict.OK)
+
+
+def test_nobody_online():
+    found = report({}, online=())
+    assert (found.members, found.verdict) == ((), Verdict.WARNING)
+    (why,) = {it.why for it in found.locks}
+    assert why.startswith("nobody is online; a member that left or died may have its lock: free 60")
+    assert {it.free_within for it in found.locks} == {60.0}
+
+
+def test_a_broker_that_did_not_answer():
+    away = {"broker-b": BrokerReading("broker-b", "timed out")}
+    found = report(BOTH, brokers=away)
+    assert (found.errors, found.verdict) == ({"broker-b": "timed out"}, Verdict.UNKNOWN)
+    found = report(BOTH, errors={"broker-b": "refused"})
+    assert (found.errors, found.verdict) == ({"broker-b": "refused"}, Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "kind", [{"properties": {"PROP_CONSUMEORDERLY": "false"}}, {"model": "BROADCASTING"}]
+)
+def test_a_group_that_takes_no_locks_misses_none(kind):
+    unlocked = {"a": {queue(0): held_by(locked=False)}, "b": {}}
+    found = report(unlocked, **kind)
+    assert (found.takes_locks, found.verdict) == (False, Verdict.OK)
+
+
+def test_offsets_of_a_topic_no_longer_consumed_are_no_trouble():
+    members = (ConsumerConnection("a", "", "JAVA", 1),)
+    connections = ConsumerConnections(members, "", "CLUSTERING", "", SUBSCRIBED)
+    infos = {"a": RunningInfo(ORDERED, (), {queue(0): held_by()})}
+    reading = GroupReading("g", 900.0, connections, {}, infos, 1000.0)
+    scan = scan_of({("g", "orders"): [(0, 0, 1)], ("g", "old"): [(0, 0, 1)]})
+    found = lock_report(replace(scan, groups={"g": reading}), "g")
+    assert [(it.lock.queue.topic, it.lock.owner, it.why) for it in found.locks] == [
+        ("old", None, ""),
+        ("orders", "a", ""),
+    ]
+    assert found.verdict is Verdict.OK
+
+
+def test_a_group_nobody_asked_about_is_not_known():
+    found = lock_report(scan_of({("g", "orders"): [(0, 0, 1)]}), "g")
+    assert (found.members, found.verdict) == (None, Verdict.UNKNOWN)
+    assert lock_report(scan_of({}), "g").verdict is Verdict.UNKNOWN

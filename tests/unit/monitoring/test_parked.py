@@ -9,14 +9,13 @@ import pytest
 
 from orderly import Client, ClientConfig
 from orderly.errors import ConfigError, OrderlyError, RouteError
-from orderly.monitoring.parked import ParkedMessages
-from orderly.monitoring.parking.reports import Exported
+from orderly.monitoring.parked import Exported, ParkedMessages
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.park_record import Command, ParkDetails, control_message, park_message
 from orderly.testing import Fail as Refuse
 from orderly.testing import Fault
-from tests.support.fake_logs import expire
 from tests.support.messages import message
+from tests.support.topics import expire
 
 HOURS = 3600
 

@@ -9,8 +9,7 @@ from orderly.config import ClientConfig
 from orderly.errors import DataLost, RemotingError
 from orderly.model import MessageQueue
 from orderly.native import DeadLetters
-from tests.support.dead_letters import dead_letters, retried
-from tests.support.pulling import pulled
+from tests.support.topics import dead_letters, pulled, retried
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """From start to end: each once, and never an end while a call runs."""
 
 import os
+import signal
 import threading
 
 import pytest
 
 from orderly.errors import LifecycleError, NativeCallFailed
-from orderly.native import library as life_module
+from orderly.native import library
 from orderly.native.library import Life
 
 
@@ -80,18 +81,19 @@ def test_every_finish_waits_for_the_end():
     assert told == ["end", "after it"]
 
 
-def test_a_finish_that_ctrl_c_ended_can_be_repeated(monkeypatch):
-    def interrupted(_until):
-        raise KeyboardInterrupt
-
+def test_a_finish_that_ctrl_c_ended_can_be_repeated():
     told = Told()
     life = told.life()
     life.begin()
-    with monkeypatch.context() as patched:
-        patched.setattr(life._changed, "wait_for", interrupted)
+    with life.call():
+        interrupts = threading.Timer(
+            0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)
+        )
+        interrupts.start()
         with pytest.raises(KeyboardInterrupt):
             life.finish()
-    life_module._finish_all()
+        interrupts.join()
+    library._finish_all()
     assert told == ["start", "end"]
 
 
@@ -101,7 +103,7 @@ def test_the_end_of_the_process_ends_all_that_run_the_latest_first():
     for life in lives:
         life.begin()
     lives[1].finish()
-    life_module._finish_all()
+    library._finish_all()
     assert told == ["b", "c", "a"]
 
 

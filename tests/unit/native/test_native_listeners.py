@@ -1,5 +1,7 @@
 """What a native listener refuses, and what it answers; without a library."""
 
+import logging
+
 import pytest
 
 from orderly import Ack
@@ -8,12 +10,13 @@ from orderly.errors import ConfigError, ConnectionLost, UnsupportedByDriver
 from orderly.foreign_text import hidden
 from orderly.listening import AsyncListener, Listener, Retry, Skip
 from orderly.model import MessageQueue
-from orderly.native import listeners as listeners_module
 from orderly.native.library import CONSUMING
 from orderly.native.listeners import ConsumeStatus, NativeListener, listener
-from orderly.ordering.outcomes import DeadLetter, Park
+from orderly.ordering.results import DeadLetter, Park
 from tests.support.messages import message
+from tests.support.waiting import eventually
 
+ONE = message(7, key="a")
 DONE, LATER = ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.RECONSUME_LATER
 
 
@@ -32,10 +35,13 @@ class Everything:
 class Reading:
     """Reads the test's own message from any handle."""
 
+    def __init__(self, found=ONE):
+        self.found = found
+
     def message(self, handle):
         if isinstance(handle, BaseException):
             raise handle
-        return message(7, key="a")
+        return self.found
 
 
 class Grave:
@@ -51,9 +57,9 @@ class Grave:
         self.buried.append(dead)
 
 
-def made(function, dead_letters=None, **settings):
+def made(function, dead_letters=None, found=ONE, **settings):
     handler = listener(function, library=Everything(), **settings)._handler
-    return NativeListener(handler, Reading(), dead_letters)
+    return NativeListener(handler, Reading(found), dead_letters)
 
 
 def answering(answer):
@@ -120,14 +126,20 @@ def test_nothing_is_raised_whatever_happens(error, caplog):
     assert "native.callback_failed" in caplog.text
 
 
-def test_not_even_logging_is_raised(monkeypatch):
-    class Full:
-        def error(self, *_args, **_fields):
-            raise SystemExit
+class Full(logging.Handler):
+    """A log that cannot be written."""
 
-    callback = made(lambda _message, _attempt: Ack())
-    monkeypatch.setattr(callback, "_log", Full())
-    assert callback(ValueError()) is LATER
+    def emit(self, record):
+        raise SystemExit
+
+
+def test_not_even_logging_is_raised():
+    log, full = logging.getLogger("orderly.native"), Full()
+    log.addHandler(full)
+    try:
+        assert made(lambda _message, _attempt: Ack())(ValueError()) is LATER
+    finally:
+        log.removeHandler(full)
 
 
 def test_the_verdict_hears_nothing_of_what_the_driver_cannot_do(caplog):
@@ -147,44 +159,46 @@ def test_a_dead_letter_is_done_once_it_is_stored(caplog):
     assert "native.not_dead_lettered" in caplog.text
 
 
-def test_a_failing_message_is_turned_away_until_its_wait_is_over(monkeypatch):
-    now, calls = [100.0], []
+AT_ONCE = Retry(wait=lambda _state: 0.0)
+
+
+def numbered(tries, answers):
+    """A function that keeps the number of each try."""
 
     def act(_message, attempt):
-        calls.append(attempt.number)
-        raise ValueError
+        tries.append(attempt.number)
+        return answers.pop(0)
 
-    monkeypatch.setattr(listeners_module.time, "monotonic", lambda: now[0])
-    callback = made(act, retry=Retry(wait=lambda _state: 5.0))
-    for now[0] in (100.0, 101.0, 104.9, 105.0):
-        assert callback(1) is LATER
-    assert calls == [1, 2]
+    return act
 
 
-def test_what_is_done_is_forgotten(monkeypatch):
-    now, answers = [100.0], [None, Ack()]
-    monkeypatch.setattr(listeners_module.time, "monotonic", lambda: now[0])
-    callback = made(lambda _message, _attempt: answers.pop(0))
-    assert callback(1) is LATER
-    assert callback._waits.tries(message(7)) == 1
-    now[0] = 200.0
-    assert callback(1) is DONE
-    assert callback._waits.tries(message(7)) == 0
+def tried(callback, tries):
+    """The answer of the next try: a message is turned away until its wait is over."""
+    before, answers = len(tries), []
+    eventually(lambda: answers.append(callback(1)) or len(tries) > before)
+    return answers[-1]
 
 
-def test_a_consumers_listener_remembers_for_itself():
-    first = made(answering(None))
-    first(1)
-    other = first.serving(Grave())
-    assert (first._waits.tries(message(7)), other._waits.tries(message(7))) == (1, 0)
-    assert other._group == "shipping"
+def test_what_is_done_is_forgotten():
+    tries = []
+    callback = made(numbered(tries, [None, None, Ack(), None]), retry=AT_ONCE)
+    assert [tried(callback, tries) for _ in range(4)] == [LATER, LATER, DONE, LATER]
+    assert tries == [1, 2, 3, 1]
 
 
-def test_a_topic_is_named_as_the_program_names_it(monkeypatch):
+def test_a_consumers_listener_remembers_for_itself(caplog):
+    tries = []
+    first = made(numbered(tries, [None, DeadLetter("x"), None]), retry=AT_ONCE)
+    calls = (first, first.serving(Grave()), first)
+    assert [tried(call, tries) for call in calls] == [LATER, DONE, LATER]
+    assert tries == [1, 1, 2]
+    assert "event='native.dead_lettered' group='shipping'" in caplog.text
+
+
+def test_a_topic_is_named_as_the_program_names_it():
     seen = []
     wrapped = message(7, queue=MessageQueue("shop%orders", "", 0))
-    monkeypatch.setattr(Reading, "message", lambda *_: wrapped)
-    made(lambda message, _attempt: seen.append(message.topic), Grave(namespace="shop"))(1)
+    made(lambda message, _attempt: seen.append(message.topic), Grave(namespace="shop"), wrapped)(1)
     assert seen == ["orders"]
 
 

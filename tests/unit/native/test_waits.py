@@ -34,9 +34,8 @@ def test_settling_what_is_not_known_is_no_error():
     Waits().settled(ONE)
 
 
-def test_it_forgets_the_oldest_beyond_its_bound(monkeypatch):
-    monkeypatch.setattr("orderly.native.listeners._MOST", 2)
-    waits = Waits()
+def test_it_forgets_the_oldest_beyond_its_bound():
+    waits = Waits(most=2)
     for offset in range(3):
         waits.again(replace(ONE, queue_offset=offset), due=1.0, tried=True)
     assert [waits.tries(replace(ONE, queue_offset=offset)) for offset in range(3)] == [0, 1, 1]

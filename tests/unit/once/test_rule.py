@@ -1,9 +1,31 @@
-"""Once each, in order, whatever comes again, twice or too late."""
+"""The rule of `orderly.once`, cell by cell; the names of rows; the events of refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
 
 import hypothesis.strategies as st
+import pytest
+import structlog
 from hypothesis import given
 
-from orderly.once.rule import RECENT, Arrival, Row, Verdict, decide
+from orderly.errors import ConfigError, LockLost, QueueRecreated
+from orderly.model import MessageQueue
+from orderly.once.rule import (
+    MAX_KEY,
+    RECENT,
+    Arrival,
+    Naming,
+    Row,
+    Verdict,
+    arrival,
+    decide,
+    key_text,
+    report_refusal,
+)
+from orderly.ordering.context import ConsumeContext
+from tests.support.messages import QUEUE, message
 
 
 def came(offset, token=5, stored_at=None, message_id=None):
@@ -113,3 +135,126 @@ def test_every_message_is_applied_once_and_in_order_by_whichever_owner(data):
     assert applied == list(dict.fromkeys(numbers))[: len(applied)]
     assert len(row.recent if row else ()) <= RECENT
     assert row is None or set(applied) == set(numbers[: row.offset + 1])
+
+
+PARTS = st.none() | st.text() | st.integers() | st.binary()
+KEYS = PARTS | st.recursive(PARTS, lambda part: st.lists(part).map(tuple))
+
+
+@given(KEYS, KEYS, st.booleans())
+def test_different_keys_have_different_texts(one, other, redact):
+    same = key_text(one, redact=redact) == key_text(other, redact=redact)
+    assert same == (one == other)
+
+
+def test_keys_that_look_alike_have_different_texts():
+    alike = ["1", 1, b"1", ("1",), (1,), ("1", ""), ("", "1"), (("1",),), None, "", (), (None,)]
+    assert len({key_text(key, redact=True) for key in alike}) == len(alike)
+    assert key_text(("ab", "c")) != key_text(("a", "bc"))
+
+
+@given(KEYS)
+def test_a_text_is_short_and_every_database_takes_it(key):
+    text = key_text(key)
+    assert len(text) <= MAX_KEY + 1
+    assert "\0" not in text
+    text.encode()
+
+
+def test_a_short_text_can_be_read():
+    assert key_text("order-1001") == "=order-1001"
+    assert key_text("ä" * MAX_KEY) == "=" + "ä" * MAX_KEY
+    assert key_text("ä" * (MAX_KEY + 1)).startswith("#")
+
+
+@given(st.text())
+def test_a_redacted_key_cannot_be_read(key):
+    text = key_text(key, redact=True)
+    assert text.startswith("#")
+    assert len(text) == 65
+
+
+def test_the_texts_are_the_same_in_another_process():
+    code = "from orderly.once.rule import key_text; print(key_text(('a', 1, b'x', None)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == key_text(("a", 1, b"x", None))
+
+
+@pytest.mark.parametrize("key", [1.5, object(), frozenset("a"), ("a", 1.5)])
+def test_a_key_without_a_lasting_form_is_refused(key):
+    with pytest.raises(ConfigError, match="`key=`"):
+        key_text(key)
+
+
+def test_the_key_is_the_lanes_and_else_the_sharding_key():
+    by_key = ConsumeContext(QUEUE, "g", key=7)
+    assert Naming().place(message(0, "a"), by_key).key == key_text(7)
+    assert Naming().place(message(0, "a"), ConsumeContext(QUEUE, "g")).key == "=a"
+    assert Naming().place(message(0), ConsumeContext(QUEUE, "g")).key == ""
+
+
+def test_whatever_tells_two_queues_apart_tells_rows_apart():
+    context, first = ConsumeContext(QUEUE, "g"), message(0, "a")
+    queues = [MessageQueue("other", "broker-a", 0), MessageQueue("orders", "broker-b", 0),
+              MessageQueue("orders", "broker-a", 1)]  # fmt: skip
+    places = {
+        Naming().place(first, context),
+        Naming(generation=1).place(first, context),
+        Naming(cluster="c").place(first, context),
+        Naming().place(first, ConsumeContext(QUEUE, "h")),
+        *(Naming().place(message(0, "a", queue), context) for queue in queues),
+    }
+    assert len(places) == 4 + len(queues)
+
+
+@pytest.mark.parametrize("generation", [-1, 2**31, "1"])
+def test_a_generation_that_is_none_is_refused(generation):
+    with pytest.raises(ConfigError, match="generation"):
+        Naming(generation=generation)
+
+
+def test_only_the_senders_own_id_tells_a_duplicate():
+    """Without UNIQ_KEY, messages of one batch have the id of the batch."""
+    context = ConsumeContext(QUEUE, "g")
+    assert arrival(message(3), context).message_id is None
+    sent = message(3)
+    sent.properties["UNIQ_KEY"] = "A" * 500
+    assert len(arrival(sent, context).message_id) == 24
+
+
+ERRORS = {Verdict.STALE_OWNER: LockLost, Verdict.RECREATED: QueueRecreated}
+
+
+def refuse(verdict, naming=None):
+    """The events of a verdict on a message of key "alice"."""
+    refused = message(7, "alice")
+    place = (naming or Naming()).place(refused, ConsumeContext(QUEUE, "shipping"))
+    with structlog.testing.capture_logs() as events:
+        if verdict in ERRORS:
+            with pytest.raises(ERRORS[verdict], match="generation=1"):
+                report_refusal(verdict, place, refused, 4, (9, 5))
+        else:
+            report_refusal(verdict, place, refused, 4, (9, 5))
+    return events
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if not verdict])
+def test_each_refusal_is_an_event_that_says_which_and_where(verdict):
+    structlog.configure(processors=[])
+    (event,) = refuse(verdict)
+    expected = {
+        "verdict": verdict.value, "group": "shipping", "topic": "orders", "broker": "broker-a",
+        "queue_id": 0, "offset": 7, "key": "=alice", "attempt": 1, "message_id": "id-7",
+        "token": 4, "applied_offset": 9, "applied_token": 5, "generation": 0,
+    }  # fmt: skip
+    assert expected.items() <= event.items()
+
+
+def test_what_is_applied_is_no_event():
+    structlog.configure(processors=[])
+    assert refuse(Verdict.APPLY) == []
+
+
+def test_a_redacted_key_is_not_in_the_event():
+    structlog.configure(processors=[])
+    assert "alice" not in str(refuse(Verdict.REPEAT, Naming(redact=True)))

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orderly.ordering.explain import Why, explain
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

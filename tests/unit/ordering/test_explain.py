@@ -2,10 +2,8 @@
 
 import pytest
 
-from orderly.ordering.drop import Drop
 from orderly.ordering.explain import Why, explain
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

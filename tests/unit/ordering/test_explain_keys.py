@@ -4,8 +4,7 @@ import pytest
 
 from orderly.ordering.explain_keys import KeyWhy, explain_keys
 from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

@@ -13,14 +13,20 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from orderly.errors import LockLost, OrderlyError
 from orderly.ordering.calls import SaveOffset, converse
-from orderly.ordering.parking.keys import Kept, ParkedKey
-from orderly.ordering.state.committing import NotOnRecord, Progress, Recreated, commit, hand_on
-from orderly.ordering.state.fence import FORGOTTEN
-from orderly.ordering.state.inheritance import take_over
-from orderly.ordering.state.runs import finished_runs
+from orderly.ordering.fence import FORGOTTEN
+from orderly.ordering.parking import ParkingState
+from orderly.ordering.runs import finished_runs
+from orderly.ordering.state.ownership import (
+    CommitProgress,
+    NotOnRecord,
+    Recreated,
+    commit,
+    hand_on,
+    take_over,
+)
+from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import Entry, decode_record
-from tests.support.park_queue import parked_message
-from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
 
 MOST = 30  # messages of a generation
 OFFSETS = st.sets(st.integers(0, MOST - 1), min_size=1, max_size=6)
@@ -46,8 +52,8 @@ class Owner:
     def progress(self):
         low = next((n for n in range(MOST) if n not in self.finished), MOST)
         runs = finished_runs(sorted(set(range(MOST)) - self.finished), low, MOST)
-        kept = Kept(tuple(self.parked[key] for key in sorted(self.parked)))
-        return Progress(low, runs, kept=kept)
+        kept = ParkingState(tuple(self.parked[key] for key in sorted(self.parked)))
+        return CommitProgress(low, runs, kept=kept)
 
 
 class OwnersOverGenerations(RuleBasedStateMachine):

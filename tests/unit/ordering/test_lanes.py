@@ -1,5 +1,7 @@
 """The lanes of one queue: in order within a key, side by side otherwise, and nothing is lost."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,11 +14,93 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from orderly.model import UndecodableMessage
 from orderly.ordering import lanes as lanes_module
-from orderly.ordering import lowest as lowest_module
-from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes
+from orderly.ordering import lanes as lowest_module
+from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes, ProcessQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
+
+# --- process queue --------------------------------------------------------------------------------
+# ProcessQueue against a model: two plain lists.
+
+
+def span(messages):
+    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None
+
+
+class ProcessQueueMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.queue = ProcessQueue()
+        self.pending = []
+        self.in_hand = []
+        self.last_batch = []
+        self.next_offset = 0
+
+    @rule(gaps=st.lists(st.integers(1, 4), max_size=6))
+    def put(self, gaps):
+        fresh = []
+        for gap in gaps:
+            self.next_offset += gap
+            plain = message(self.next_offset)
+            fresh.append(UndecodableMessage(plain, "why") if self.next_offset % 7 == 0 else plain)
+        assert self.queue.put(fresh) == len(fresh)
+        self.pending += fresh
+
+    @rule()
+    def put_again_changes_nothing(self):
+        held = self.in_hand + self.pending
+        assert self.queue.put(held) == 0
+
+    @rule(limit=st.integers(1, 5))
+    def take(self, limit):
+        self.last_batch = self.queue.take(limit)
+        alone = [isinstance(m, UndecodableMessage) for m in self.pending[:limit]]
+        if any(alone):
+            limit = max(1, alone.index(True))
+        assert self.last_batch == self.pending[:limit]
+        self.in_hand += self.last_batch
+        self.pending = self.pending[limit:]
+
+    @rule()
+    def commit(self):
+        self.queue.commit()
+        self.in_hand, self.last_batch = [], []
+
+    @rule()
+    def rollback(self):
+        self.queue.rollback()
+        self.pending = self.in_hand + self.pending
+        self.in_hand, self.last_batch = [], []
+
+    @rule(data=st.data())
+    def put_back(self, data):
+        offsets = [m.queue_offset for m in self.last_batch]
+        finished = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
+        untried = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
+        self.queue.put_back(self.last_batch, finished, untried)
+        self.pending = [
+            m.changed(reconsume_times=m.reconsume_times + (m.queue_offset not in untried))
+            for m in self.last_batch
+            if m.queue_offset not in finished
+        ] + self.pending
+        self.in_hand = self.in_hand[: len(self.in_hand) - len(self.last_batch)]
+        self.last_batch = []
+
+    @invariant()
+    def counts_both_parts(self):
+        held = self.in_hand + self.pending
+        assert (self.queue.pending, self.queue.in_hand) == (len(self.pending), len(self.in_hand))
+        assert self.queue.count == len(held)
+        assert self.queue.size == sum(m.held_size for m in held)
+        assert self.queue.head == (held[0] if held else None)
+        assert self.queue.spans == (span(self.pending), span(self.in_hand))
+
+
+TestProcessQueue = ProcessQueueMachine.TestCase
+TestProcessQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
 
 NOW = 1.0
 COMMIT, PUT_BACK = Disposition.COMMIT, Disposition.PUT_BACK
@@ -43,16 +127,6 @@ def take_all(lanes, limit=1):
     return order
 
 
-def test_keys_run_side_by_side_and_each_in_order():
-    lanes = lanes_of("aabab")
-    first, second = lanes.take(1, NOW), lanes.take(1, NOW)
-    assert (first.key, offsets(first)) == ("a", [0])
-    assert (second.key, offsets(second)) == ("b", [2])
-    assert lanes.take(1, NOW) is None
-    lanes.finish(second, COMMIT)
-    assert offsets(lanes.take(1, NOW)) == [4]
-
-
 def test_a_batch_is_of_one_key():
     assert offsets(lanes_of("aabab").take(9, NOW)) == [0, 1, 3]
 
@@ -72,28 +146,6 @@ def test_a_queue_with_one_lane_has_no_keys_and_keeps_all_bodies():
 def test_messages_without_a_key_are_one_lane():
     lanes = lanes_of([None, "a", None])
     assert offsets(lanes.take(9, NOW)) == [0, 2]
-
-
-def test_a_failing_key_waits_alone_and_comes_again_in_its_order():
-    lanes = lanes_of("abab")
-    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
-    assert take_all(lanes) == [1, 3]
-    assert (lanes.lowest, lanes.suspended, lanes.wake_at) == (0, 1, 5.0)
-    lanes.wake(4.9)
-    assert not lanes.ready
-    lanes.wake(5.0)
-    again = lanes.take(1, NOW)
-    assert [(m.queue_offset, m.reconsume_times) for m in again.messages] == [(0, 1)]
-    lanes.finish(again, COMMIT)
-    assert take_all(lanes) == [2]
-
-
-def test_two_lanes_may_wake_at_the_same_moment():
-    lanes = lanes_of("ab")
-    for _ in range(2):
-        lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=5.0)
-    lanes.wake(5.0)
-    assert take_all(lanes) == [0, 1]
 
 
 def test_the_lowest_is_that_of_the_slowest_key_however_many_others_end():
@@ -309,12 +361,6 @@ def deferred_lane():
     return lanes, LANE_BODIES
 
 
-def test_what_the_broker_no_longer_has_is_told_and_holds_nothing_up():
-    lanes, asked = deferred_lane()
-    assert lanes.refill(asked, [], asked + 2) == [asked, asked + 1]
-    assert (lanes.lowest, lanes.refill_from) == (asked + 2, asked + 2)
-
-
 def test_what_is_there_behind_a_lost_body_is_not_lost_with_it():
     lanes, asked = deferred_lane()
     assert lanes.refill(asked, [message(asked + 1)], asked + 3) == [asked, asked + 2]
@@ -341,35 +387,6 @@ def test_a_refill_that_failed_or_came_too_late_changes_nothing():
     assert lanes.unfinished() == [asked, asked + 1, asked + 2]
 
 
-def test_an_errand_waits_for_its_own_key_only():
-    lanes = lanes_of("aab")
-    running = lanes.take(1, NOW)
-    lanes.send_errand("a", "errand")
-    lanes.send_errand("new", "at once")
-    assert lanes.take(1, NOW).key == "b"
-    assert lanes.take(1, NOW).errand == "at once"
-    assert lanes.take(1, NOW) is None
-    lanes.finish(running, COMMIT)
-    errand = lanes.take(1, NOW)
-    assert (errand.key, errand.errand, errand.messages) == ("a", "errand", ())
-    assert lanes.take(1, NOW) is None, "nothing runs beside it"
-    lanes.give_back(errand)
-    assert offsets(lanes.take(1, NOW)) == [1]
-
-
-def test_an_errand_behind_another_one_of_its_key_is_not_forgotten():
-    lanes = lanes_of("a")
-    batch = lanes.take(1, NOW)
-    for errand in ("first", "second"):
-        lanes.send_errand("a", errand)
-    lanes.finish(batch, COMMIT)
-    for errand in ("first", "second"):
-        taken = lanes.take(1, NOW)
-        assert taken.errand == errand
-        lanes.give_back(taken)
-    assert len(lanes) == 0
-
-
 def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
     lanes = lanes_of("aa")
     batch = lanes.take(1, NOW)
@@ -377,26 +394,6 @@ def test_a_batch_is_in_work_until_it_is_finished_even_if_its_key_comes_again():
     lanes.finish(batch, COMMIT)
     following = lanes.take(1, NOW)
     assert (lanes.in_work(batch), lanes.in_work(following)) == (False, True)
-
-
-def test_what_was_kept_stays_in_hand_when_the_first_call_of_a_burst_ends_it():
-    lanes = lanes_of("aaaa")
-    lanes.finish(lanes.take(1, NOW), Disposition.KEEP)
-    batch = lanes.take(2, NOW)
-    lanes.catch_up(batch)
-    lanes.narrow(batch, 1)
-    assert (lanes.lowest, lanes.in_hand, lanes.pending) == (0, 2, 2)
-    lanes.finish(batch, Disposition.ROLLBACK)
-    assert take_all(lanes) == [0, 1, 2, 3]
-
-
-def test_a_plain_success_in_a_burst_commits_what_was_kept_before_it():
-    lanes = lanes_of("aaaa")
-    lanes.finish(lanes.take(1, NOW), Disposition.KEEP)
-    batch = lanes.take(3, NOW)
-    batch.done = 1
-    lanes.narrow(batch, 1)
-    assert (lanes.lowest, lanes.in_hand, lanes.pending) == (2, 1, 1)
 
 
 class Incomparable:
@@ -447,7 +444,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.end = 0
         self.unfinished, self.hand, self.work, self.asleep = {}, {}, {}, {}
-        self.stored, self.attempts, self.errands = set(), {}, {}
+        self.stored, self.attempts, self.lane_tasks = set(), {}, {}
         self.rolled_back = set()
 
     # --- what happens --------------------------------------------------------------------------
@@ -513,8 +510,8 @@ class LanesMachine(RuleBasedStateMachine):
         assert batch.key not in self.work, "one batch of a key at a time"
         assert batch.key not in self.asleep
         self.work[batch.key] = batch
-        if batch.errand is not None:
-            assert self.errands[batch.key].pop(0) == batch.errand
+        if batch.lane_task is not None:
+            assert self.lane_tasks[batch.key].pop(0) == batch.lane_task
             return batch
         taken = offsets(batch)
         assert taken
@@ -537,7 +534,7 @@ class LanesMachine(RuleBasedStateMachine):
             self._narrow(batch, data)
         key = batch.key
         del self.work[key]
-        if batch.errand is not None:
+        if batch.lane_task is not None:
             self.lanes.give_back(batch)
             return
         taken = offsets(batch)
@@ -607,9 +604,9 @@ class LanesMachine(RuleBasedStateMachine):
             del hand[:committed]
 
     @rule(key=keys)
-    def errand(self, key):
-        self.lanes.send_errand(self.lane(key), ("errand", key))
-        self.errands.setdefault(self.lane(key), []).append(("errand", key))
+    def lane_task(self, key):
+        self.lanes.send_lane_task(self.lane(key), ("lane_task", key))
+        self.lane_tasks.setdefault(self.lane(key), []).append(("lane_task", key))
 
     @rule(count=st.integers(1, 40))
     def limit_the_room(self, count):
@@ -687,10 +684,10 @@ class LanesMachine(RuleBasedStateMachine):
     @invariant()
     def a_key_that_can_go_on_will(self):
         """Either it is ready, or its bodies are asked for."""
-        for key in {*self.unfinished.values(), *(k for k, e in self.errands.items() if e)}:
+        for key in {*self.unfinished.values(), *(k for k, e in self.lane_tasks.items() if e)}:
             if key in self.work or key in self.asleep:
                 continue
-            if self.errands.get(key):
+            if self.lane_tasks.get(key):
                 assert self.lanes.ready
             elif self.waiting(key):
                 assert self.lanes.ready or self.lanes.refill_from is not None
@@ -700,9 +697,9 @@ class LanesMachine(RuleBasedStateMachine):
     def teardown(self):
         """Whatever happened, everything still there is handed out in the end, each key in order."""
         for batch in list(self.work.values()):
-            self.lanes.give_back(batch) if batch.errand else self.lanes.finish(batch, COMMIT)
-            self._gone(self.hand.get(batch.key, []) if not batch.errand else [])
-            if not batch.errand:
+            self.lanes.give_back(batch) if batch.lane_task else self.lanes.finish(batch, COMMIT)
+            self._gone(self.hand.get(batch.key, []) if not batch.lane_task else [])
+            if not batch.lane_task:
                 self.hand[batch.key] = []
         self.lanes.wake(self.now + 100)
         self.lanes.limit(10**6, 10**9)
@@ -712,7 +709,7 @@ class LanesMachine(RuleBasedStateMachine):
             batch = self.lanes.take(2, self.now)
             if batch is not None:
                 came.setdefault(batch.key, []).extend(offsets(batch))
-                self.lanes.give_back(batch) if batch.errand else self.lanes.finish(batch, COMMIT)
+                self.lanes.give_back(batch) if batch.lane_task else self.lanes.finish(batch, COMMIT)
             elif (asked := self.lanes.refill_from) is not None:
                 shown = [message(o) for o in sorted(self.stored) if o >= asked][:4]
                 end = shown[-1].queue_offset + 1 if shown else self.end

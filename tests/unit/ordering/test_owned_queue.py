@@ -1,17 +1,166 @@
-"""The rules that keep the order of one held queue, one by one."""
+"""One held queue: its lease, its window, and every rule that keeps the order."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orderly.ordering.drop import Drop
-from orderly.ordering.generation import Landmark
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import PULL_IDLE, OwnedQueue
+from orderly.config import ConsumerConfig
+from orderly.ordering import owned_queue as window_module
+from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.lanes import Lanes
+from orderly.ordering.owned_queue import (
+    PULL_IDLE,
+    Drop,
+    Lease,
+    OwnedQueue,
+    PullGate,
+    Window,
+    queue_limits,
+)
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.fence import Fence
-from orderly.ordering.window import Gate
 from tests.support.messages import QUEUE, message
+
+# --- lease ----------------------------------------------------------------------------------------
+# A lease is trusted for its time, counted from the request, and never comes back.
+
+
+moments = st.floats(0, 1e6)
+
+
+@given(moments, st.floats(0, 100))
+def test_it_is_trusted_for_thirty_seconds_from_the_request(asked_at, age):
+    lease = Lease(asked_at, trust=30)
+    moment = asked_at + age
+    assert lease.valid(moment) == (moment - asked_at < 30)
+
+
+@given(st.lists(moments, min_size=1))
+def test_a_late_answer_to_an_older_request_never_shortens_it(renewals):
+    lease = Lease(renewals[0], trust=30)
+    for asked_at in renewals:
+        lease.renew(asked_at)
+    assert lease.renewed_at == max(renewals)
+
+
+def test_a_lost_lease_stays_lost_even_when_a_renewal_arrives_later():
+    lease = Lease(0, trust=30)
+    lease.lose()
+    lease.renew(10)
+    assert not lease.valid(11)
+
+
+def test_a_lease_that_ran_out_is_not_brought_back_by_a_renewal():
+    lease = Lease(0.0, 30.0)
+    lease.renew(30.0)
+    assert not lease.valid(30.0)
+    lease.renew(31.0)
+    assert not lease.valid(31.0)
+
+
+# --- flow -----------------------------------------------------------------------------------------
+# What one queue may cache, by the limits of a queue and of its topic.
+
+
+@pytest.mark.parametrize(
+    ("settings", "queues", "limits"),
+    [
+        ({}, 7, (100, 1000)),
+        ({"pull_threshold_topic": 50}, 4, (12, 1000)),
+        ({"pull_threshold_topic_bytes": 900}, 4, (100, 225)),
+        ({"pull_threshold_topic": 3, "pull_threshold_topic_bytes": 3}, 4, (1, 1)),
+        ({"pull_threshold_topic": 50, "pull_threshold_topic_bytes": 900}, 0, (50, 900)),
+    ],
+)
+def test_a_limit_of_the_topic_is_split_over_its_queues_and_replaces_that_of_a_queue(
+    settings, queues, limits
+):
+    config = ConsumerConfig(pull_threshold=100, pull_threshold_bytes=1000, **settings)
+    assert queue_limits(config, queues) == limits
+
+
+# --- window ---------------------------------------------------------------------------------------
+# When a queue may be pulled: what is cached, and how far it is consumed ahead.
+
+
+SPAN = 50
+
+
+def window_of(cached, *, max_span=SPAN, taken=0):
+    lanes = Lanes(bounded=False)
+    lanes.limit(4, 10_000)
+    lanes.put([message(offset) for offset in range(cached)], ["a"] * cached)
+    if taken:
+        lanes.take(taken, 1.0)
+    return Window(lanes, max_span)
+
+
+@pytest.mark.parametrize(
+    ("cached", "span", "full"), [(4, SPAN, False), (5, SPAN, True), (4, SPAN + 1, True)]
+)
+def test_it_is_full_beyond_either_limit_and_remembers_it(cached, span, full):
+    window = window_of(cached)
+    assert window.full(span) is full
+    assert window.throttled is full
+    assert window.at_span_end(span) is (span > SPAN)
+
+
+def test_by_queue_nothing_is_finished_ahead_so_no_span_counts():
+    assert not window_of(4, max_span=None).full(10**9)
+
+
+def test_messages_of_which_only_offsets_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(window_module, "MAX_DEFERRED", 7)
+    window = window_of(1)
+    window._messages.deferred = 7
+    assert not window.full(1)
+    window._messages.deferred = 8
+    assert window.full(1)
+
+
+def test_keys_with_something_unfinished_are_bounded(monkeypatch):
+    monkeypatch.setattr(window_module, "MAX_KEYS", 4)
+    lanes = Lanes(bounded=True)
+    window = Window(lanes, SPAN)
+    for offset in range(5):
+        assert not window.full(1)
+        lanes.put([message(offset)], [offset])
+    assert window.full(1)
+    for _ in range(3):
+        lanes.finish(lanes.take(1, 1.0), Disposition.COMMIT)
+    assert window.reopens(1)
+
+
+@pytest.mark.parametrize(
+    ("cached", "taken", "span", "reopens"),
+    [
+        (2, 0, SPAN // 2, True),  # all of it moves: at half
+        (3, 0, SPAN // 2, False),
+        (2, 0, SPAN // 2 + 1, False),
+        (4, 4, SPAN, True),  # nothing of it moves: at the limit
+        (5, 5, SPAN, False),
+        (2, 1, 33, True),  # half of it: at two thirds
+        (2, 1, 34, False),
+    ],
+)
+def test_it_reopens_the_earlier_the_less_of_it_can_move(cached, taken, span, reopens):
+    window = window_of(cached, taken=taken)
+    assert not window.reopens(span), "it was not full"
+    window.throttled = True
+    assert window.reopens(span) is reopens
+
+
+@pytest.mark.parametrize(("cached", "taken"), [(5, 5), (5, 4), (4, 4)])
+def test_it_is_not_stuck_while_something_runs_or_comes(cached, taken):
+    assert not window_of(cached, taken=taken).stuck
+
+
+# --- owned queue ----------------------------------------------------------------------------------
+# The rules that keep the order of one held queue, one by one.
+
 
 TRUST = 30.0
 NOW = 1.0
@@ -98,7 +247,7 @@ def test_a_handler_that_outlasts_the_lease_commits_nothing():
 def test_results_in_hand_do_not_count_after_the_broker_named_another_offset():
     queue = loaded(count=3, start=0)
     batch = queue.take(1, 1)
-    assert queue.pull_gate(1) is Gate.OPEN
+    assert queue.pull_gate(1) is PullGate.OPEN
     assert queue.restart_at(2, Drop.OFFSET_ILLEGAL)
     queue.finish(batch, Disposition.COMMIT, 2)
     assert queue.unsaved(2) == 2
@@ -168,39 +317,39 @@ def test_a_reply_after_a_drop_makes_no_landmark():
 
 def test_the_pull_gate_closes_when_full_and_asks_again_at_half():
     queue = loaded(count=5, max_messages=4)
-    assert queue.pull_gate(1) is Gate.FULL
+    assert queue.pull_gate(1) is PullGate.FULL
     for left in (4, 3):
         queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
         assert not queue.wants_pull, left
     queue.finish(queue.take(1, 1), Disposition.COMMIT, 1)
     assert queue.wants_pull
-    assert queue.pull_gate(1) is Gate.OPEN
+    assert queue.pull_gate(1) is PullGate.OPEN
     assert not queue.wants_pull
 
 
 def test_the_pull_gate_counts_bytes_too():
     queue = loaded(count=3, max_messages=100, max_bytes=250)
-    assert queue.pull_gate(1) is Gate.FULL
+    assert queue.pull_gate(1) is PullGate.FULL
 
 
 def test_the_pull_gate_says_why_it_is_closed():
     queue = owned()
-    assert queue.pull_gate(0) is Gate.OPEN
-    assert queue.pull_gate(0) is Gate.BUSY
-    assert queue.pull_gate(TRUST) is Gate.NOT_LOCKED
+    assert queue.pull_gate(0) is PullGate.OPEN
+    assert queue.pull_gate(0) is PullGate.BUSY
+    assert queue.pull_gate(TRUST) is PullGate.NOT_LOCKED
     queue.drop(Drop.CLOSING)
-    assert queue.pull_gate(0) is Gate.DROPPED
+    assert queue.pull_gate(0) is PullGate.DROPPED
 
 
 def test_a_pull_that_finds_the_lease_expired_gives_the_queue_up():
     queue = owned()
-    assert queue.pull_gate(TRUST) is Gate.NOT_LOCKED
+    assert queue.pull_gate(TRUST) is PullGate.NOT_LOCKED
     assert queue.dropped is Drop.LOST
 
 
 def test_what_a_manual_commit_keeps_in_hand_does_not_stop_the_pulling():
     queue = loaded(count=5, max_messages=4)
-    assert queue.pull_gate(1) is Gate.FULL
+    assert queue.pull_gate(1) is PullGate.FULL
     queue.finish(queue.take(2, 1), Disposition.COMMIT, 1)
     queue.finish(queue.take(3, 1), Disposition.KEEP, 1)
     assert queue.messages.pending == 0
@@ -261,7 +410,7 @@ def test_a_paused_queue_hands_nothing_out_and_goes_on_where_it_was():
     queue = held(0, 1)
     queue.pause()
     assert queue.take(1, NOW) is None
-    assert queue.pull_gate(NOW) is Gate.PAUSED
+    assert queue.pull_gate(NOW) is PullGate.PAUSED
     queue.resume(NOW)
     assert queue.request_run()
     assert offsets(queue.take(1, NOW)) == [0]
@@ -369,17 +518,17 @@ def test_a_stretch_goes_on_while_its_queue_is_held_and_not_paused():
 
 
 @pytest.mark.parametrize("by_key", [True, False])
-def test_an_errand_has_the_turn_of_its_keys_lane(by_key):
+def test_a_lane_task_has_the_turn_of_its_keys_lane(by_key):
     """By queue there is one lane, so nothing else is handed out meanwhile."""
     queue = owned(by_key=by_key, max_runs=2)
     queue.pulled([message(0)], 1, None, ["b"] if by_key else None)
-    queue.send_errand("a", "replay")
+    queue.send_lane_task("a", "replay")
     taken = [queue.take(1, NOW), queue.take(1, NOW)]
     assert (taken[1] is not None) is by_key
-    (errand,) = (batch for batch in taken if batch and batch.errand)
-    assert (errand.errand, errand.key) == ("replay", "a" if by_key else None)
-    queue.give_back(errand)
-    (other,) = (b for b in (*taken, queue.take(1, NOW)) if b and not b.errand)
+    (lane_task,) = (batch for batch in taken if batch and batch.lane_task)
+    assert (lane_task.lane_task, lane_task.key) == ("replay", "a" if by_key else None)
+    queue.give_back(lane_task)
+    (other,) = (b for b in (*taken, queue.take(1, NOW)) if b and not b.lane_task)
     assert offsets(other) == [0]
 
 
@@ -418,7 +567,7 @@ def test_a_slow_key_and_failing_ones_do_not_stop_the_pulling_together():
     queue = keys_loaded(
         ["slow", *(f"bad{n}" for n in range(40)), *"abcdefghijklmnopqrst"], max_messages=60
     )
-    assert queue.pull_gate(NOW) is Gate.FULL
+    assert queue.pull_gate(NOW) is PullGate.FULL
     queue.take(1, NOW)
     for _ in range(40):
         queue.finish(queue.take(1, NOW), Disposition.PUT_BACK, NOW, wait=60.0)

@@ -18,14 +18,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from orderly.consumer.queue_lock import QueueLock
+from orderly.consumer.session import QueueLock
 from orderly.ordering import lanes as lanes_module
-from orderly.ordering.drop import NOT_OURS, Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, PullGate
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.runs import finished_runs
-from orderly.ordering.window import Gate
+from orderly.ordering.runs import finished_runs
 from tests.support.messages import QUEUE, message
 
 TRUST = 30.0
@@ -122,7 +119,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
     def _pull(self, kinds):
         """`kinds`: whether each of the next offsets passes the filter."""
         before = self.queue.next_pull
-        if self.queue.pull_gate(self.now) is not Gate.OPEN:
+        if self.queue.pull_gate(self.now) is not PullGate.OPEN:
             return
         end = before + len(kinds)
         found = [before + place for place, passes in enumerate(kinds) if passes]
@@ -134,7 +131,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
     @rule()
     @locked
     def a_pull_fails(self):
-        if self.queue.pull_gate(self.now) is Gate.OPEN:
+        if self.queue.pull_gate(self.now) is PullGate.OPEN:
             self.queue.pull_failed()
 
     @rule()

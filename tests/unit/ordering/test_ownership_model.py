@@ -21,13 +21,14 @@ from hypothesis.stateful import (
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
 from orderly.ordering.calls import AppendRecord, LockQueues, QueryOffset, SaveOffset, UnlockQueues
-from orderly.ordering.parking.keys import Kept, ParkedKey
-from orderly.ordering.state import content
-from orderly.ordering.state import memory as state_memory
-from orderly.ordering.state.inheritance import take_over
-from orderly.ordering.state.runs import finished_runs
+from orderly.ordering.parking import ParkingState
+from orderly.ordering.runs import finished_runs
+from orderly.ordering.state import records
+from orderly.ordering.state import records as state_memory
+from orderly.ordering.state.ownership import take_over
+from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import RUN_BYTES, Confirm, decode_record
-from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
 
 MESSAGES = 24
 FATES = st.sampled_from(["done"] * 5 + ["reply lost", "request lost", "late"])
@@ -70,7 +71,7 @@ class Owner:
         low = next(offset for offset in range(MESSAGES + 1) if offset not in self.finished)
         runs = finished_runs(sorted(set(range(MESSAGES)) - self.finished), low, MESSAGES)
         self.parked |= parked_in(self.finished)
-        return low, runs, Kept(tuple(ParkedKey(n, n, n) for n in sorted(self.parked)))
+        return low, runs, ParkingState(tuple(ParkedKey(n, n, n) for n in sorted(self.parked)))
 
     def live(self):
         granted = yield LOCK
@@ -317,8 +318,8 @@ class WithLoss(WithResets):
 @pytest.fixture(autouse=True)
 def _small_records(monkeypatch):
     """Several chunks and changes for few messages."""
-    monkeypatch.setattr(content, "RUNS_A_RECORD", 2)
-    monkeypatch.setattr(content, "_ROOM", 2 * RUN_BYTES)
+    monkeypatch.setattr(records, "RUNS_A_RECORD", 2)
+    monkeypatch.setattr(records, "_RECORD_BYTES", 2 * RUN_BYTES)
     monkeypatch.setattr(state_memory, "MAX_CHANGES", 3)
 
 

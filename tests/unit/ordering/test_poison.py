@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
-from orderly.ordering.circuit import CLOSED, CircuitState
-from orderly.ordering.poison import Verdicts
-from orderly.ordering.verdict import Finding, Kind, PoisonRules, Reason
+from orderly.ordering.poison import (
+    CLOSED,
+    CircuitState,
+    FailureKind,
+    Finding,
+    PoisonRules,
+    VerdictReason,
+    Verdicts,
+)
 
 RULES = PoisonRules()
 SPAN, PATIENCE, WINDOW = RULES.span, RULES.patience, RULES.window
@@ -22,12 +28,12 @@ def busy(verdicts, now, keys=10):
         verdicts.succeeded(f"good {key}", now)
 
 
-def fails(verdicts, now, key="bad", offset=1, how="oops", kind=Kind.ORDINARY):
+def fails(verdicts, now, key="bad", offset=1, how="oops", kind=FailureKind.ORDINARY):
     return verdicts.failed(key, offset, how, kind, now)
 
 
 def until_not_retry(
-    verdicts, kind=Kind.ORDINARY, key="bad", how="oops", good=10, start=0.0, spread=1.0
+    verdicts, kind=FailureKind.ORDINARY, key="bad", how="oops", good=10, start=0.0, spread=1.0
 ):
     """Fail on and on as told, while others succeed; returns the verdict, tries and seconds."""
     now, hows = start, itertools.cycle([how] if isinstance(how, str) else how)
@@ -43,7 +49,7 @@ def until_not_retry(
 @pytest.mark.parametrize("spread", [0.5, 0.75, 1.0])
 def test_a_lone_failure_that_stays_the_same_is_poison_after_its_span(spread):
     verdict, tries, seconds = until_not_retry(Verdicts(), spread=spread)
-    assert (verdict.finding, verdict.reason) == (Finding.POISON, Reason.SAME_FAILURE)
+    assert (verdict.finding, verdict.reason) == (Finding.POISON, VerdictReason.SAME_FAILURE)
     assert tries >= RULES.attempts
     assert SPAN <= seconds < SPAN + 10
     assert (verdict.evidence.others, verdict.evidence.control) == (10, RULES.control_keys)
@@ -74,11 +80,13 @@ def test_the_next_message_of_the_key_is_counted_anew():
 
 
 def test_a_fatal_class_is_poison_at_once():
-    assert until_not_retry(Verdicts(), Kind.FATAL)[1:] == (1, 0.0)
-    assert fails(Verdicts(), 0.0, kind=Kind.FATAL).reason is Reason.FATAL  # nobody else to ask
+    assert until_not_retry(Verdicts(), FailureKind.FATAL)[1:] == (1, 0.0)
+    assert (
+        fails(Verdicts(), 0.0, kind=FailureKind.FATAL).reason is VerdictReason.FATAL
+    )  # nobody else to ask
 
 
-@pytest.mark.parametrize("kind", [Kind.FATAL, Kind.ORDINARY])
+@pytest.mark.parametrize("kind", [FailureKind.FATAL, FailureKind.ORDINARY])
 def test_if_nobody_succeeds_any_more_one_message_is_parked_at_most(kind):
     verdicts, parked = Verdicts(), set()
     busy(verdicts, 0.0, 60)
@@ -94,11 +102,11 @@ def test_if_nobody_succeeds_any_more_one_message_is_parked_at_most(kind):
 def test_a_second_fatal_key_with_the_same_failure_waits_until_it_no_longer_spreads():
     verdicts = Verdicts()
     busy(verdicts, 0.0)
-    assert fails(verdicts, 1.0, "a", kind=Kind.FATAL).finding is Finding.POISON
+    assert fails(verdicts, 1.0, "a", kind=FailureKind.FATAL).finding is Finding.POISON
     busy(verdicts, 2.0)
-    assert fails(verdicts, 3.0, "b", kind=Kind.FATAL).reason is Reason.TOO_EARLY
+    assert fails(verdicts, 3.0, "b", kind=FailureKind.FATAL).reason is VerdictReason.TOO_EARLY
     busy(verdicts, 4.0)
-    assert fails(verdicts, 3.0 + SPAN, "b", kind=Kind.FATAL).finding is Finding.POISON
+    assert fails(verdicts, 3.0 + SPAN, "b", kind=FailureKind.FATAL).finding is Finding.POISON
 
 
 def test_many_keys_with_one_failure_are_an_outage_of_that_failure_only():
@@ -107,8 +115,10 @@ def test_many_keys_with_one_failure_are_an_outage_of_that_failure_only():
     for key in range(RULES.shared_keys):
         busy(verdicts, key, 40)
         found.append(fails(verdicts, key, key))
-    assert [each.reason for each in found[:-1]] == [Reason.TOO_EARLY] * (RULES.shared_keys - 1)
-    assert (found[-1].finding, found[-1].reason) == (Finding.OUTAGE, Reason.SHARED)
+    assert [each.reason for each in found[:-1]] == [VerdictReason.TOO_EARLY] * (
+        RULES.shared_keys - 1
+    )
+    assert (found[-1].finding, found[-1].reason) == (Finding.OUTAGE, VerdictReason.SHARED)
     assert found[-1].circuit.state is CircuitState.OPEN
     assert verdicts.circuit is CLOSED
     assert verdicts.admit("good 1", 4.0) == 0.0
@@ -146,7 +156,7 @@ def test_a_shared_failure_that_comes_and_goes_holds_nobody_but_the_waits_grow():
     waits, now = [], 2.0
     for _ in range(5):
         found = [fails(verdicts, now, key) for key in range(RULES.shared_keys)][-1]
-        assert (found.reason, found.circuit) == (Reason.SHARED, CLOSED)
+        assert (found.reason, found.circuit) == (VerdictReason.SHARED, CLOSED)
         assert verdicts.admit(0, now) == 0.0
         waits.append(found.wait)
         now += found.wait
@@ -160,7 +170,7 @@ def test_if_most_keys_fail_all_wait_for_one_probe_and_its_failures_lengthen_the_
     now = 1.0
     for key in range(10):
         found = fails(verdicts, now, f"good {key}", how=f"how {key}")
-    assert found.reason is Reason.MOST_FAIL
+    assert found.reason is VerdictReason.MOST_FAIL
     waits = []
     for _ in range(9):
         wait = verdicts.admit("new", now)
@@ -246,7 +256,7 @@ def test_a_probe_of_a_shared_failure_that_was_not_tried_gives_its_place_to_the_n
     busy(verdicts, 0.0, 40)
     for key in range(5):
         found = fails(verdicts, 1.0, key)
-    assert found.reason is Reason.SHARED
+    assert found.reason is VerdictReason.SHARED
     assert verdicts.admit(0, 2.0) == 0.0
     assert verdicts.admit(1, 2.0) > 0.0
     verdicts.untried(0)
@@ -281,11 +291,13 @@ def test_what_was_tried_in_an_outage_proves_nothing_afterwards():
 
 
 def test_a_transient_class_is_never_poison_by_count_alone():
-    verdict, tries, seconds = until_not_retry(Verdicts(), Kind.TRANSIENT)
-    assert (verdict.finding, verdict.reason) == (Finding.POISON, Reason.EXHAUSTED)
+    verdict, tries, seconds = until_not_retry(Verdicts(), FailureKind.TRANSIENT)
+    assert (verdict.finding, verdict.reason) == (Finding.POISON, VerdictReason.EXHAUSTED)
     assert tries >= 2 * RULES.attempts
     assert seconds >= PATIENCE
-    verdict, tries, _ = until_not_retry(Verdicts(), Kind.TRANSIENT, good=RULES.control_keys - 1)
+    verdict, tries, _ = until_not_retry(
+        Verdicts(), FailureKind.TRANSIENT, good=RULES.control_keys - 1
+    )
     assert (verdict.finding, tries) == (Finding.RETRY, 99)
 
 
@@ -295,13 +307,13 @@ def test_a_failure_that_went_away_for_another_message_is_held_to_be_transient():
     fails(verdicts, 0.0, "other")
     verdicts.succeeded("other", 1.0)
     verdict, _, seconds = until_not_retry(verdicts, start=2.0)
-    assert verdict.reason is Reason.EXHAUSTED
+    assert verdict.reason is VerdictReason.EXHAUSTED
     assert seconds >= PATIENCE
 
 
 def test_a_failure_that_changes_each_time_is_poison_in_the_end():
     verdict, _, seconds = until_not_retry(Verdicts(), how=["one", "two", "three"])
-    assert (verdict.finding, verdict.reason) == (Finding.POISON, Reason.EXHAUSTED)
+    assert (verdict.finding, verdict.reason) == (Finding.POISON, VerdictReason.EXHAUSTED)
     assert seconds >= PATIENCE
 
 
@@ -309,9 +321,9 @@ def test_while_a_failure_spreads_to_other_keys_nobody_is_poisoned_by_it():
     verdicts, joins = Verdicts(), 50
     for now in range(0, joins + int(SPAN), 10):
         busy(verdicts, now, 20)
-        assert fails(verdicts, now, "first").reason is Reason.TOO_EARLY
+        assert fails(verdicts, now, "first").reason is VerdictReason.TOO_EARLY
         if now >= joins:
-            assert fails(verdicts, now, "second").reason is Reason.TOO_EARLY
+            assert fails(verdicts, now, "second").reason is VerdictReason.TOO_EARLY
     busy(verdicts, joins + SPAN, 20)
     assert fails(verdicts, joins + SPAN, "first").finding is Finding.POISON
 
@@ -320,7 +332,7 @@ def test_each_poison_makes_the_next_one_with_that_failure_take_longer():
     verdicts, took, start = Verdicts(), [], 0.0
     for key in range(2):
         verdict, _, seconds = until_not_retry(verdicts, key=key, good=40, start=start)
-        assert verdict.reason is Reason.SAME_FAILURE
+        assert verdict.reason is VerdictReason.SAME_FAILURE
         verdicts.forget(key)
         took.append(seconds)
         start += seconds + 1
@@ -339,7 +351,7 @@ def test_other_keys_that_were_there_must_have_succeeded_since():
     busy(verdicts, 0.0)
     for now in range(1, int(WINDOW), 10):
         verdict = fails(verdicts, now)
-    assert (verdict.finding, verdict.reason) == (Finding.RETRY, Reason.NO_CONTROL)
+    assert (verdict.finding, verdict.reason) == (Finding.RETRY, VerdictReason.NO_CONTROL)
     busy(verdicts, now)
     assert fails(verdicts, now).finding is Finding.POISON
 
@@ -347,21 +359,25 @@ def test_other_keys_that_were_there_must_have_succeeded_since():
 def test_each_poison_must_be_paid_for_by_others_success():
     verdicts = Verdicts()
     busy(verdicts, 0.0)
-    assert fails(verdicts, 1.0, "a", how="one", kind=Kind.FATAL).finding is Finding.POISON
-    assert fails(verdicts, 2.0, "b", how="two", kind=Kind.FATAL).reason is Reason.UNPAID
+    assert fails(verdicts, 1.0, "a", how="one", kind=FailureKind.FATAL).finding is Finding.POISON
+    assert (
+        fails(verdicts, 2.0, "b", how="two", kind=FailureKind.FATAL).reason is VerdictReason.UNPAID
+    )
     busy(verdicts, 3.0, RULES.control_keys - 1)
-    assert fails(verdicts, 4.0, "b", how="two", kind=Kind.FATAL).reason is Reason.UNPAID
+    assert (
+        fails(verdicts, 4.0, "b", how="two", kind=FailureKind.FATAL).reason is VerdictReason.UNPAID
+    )
     busy(verdicts, 5.0, RULES.control_keys)
-    assert fails(verdicts, 6.0, "b", how="two", kind=Kind.FATAL).finding is Finding.POISON
+    assert fails(verdicts, 6.0, "b", how="two", kind=FailureKind.FATAL).finding is Finding.POISON
 
 
 def test_without_other_keys_a_poison_is_paid_for_by_the_keys_own_success():
     verdicts = Verdicts()
-    assert fails(verdicts, 1.0, offset=1, kind=Kind.FATAL).reason is Reason.FATAL
-    assert fails(verdicts, 2.0, offset=2, kind=Kind.FATAL).reason is Reason.UNPAID
+    assert fails(verdicts, 1.0, offset=1, kind=FailureKind.FATAL).reason is VerdictReason.FATAL
+    assert fails(verdicts, 2.0, offset=2, kind=FailureKind.FATAL).reason is VerdictReason.UNPAID
     verdicts.succeeded("bad", 3.0)
-    assert fails(verdicts, 4.0, offset=4, kind=Kind.FATAL).reason is Reason.FATAL
-    assert fails(verdicts, 5.0, offset=5, kind=Kind.FATAL).reason is Reason.UNPAID
+    assert fails(verdicts, 4.0, offset=4, kind=FailureKind.FATAL).reason is VerdictReason.FATAL
+    assert fails(verdicts, 5.0, offset=5, kind=FailureKind.FATAL).reason is VerdictReason.UNPAID
 
 
 def test_the_budget_of_a_group_ends_and_is_renewed():
@@ -369,18 +385,18 @@ def test_the_budget_of_a_group_ends_and_is_renewed():
     reasons = []
     for key in range(4):
         busy(verdicts, key)
-        reasons.append(fails(verdicts, key, key, how=str(key), kind=Kind.FATAL).reason)
-    assert reasons == [Reason.FATAL] * 3 + [Reason.BUDGET]
+        reasons.append(fails(verdicts, key, key, how=str(key), kind=FailureKind.FATAL).reason)
+    assert reasons == [VerdictReason.FATAL] * 3 + [VerdictReason.BUDGET]
     later = 10 + RULES.memory
     busy(verdicts, later)
-    assert fails(verdicts, later, 3, how="3", kind=Kind.FATAL).reason is Reason.FATAL
+    assert fails(verdicts, later, 3, how="3", kind=FailureKind.FATAL).reason is VerdictReason.FATAL
 
 
 def test_a_poisoned_message_that_comes_again_is_poison_again_and_counts_once():
     verdicts = Verdicts(PoisonRules(most_poisoned=1))
     busy(verdicts, 0.0)
     for now in range(1, 10):
-        assert fails(verdicts, now, kind=Kind.FATAL).finding is Finding.POISON
+        assert fails(verdicts, now, kind=FailureKind.FATAL).finding is Finding.POISON
 
 
 def test_a_forgotten_key_is_no_longer_evidence():
@@ -404,7 +420,7 @@ def test_a_clock_that_goes_back_changes_nothing():
 
 KEYS = st.integers(0, 9)
 HOWS = st.sampled_from(["a", "b", "c"])
-KINDS = st.sampled_from(Kind)
+KINDS = st.sampled_from(FailureKind)
 STEPS = st.lists(
     st.tuples(st.floats(0, 90), KEYS, st.none() | st.tuples(HOWS, KINDS)), max_size=150
 )
@@ -447,12 +463,12 @@ def test_each_verdict_has_its_evidence_and_a_wait_in_bounds(steps):
         evidence = found.evidence
         if found.finding is Finding.POISON:
             assert found.wait == 0.0
-            assert kind is Kind.FATAL or evidence.attempts >= RULES.attempts
-            assert kind is Kind.FATAL or evidence.seconds >= SPAN
+            assert kind is FailureKind.FATAL or evidence.attempts >= RULES.attempts
+            assert kind is FailureKind.FATAL or evidence.seconds >= SPAN
         else:
             assert 0.0 < found.wait <= 2 * RULES.longest_wait
         if evidence.others >= RULES.control_keys and found.finding is Finding.POISON:
-            assert evidence.control == RULES.control_keys or kind is Kind.FATAL
+            assert evidence.control == RULES.control_keys or kind is FailureKind.FATAL
 
 
 @given(st.integers(2, 99), st.floats(0, 2 * PATIENCE))
@@ -475,7 +491,7 @@ def test_memory_is_bounded_for_any_number_of_keys_and_failures():
     verdicts = Verdicts()
     for number in range(6_000):
         if number % 3:
-            fails(verdicts, number / 100, number, how=str(number), kind=Kind.FATAL)
+            fails(verdicts, number / 100, number, how=str(number), kind=FailureKind.FATAL)
         else:
             verdicts.succeeded(number, number / 100)
         if number % 5 == 0:

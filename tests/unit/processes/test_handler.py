@@ -25,15 +25,13 @@ from orderly.errors import (
     WorkerDied,
 )
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Ack, Fail
-from orderly.ordering.results import ConsumeResult
-from orderly.processes.calls import News
-from orderly.processes.handler import ProcessHandler
-from orderly.processes.worker import NAME, WorkerProcess
-from tests.support import process_handlers as handlers
+from orderly.ordering.results import Ack, ConsumeResult, Fail
+from orderly.processes.handler import PROCESS_NAME, ProcessHandler, WorkerProcess
+from orderly.processes.messages import OwnershipNews
+from tests.support import workers as handlers
 from tests.support.messages import QUEUE
-from tests.support.process_messages import batch
 from tests.support.waiting import eventually
+from tests.support.workers import batch
 
 ROOT = Path(__file__).parents[3]
 
@@ -152,7 +150,7 @@ def test_an_error_comes_back_with_the_traceback_of_the_worker(shared):
     with pytest.raises(ValueError, match="no good") as caught:
         call(shared, "raises")
     (note,) = caught.value.__notes__
-    assert "process_handlers.py" in note
+    assert "workers.py" in note
     assert "in raises" in note
 
 
@@ -270,7 +268,7 @@ def test_a_queue_lost_before_is_lost_at_once_and_the_next_one_is_not(shared, tmp
 
 def test_news_that_came_too_late_for_a_call_is_not_news_to_the_next(handler):
     call(handler, "ack")
-    handler._local.seat.worker._pipe.send(News(1.0, lost=True))
+    handler._local.seat.worker._pipe.send(OwnershipNews(1.0, lost=True))
     assert call(handler, "never_lost") == (False, False)
 
 
@@ -401,7 +399,7 @@ def test_a_process_that_was_killed_too_late_gets_no_further_call(handler, monkey
 def test_a_consumer_may_be_made_in_a_worker_and_not_started(monkeypatch):
     """The module of its handler may well be where it is made."""
     config = ConsumerConfig(executor="process")
-    monkeypatch.setattr(multiprocessing.current_process(), "name", f"{NAME}group-1")
+    monkeypatch.setattr(multiprocessing.current_process(), "name", f"{PROCESS_NAME}group-1")
     consumer = OrderlyConsumer("group", handlers.act, namesrv="127.0.0.1:1", config=config)
     with pytest.raises(ConfigError, match="under `if __name__"):
         consumer.start()
@@ -410,7 +408,7 @@ def test_a_consumer_may_be_made_in_a_worker_and_not_started(monkeypatch):
 
 @pytest.mark.parametrize("end", [lambda parent: parent.kill(), lambda parent: parent.stdin.close()])
 def test_no_worker_outlives_its_parent(tmp_path, end):
-    command = [sys.executable, "-m", "tests.support.process_parent", tmp_path / "pid"]
+    command = [sys.executable, "-m", "tests.support.workers", tmp_path / "pid"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as parent:
         idle, busy = map(int, parent.stdout.readline().split())
@@ -433,7 +431,7 @@ def nested():
     [
         lambda messages, context: Ack(),
         nested(),
-        "tests.support.process_handlers.act",
+        "tests.support.workers.act",
         handlers.handle_async,
         functools.partial(handlers.handle_async),
         handlers.AsyncShop(),
@@ -461,12 +459,12 @@ def test_what_can_be_imported_is_taken(good):
 
 
 HANDLER = """
-from orderly.ordering.outcomes import Ack
+from orderly.ordering.results import Ack
 def handle(messages, context):
     return Ack()
 """
 USE = """
-from orderly.processes.calls import News
+from orderly.processes.messages import OwnershipNews
 from orderly.processes.handler import ProcessHandler
 from orderly.ordering.context import ConsumeContext
 from tests.support.messages import QUEUE, message

@@ -11,17 +11,17 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.client import Client
+from orderly.client.background import Schedule
+from orderly.client.broker import Stored
 from orderly.client.routes import Routes
-from orderly.client.sending import Stored
 from orderly.errors import OrderlyError, TopicNotFound
 from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
 from orderly.producer import OrderlyProducer
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.headers import SendBatch, SendMessage, from_ext
-from orderly.protocol.outgoing import BatchMember, decode_batch
+from orderly.protocol.ext import from_ext
 from orderly.protocol.properties import decode_properties
-from orderly.protocol.topic_config import TopicConfig
-from orderly.remoting.schedule import Schedule
+from orderly.protocol.send import BatchMember, SendBatch, SendMessage, decode_batch
+from orderly.protocol.topics import TopicConfig
 
 PATIENCE = 30.0  # seconds a test waits for what must happen
 

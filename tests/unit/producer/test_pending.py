@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ConfigError, InvalidMessage
 from orderly.model import Message
-from orderly.producer.pending import batch_size, check_message, compressed, properties_text
+from orderly.producer.pending import (
+    MessageIds,
+    PendingLimit,
+    batch_size,
+    check_message,
+    compressed,
+    properties_text,
+)
 from orderly.protocol.compression import decompress
-from orderly.protocol.message_types import APPEARS_LATER
-from orderly.protocol.outgoing import encode_batch
 from orderly.protocol.properties import RESERVED, decode_properties
+from orderly.protocol.send import encode_batch, parse_unique_key
+from orderly.protocol.topics import APPEARS_LATER
+
+
+def test_ids_are_unique_over_threads_and_producers():
+    makers = [MessageIds("10.0.0.1@1#a") for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda number: makers[number % 4].next(), range(20_000)))
+    assert len(set(ids)) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("client_id", "address"),
+    [("10.0.0.1@7#ff", "10.0.0.1"), ("2001:db8::1@7#ff", "2001:db8::1"), ("myhost@7", "0.0.0.0")],
+)
+def test_an_id_tells_address_and_process(client_id, address):
+    parts = parse_unique_key(MessageIds(client_id).next())
+    assert ipaddress.ip_address(parts.ip) == ipaddress.ip_address(address)
+    assert parts.pid == os.getpid() & 0xFFFF
 
 
 def check(**fields) -> None:
@@ -115,3 +144,55 @@ def test_compression_loses_nothing_and_never_makes_a_body_longer(body, above):
     assert flags in (0, 0x301)
     assert (decompress(flags >> 8, sent, 1000) if flags else sent) == body
     assert flags == 0 or len(body) > above > 0
+
+
+PATIENCE = 30.0
+
+
+def test_there_is_room_up_to_the_limit():
+    room = PendingLimit(2)
+    assert room.enter(0)
+    assert room.enter(0)
+    assert not room.enter(0.01)
+    room.leave()
+    assert room.enter(0)
+
+
+def test_who_must_not_wait_comes_in_anyway_and_takes_the_room_of_others():
+    room = PendingLimit(1)
+    room.enter_anyway()
+    room.enter_anyway()
+    room.leave()
+    assert not room.enter(0)
+    room.leave()
+    assert room.enter(0)
+
+
+def test_everybody_who_waits_gets_in_as_others_leave():
+    room = PendingLimit(1)
+    room.enter(0)
+    done = []
+
+    def visit() -> None:
+        assert room.enter(PATIENCE)
+        done.append(1)
+        room.leave()
+
+    visitors = [threading.Thread(target=visit) for _ in range(20)]
+    for visitor in visitors:
+        visitor.start()
+    assert not done
+    room.leave()
+    for visitor in visitors:
+        visitor.join(PATIENCE)
+    assert len(done) == 20
+    assert room.wait_empty(0)
+
+
+def test_waiting_for_the_last_one_ends_in_time():
+    room = PendingLimit(1)
+    assert room.wait_empty(0)
+    room.enter(0)
+    assert not room.wait_empty(0.01)
+    threading.Timer(0.02, room.leave).start()
+    assert room.wait_empty(PATIENCE)

@@ -1,3 +1,7 @@
+"""Producers by group: what a broker writes (release 5.5.0), and what is no such table."""
+
+from __future__ import annotations
+
 import json
 
 import pytest
@@ -14,7 +18,9 @@ from orderly.protocol.heartbeat import (
     ProducerData,
     Subscription,
     decode_heartbeat,
+    decode_producers,
     encode_heartbeat,
+    encode_producers,
 )
 
 names = st.text("abcXYZ019_-%|", min_size=1, max_size=12)
@@ -123,3 +129,24 @@ def test_an_expression_that_would_match_nothing_is_refused(expression):
 def test_what_is_no_heartbeat_is_a_protocol_error(body):
     with pytest.raises(ProtocolError):
         decode_heartbeat(body)
+
+
+def test_what_a_broker_writes_is_read():
+    body = (
+        b'{"data":{"shop":[{"clientId":"1.2.3.4@7#x","language":"PYTHON","lastUpdateTimestamp":1,'
+        b'"remoteIP":"/1.2.3.4:5","version":513},{"clientId":"b"}],"idle":[]}}'
+    )
+    assert decode_producers(body) == {"shop": ("1.2.3.4@7#x", "b"), "idle": ()}
+
+
+def test_what_is_written_is_read_again():
+    table = {"shop": ("a", "b")}
+    assert decode_producers(encode_producers(table)) == table
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"data":[]}', b'{"data":{"g":[1]}}', b'{"data":{"g":[{}]}}']
+)
+def test_anything_else_is_a_protocol_error(body):
+    with pytest.raises(ProtocolError):
+        decode_producers(body)

@@ -1,7 +1,10 @@
 """What is parked is read back as it was received; whatever else is in the topic is an error."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
+from enum import IntEnum, StrEnum
 from zlib import crc32
 
 import pytest
@@ -10,7 +13,8 @@ from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage, ProtocolError
 from orderly.model import MessageQueue, UndecodableMessage
-from orderly.protocol.headers import SendMessage, from_ext
+from orderly.protocol.ext import from_ext
+from orderly.protocol.java_json import dumps, loads
 from orderly.protocol.park_record import (
     PARKED,
     Command,
@@ -18,7 +22,6 @@ from orderly.protocol.park_record import (
     ParkMessage,
     Released,
     Result,
-    Unknown,
     Verb,
     control_message,
     park_message,
@@ -27,10 +30,12 @@ from orderly.protocol.park_record import (
     read_park,
     read_parked,
 )
-from orderly.protocol.parked_key import key_tag
+from orderly.protocol.parked_key import MOST_OF_KEY, as_key, key_of, key_tag
+from orderly.protocol.records import Unknown
+from orderly.protocol.send import SendMessage
 from orderly.protocol.stored_message import SysFlag
 from tests.support.messages import message
-from tests.support.park_queue import PARK_QUEUE, stored
+from tests.support.owners import PARK_QUEUE, stored
 
 NAMES = st.sampled_from(
     ["KEYS", "TAGS", "UNIQ_KEY", "__SHARDINGKEY", "DELAY", "TIMER_DELIVER_MS", "TRAN_MSG", "WAIT",
@@ -269,3 +274,46 @@ def test_a_users_body_is_never_taken_for_a_command():
     order = control_message(Command("id", Verb.DROP, "order-1", "me", 1))
     original = replace(message(1), body=order.body)
     assert read_parked(stored(park_message(original, WHY))).original.body == order.body
+
+
+KEY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+PARKABLE = st.one_of(KEY_TEXT, st.integers(-(2**63) + 1, 2**63 - 1))
+
+
+class Name(StrEnum):
+    ONE = "one"
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+@given(PARKABLE)
+def test_a_key_is_read_as_it_is_written(key):
+    read = as_key(loads(dumps(key_of(key))))
+    assert (read, type(read)) == (key, type(key))
+
+
+@pytest.mark.parametrize(
+    ("lane_key", "key"), [(True, 1), (Name.ONE, "one"), (Number.ONE, 1), ("", ""), (0, 0)]
+)
+def test_a_key_becomes_plain(lane_key, key):
+    assert (key_of(lane_key), type(key_of(lane_key))) == (key, type(key))
+
+
+@pytest.mark.parametrize(
+    "key", [None, 1.0, ("a", 1), b"a", 2**63, -(2**64), "\ud800", "x" * MOST_OF_KEY, "\0" * 200]
+)
+def test_other_keys_cannot_be_parked(key):
+    assert key_of(key) is None
+
+
+@pytest.mark.parametrize("value", [None, True, 1.5, [], {}, 2**63, "x" * MOST_OF_KEY])
+def test_what_cannot_be_parked_is_not_read(value):
+    with pytest.raises(ProtocolError):
+        as_key(value)
+
+
+def test_tags_are_stable_and_tell_texts_from_numbers():
+    assert key_tag("order-1") == "5e9d72ecab84368d"
+    assert len({key_tag(key) for key in ("1", 1, "s1", "i1")}) == 4

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import gc
 import pickle
 import re
@@ -17,8 +19,7 @@ from orderly.errors import InvalidMessage, ProtocolError, UndecodableBody
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import stored_message
 from orderly.protocol.compression import Compression, compress_zlib
-from orderly.protocol.hosts import host_from_text, host_to_text
-from orderly.protocol.outgoing import encode_batch
+from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import (
     MAGIC_V1,
     MAGIC_V2,
@@ -26,6 +27,8 @@ from orderly.protocol.stored_message import (
     decode_messages,
     decode_pull,
     encode_stored_message,
+    host_from_text,
+    host_to_text,
 )
 
 part = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=10)
@@ -462,3 +465,21 @@ def test_batches_that_are_too_many_together_are_left_for_the_next_pull():
 def test_what_does_not_fit_the_layout_is_not_encoded(fields, error):
     with pytest.raises(error):
         encode_stored_message(replace(received(), **fields))
+
+
+@given(st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20))
+def test_a_host_survives_its_text_form(host):
+    assert host_from_text(host_to_text(host)) == host
+
+
+def test_both_families_are_written_with_their_port():
+    assert host_to_text(bytes([10, 0, 0, 7]) + (10911).to_bytes(4)) == "10.0.0.7:10911"
+    assert host_to_text(bytes(15) + b"\x01" + (80).to_bytes(4)) == "[::1]:80"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost:80", "1.2.3.4", "1.2.3.4:x", "1.2.3.4:99999999999"]
+)
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(ProtocolError):
+        host_from_text(text)

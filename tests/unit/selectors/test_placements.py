@@ -1,6 +1,6 @@
 """Keys go where code that is not ours puts them: golden vectors, made by that code.
 
-`tests/support/placements/make.py` made them: Java's selector and Guava from the broker's jars,
+`placements/make.py` made them: Java's selector and Guava from the broker's jars,
 std::hash of g++, the selector of Go's client.
 """
 
@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
 from orderly.selectors import KEYED, cpp_hash_mod, go_hash_mod, java_string_hash, proxy_hash
-from orderly.selectors.cpp import murmur
-from orderly.selectors.go import fnv1a
-from orderly.selectors.proxy import consistent_hash
-from orderly.selectors.rules import needs_key, stored_number
+from orderly.selectors.choice import needs_key, stored_number
+from orderly.selectors.keyed import consistent_hash, fnv1a, murmur
 
 MESSAGE = Message("T", b"x")
 GOLDEN = json.loads(Path(__file__).with_name("placements.json").read_text())

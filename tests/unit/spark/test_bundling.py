@@ -40,8 +40,8 @@ def test_the_zip_knows_its_version_and_has_its_templates(folder):
         folder,
         "from importlib.metadata import version; from importlib.resources import files;"
         "import pyspark_orderly, jinja2, structlog, tenacity;"
-        "print(version('rocketmq-orderly'), len(files('orderly.spark.reporting')"
-        ".joinpath('report.html').read_text()) > 100, pyspark_orderly.__file__)",
+        "print(version('rocketmq-orderly'), len(files('orderly.report')"
+        ".joinpath('page.html').read_text()) > 100, pyspark_orderly.__file__)",
     )
     assert done.stderr == ""
     assert done.stdout.split()[:2] == [version("rocketmq-orderly"), "True"]

@@ -1,4 +1,6 @@
-"""What positions mean, asked of a (fake) broker."""
+"""What options mean for the queues of a cluster, and for one queue."""
+
+from __future__ import annotations
 
 import pytest
 
@@ -7,10 +9,21 @@ from orderly.config import ClientConfig
 from orderly.errors import ConfigError, DataLost, OrderlyError, RouteError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.spark import discovering
-from orderly.spark.discovering import pin
-from orderly.spark.offsets.text import dumps, dumps_queues
+from orderly.spark.discovering import check_named, check_order, pin, planned, vanished, within
+from orderly.spark.offsets import (
+    CUT,
+    EXPIRED,
+    GONE,
+    Edge,
+    ExactPosition,
+    Loss,
+    QueueRange,
+    Span,
+    dump_offsets,
+    dump_queues,
+)
 from orderly.testing import FakeBroker
-from tests.support.fake_logs import delete, expire, fill
+from tests.support.topics import delete, expire, fill
 
 T0 = 1_763_712_000  # when the first message of each queue was stored
 
@@ -31,7 +44,9 @@ def ask(orderly_fake):
 
 
 def offsets(**by_id):
-    return dumps({MessageQueue("orders", "broker-a", int(q[1:])): at for q, at in by_id.items()})
+    return dump_offsets(
+        {MessageQueue("orders", "broker-a", int(q[1:])): at for q, at in by_id.items()}
+    )
 
 
 def commit(fake, offset):
@@ -127,8 +142,8 @@ def test_a_pinned_queue_that_is_gone_is_lost(ask, orderly_fake):
     again = {
         "namesrv": orderly_fake.namesrv,
         "assign": '{"orders": {"broker-a": [0, 1, 2]}}',
-        "startingOffsets": dumps({each.queue: each.start for each in pinned}),
-        "endingOffsets": dumps({each.queue: each.end for each in pinned}),
+        "startingOffsets": dump_offsets({each.queue: each.start for each in pinned}),
+        "endingOffsets": dump_offsets({each.queue: each.end for each in pinned}),
     }
     assert pin(again) == pinned
     orderly_fake.create_topic("orders", 1)
@@ -146,9 +161,9 @@ def test_a_pinned_queue_whose_broker_is_away_is_not_lost():
         pinned = pin({"namesrv": fake.namesrv, "topic": "orders"})
         again = {
             "namesrv": fake.namesrv,
-            "assign": dumps_queues(each.queue for each in pinned),
-            "startingOffsets": dumps({each.queue: each.start for each in pinned}),
-            "endingOffsets": dumps({each.queue: each.end for each in pinned}),
+            "assign": dump_queues(each.queue for each in pinned),
+            "startingOffsets": dump_offsets({each.queue: each.start for each in pinned}),
+            "endingOffsets": dump_offsets({each.queue: each.end for each in pinned}),
             "failOnDataLoss": "false",
         }
         fake.kill_broker("broker-b")
@@ -184,3 +199,64 @@ def test_an_unknown_topic_and_brokers_that_are_away_are_errors(ask, orderly_fake
     orderly_fake.restart_broker()
     with pytest.raises(TopicNotFound):
         ask()
+
+
+# --- planning -------------------------------------------------------------------------------------
+
+
+QUEUE, OTHER = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
+SPAN = Span(10, 50)
+
+
+def exact(**offsets):
+    return ExactPosition(
+        {{"queue": QUEUE, "other": OTHER}[name]: at for name, at in offsets.items()}, Edge.EARLIEST
+    )
+
+
+CASES = {
+    "inside": (20, 30, (20, 30), []),
+    "to the end": (20, 50, (20, 50), []),
+    "from an expired offset": (5, 50, (10, 50), [(5, 10, EXPIRED)]),
+    "from beyond the end": (70, 50, (50, 50), [(50, 70, CUT)]),
+    "from beyond to further beyond": (70, 90, (70, 70), [(70, 90, CUT)]),
+    "to beyond the end": (20, 70, (20, 50), [(50, 70, CUT)]),
+    "from the oldest to what expired": (10, 3, (3, 3), []),
+    "backwards": (40, 20, (20, 20), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_range_is_planned_within_its_queue(case):
+    start, end, kept, lost = case
+    found, losses = planned(QUEUE, start, end, SPAN)
+    assert found == QueueRange(QUEUE, *kept)
+    assert losses == [Loss(QUEUE, *each) for each in lost]
+
+
+def test_what_a_broker_finds_for_a_time_is_moved_into_the_queue():
+    assert [within(at, SPAN) for at in (0, 30, 99)] == [10, 30, 50]
+
+
+def test_offsets_for_queues_that_are_not_read_are_refused():
+    check_named(exact(queue=1), [QUEUE, OTHER], "startingOffsets")
+    check_named(Edge.LATEST, [], "startingOffsets")
+    with pytest.raises(ConfigError, match=r"startingOffsets names orders/a/1, .*: orders/a/0"):
+        check_named(exact(queue=1, other=1), [QUEUE], "startingOffsets")
+
+
+def test_a_queue_that_ends_before_it_begins_is_refused():
+    check_order(exact(queue=5), exact(queue=5))
+    check_order(exact(queue=5), exact(queue=-1, other=3))
+    with pytest.raises(ConfigError, match="orders/a/0 would begin at 5 and end at 4"):
+        check_order(exact(queue=5), exact(queue=4))
+
+
+def test_an_assigned_queue_that_is_gone_is_a_loss_if_its_range_was_pinned():
+    losses = vanished([QUEUE, OTHER], exact(queue=5, other=3), exact(queue=9, other=3), {})
+    assert losses == [Loss(QUEUE, 5, 9, GONE)]
+
+
+def test_an_assigned_queue_that_never_was_is_an_error():
+    with pytest.raises(ConfigError, match=r"assign names orders/a/1, which does not exist"):
+        vanished([QUEUE, OTHER], Edge.EARLIEST, Edge.LATEST, {QUEUE: SPAN})

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orderly.cli.spark.group import COMMANDS
+from orderly.cli.root import SPARK
 from orderly.spark.columns import COLUMNS
-from orderly.spark.options.table import OPTIONS as OF_SOURCE
-from orderly.spark.sink.option_table import OPTIONS as OF_SINK
+from orderly.spark.options import SINK_OPTIONS as OF_SINK
+from orderly.spark.options import SOURCE_OPTIONS as OF_SOURCE
 
 TEXT = Path(__file__).parents[3].joinpath("docs", "how-to", "spark.md").read_text("utf-8")
 
@@ -47,6 +47,6 @@ def test_a_table_of_the_docs_is_the_table_of_the_code(heading, lines):
     assert written == lines, "the table should be:\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", SPARK)
 def test_every_job_is_told_of(name):
     assert f"orderly spark {name}" in TEXT

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
 from orderly.model import Message, MessageQueue
-from orderly.selectors import KEYED, RoundRobin, hash_mod, java_string_hash, numeric_mod
+from orderly.selectors import KEYED, RoundRobin, java_string_hash, numeric_mod
 from orderly.spark import placing
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -25,18 +25,6 @@ def queues(count):
 def one_by_one(selector, keys, count):
     message = Message("t", b"x")
     return [selector(queues(count), message, key).queue_id for key in keys]
-
-
-@given(st.lists(TEXTS), st.integers(1, 64))
-def test_texts_are_placed_as_by_hash_mod(keys, count):
-    numbers = placing.hash_numbers(pa.array(keys, pa.string()))
-    assert placing.places(numbers, count).tolist() == one_by_one(hash_mod, keys, count)
-
-
-@given(st.lists(LONGS), st.integers(1, 64))
-def test_numbers_under_hash_mod_are_hashed_as_their_decimal_text(keys, count):
-    numbers = placing.hash_numbers(pa.array(keys, pa.int64()))
-    assert placing.places(numbers, count).tolist() == one_by_one(hash_mod, keys, count)
 
 
 @given(st.lists(LONGS), st.integers(1, 64))

@@ -9,7 +9,7 @@ from opentelemetry import trace
 from orderly.consumer.hooks import Consumed, ConsumerHooks
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Ack
+from orderly.ordering.results import Ack
 from orderly.telemetry import traced_hooks
 from tests.support.messages import QUEUE, message
 from tests.support.traces import Telemetry, sent_by

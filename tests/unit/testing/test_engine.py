@@ -7,7 +7,8 @@ import requests
 from docker.errors import APIError, NotFound
 from testcontainers.core.exceptions import ContainerStartException
 
-from orderly.testing import BrokerStartFailed, ContainerUnavailable, engine
+from orderly.testing import BrokerStartFailed, ContainerUnavailable
+from orderly.testing import container as module
 
 SILENCE = requests.ConnectionError("connection refused")
 
@@ -55,25 +56,25 @@ class StubContainer:
     ],
 )
 def test_why_a_container_ended(container, expected):
-    assert engine.ended(container) == expected
+    assert module.why_ended(container) == expected
 
 
 def test_the_end_of_the_log_of_a_container_that_is_gone_is_empty():
-    assert engine.log_end(StubContainer(), 3) == "the end"
-    assert engine.log_end(StubContainer(NotFound("no such")), 3) == ""
+    assert module.log_end(StubContainer(), 3) == "the end"
+    assert module.log_end(StubContainer(NotFound("no such")), 3) == ""
 
 
 def test_a_script_has_its_exit_code():
-    assert engine.run(StubContainer(), "exit 7") == 7
+    assert module.run_script(StubContainer(), "exit 7") == 7
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        engine.ended,
-        lambda container: engine.log_end(container, 3),
-        lambda container: engine.run(container, "true"),
-        engine.remove,
+        module.why_ended,
+        lambda container: module.log_end(container, 3),
+        lambda container: module.run_script(container, "true"),
+        module.remove_container,
     ],
 )
 @pytest.mark.parametrize("trouble", [SILENCE, APIError("server error"), TimeoutError("slow")])
@@ -86,18 +87,18 @@ def test_an_engine_that_is_silent_is_told(ask, trouble):
 def test_what_could_not_be_removed_is_named():
     container = StubContainer(SILENCE)
     with pytest.raises(ContainerUnavailable, match=r"docker rm --force --volumes quiet_swan$"):
-        engine.remove(container)
+        module.remove_container(container)
     assert container.closed, "its connections are closed all the same"
 
 
 def test_nothing_is_named_that_the_engine_never_made():
     with pytest.raises(ContainerUnavailable, match=r"start it again$"):
-        engine.remove(StubContainer(SILENCE, made=False))
+        module.remove_container(StubContainer(SILENCE, made=False))
 
 
 def test_to_remove_what_is_gone_is_nothing():
     container = StubContainer(NotFound("no such"))
-    engine.remove(container)
+    module.remove_container(container)
     assert container.closed
 
 
@@ -111,13 +112,15 @@ def test_to_remove_what_is_gone_is_nothing():
 )
 def test_a_refused_start_is_told_with_an_advice(said, kind, told):
     with pytest.raises(kind, match=told) as caught:
-        engine.start(StubContainer(APIError(said)))
+        module.start_container(StubContainer(APIError(said)))
     assert isinstance(caught.value.__cause__, APIError)
 
 
 def test_what_testcontainers_says_itself_is_told_too():
     with pytest.raises(ContainerUnavailable, match="Ryuk, which removes") as caught:
-        engine.start(StubContainer(ContainerStartException("testcontainers/ryuk has exited")))
+        module.start_container(
+            StubContainer(ContainerStartException("testcontainers/ryuk has exited"))
+        )
     assert isinstance(caught.value.__cause__, ContainerStartException)
 
 
@@ -125,7 +128,7 @@ def test_an_image_whose_variable_was_not_filled_in_is_told():
     container = StubContainer(APIError("invalid reference format"))
     container.image = "${IMAGE}"
     with pytest.raises(BrokerStartFailed, match=r"\$\{IMAGE\}: invalid reference format"):
-        engine.start(container)
+        module.start_container(container)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +137,4 @@ def test_an_image_whose_variable_was_not_filled_in_is_told():
 def test_an_address_that_is_no_engine_is_told(monkeypatch, host):
     monkeypatch.setenv("DOCKER_HOST", host)
     with pytest.raises(ContainerUnavailable, match="set DOCKER_HOST"):
-        engine.new_container("some/image:1")
+        module.new_container("some/image:1")

@@ -1,4 +1,4 @@
 """Is a topic in order? Every key's messages judged over all of a topic's history.
 
-`merging`, `keys` and `evidence` say it in Spark's terms; `figures` and `report` are pure.
+`run` is the job; `judging` says it in Spark's terms; `figures` and `report` are pure.
 """

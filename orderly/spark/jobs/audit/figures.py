@@ -1,15 +1,17 @@
-"""The figures of an audit, and what follows from them: verdict and headline. Pure."""
+"""The figures of an audit, what follows from them, and what its words mean. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.reporting.words import plural, share
+from orderly.report.words import plural, share
+from orderly.spark.jobs.audit.settings import AuditSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class AuditFigures:
     """What was found, counted.
 
     Attributes:
@@ -66,7 +68,7 @@ class Figures:
         return Verdict.UNKNOWN if self.lost or self.inexact else Verdict.OK
 
 
-def headline(found: Figures, seq_property: str) -> str:
+def headline(found: AuditFigures, seq_property: str) -> str:
     """The whole in one or two sentences.
 
     Args:
@@ -79,7 +81,7 @@ def headline(found: Figures, seq_property: str) -> str:
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
 
 
-def why_not(found: Figures, seq_property: str) -> str:
+def why_not(found: AuditFigures, seq_property: str) -> str:
     """Why nothing was judged."""
     if not found.messages:
         lost = f"; {plural(found.lost, 'message')} gone" if found.lost else ""
@@ -92,7 +94,7 @@ def why_not(found: Figures, seq_property: str) -> str:
     )
 
 
-def _broken(found: Figures) -> list[str]:
+def _broken(found: AuditFigures) -> list[str]:
     counted = (
         (found.inversions, "inversion", "inversions"),
         (found.across, "inversion across queues", "inversions across queues"),
@@ -100,9 +102,12 @@ def _broken(found: Figures) -> list[str]:
         (found.repeats, "repeat", "repeats"),
         (found.mixed, "key in several queues at once", "keys in several queues at once"),
     )
-    told = [f"{number:,} {one if number == 1 else many}" for number, one, many in counted if number]
-    if told:
-        listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    counts = [
+        f"{number:,} {one if number == 1 else many}" for number, one, many in counted if number
+    ]
+    if counts:
+        *others, last = counts
+        listed = f"{', '.join(others)} and {last}" if others else last
         return [f"{listed}, in {found.wrong:,} of {plural(found.keys, 'key')}"]
     if found.lost:
         return [f"what was read is in order, but {_were(found.lost, 'message')} gone"]
@@ -112,17 +117,73 @@ def _broken(found: Figures) -> list[str]:
     return [f"all {plural(found.judged, 'message')} of {plural(found.keys, 'key')} are in order"]
 
 
-def _left_out(found: Figures, seq_property: str) -> list[str]:
-    told = []
+def _left_out(found: AuditFigures, seq_property: str) -> list[str]:
+    parts = []
     if found.unnumbered:
-        part = share(found.unnumbered / (found.messages - found.keyless))
-        told.append(f"{part} of messages with a key have no number in {seq_property!r}")
+        lacking = share(found.unnumbered / (found.messages - found.keyless))
+        parts.append(f"{lacking} of messages with a key have no number in {seq_property!r}")
     if found.keyless:
-        told.append(f"{plural(found.keyless, 'message')} without a key are not judged")
+        parts.append(f"{plural(found.keyless, 'message')} without a key are not judged")
     if found.inexact:
-        told.append(f"{_were(found.inexact, 'suspect key')} not looked at one by one")
-    return told
+        parts.append(f"{_were(found.inexact, 'suspect key')} not looked at one by one")
+    return parts
 
 
 def _were(number: int, word: str) -> str:
     return f"{plural(number, word)} {'was' if number == 1 else 'were'}"
+
+
+# --- what the words of a report mean, and what to do about some findings --------------------------
+
+
+_NUMBERS = (
+    "The number in the property {name!r} must rise with each message of a key. An inversion is a"
+    " message after one with a higher number, in the same queue. Across queues the times of"
+    " storing are compared, by the brokers' clocks."
+)
+_BIRTHS = (
+    "There is no number to judge, so the time of birth is: by the sender's clock it must not fall"
+    " from one message of a key to the next. Two senders with different clocks look like"
+    " inversions; two messages of one millisecond can be in either order; what is missing can't be"
+    " seen. A repeat is a message with an id that the key had before: next to that message, or"
+    " anywhere if the time of birth fell, too."
+)
+_GAPS = (
+    "A gap is numbers of a key that are nowhere between the lowest and the highest one read. What"
+    " came late is an inversion and no gap."
+)
+_NO_GAPS = "Numbers that are left out were not looked for."
+_REPEATS = (
+    "A repeat with the same id was sent again by the producer, which had no answer the first time:"
+    " at least once, as promised. With another id the program sent it again."
+)
+_MIXED = (
+    " {mixed:,} of them came back to a queue that they had left, which no such change explains:"
+    " look for senders with different selectors, or with different lists of queues."
+)
+_LEAPING = (
+    "Most keys leave numbers out. If the numbers are not counted one by one in each key, audit"
+    " without gaps (--no-gaps)."
+)
+
+
+def meaning(found: AuditFigures, settings: AuditSettings) -> Iterator[str]:
+    """Paragraphs for a reader who did not make the audit."""
+    yield _NUMBERS.format(name=settings.seq_property) if settings.by_seq else _BIRTHS
+    if settings.by_seq:
+        yield _GAPS if settings.judges_gaps else _NO_GAPS
+    yield _REPEATS
+    if found.moved:
+        moved = (
+            f"{plural(found.moved, 'key')} went from one queue to another: so it is when the number"
+            " of queues changes."
+        )
+        yield moved + (_MIXED.format(mixed=found.mixed) if found.mixed else "")
+    if settings.judges_gaps and found.leaping > found.keys / 2:
+        yield _LEAPING
+    if found.inexact:
+        yield (
+            f"Not looked at one by one: {plural(found.inexact, 'suspect key')}. Too many, too large"
+            " (look_at, look_at_messages), or expired since. Their counts are of neighbours, and a"
+            " number that came late counts as a gap."
+        )

@@ -4,27 +4,66 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.reporting.charts import Bar, Stick, bars, columns
-from orderly.monitoring.reporting.words import axis_times, count, duration, plural
-from orderly.spark.jobs.audit.figures import Figures, headline
-from orderly.spark.jobs.audit.meaning import meaning
+from orderly.monitoring.texts import Cell, Column, ColumnKind
+from orderly.report.charts import Bar, Dot, Stick, bars, columns, order_picture
+from orderly.report.contents import Fact, Plot, Report, Section, Table
+from orderly.report.words import axis_times, count, duration, plural
+from orderly.spark.jobs.audit.figures import AuditFigures, headline, meaning
 from orderly.spark.jobs.audit.settings import AuditSettings
-from orderly.spark.jobs.audit.shown import Picture, Shown
 from orderly.spark.jobs.origin import Origin
-from orderly.spark.reporting.contents import (
-    Cell,
-    Column,
-    Fact,
-    Kind,
-    Plot,
-    Report,
-    Section,
-    Table,
-)
-from orderly.spark.reporting.plots import Dot, order_picture
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message in a picture.
+
+    Attributes:
+        at: when it was stored, seconds since the epoch.
+        wrong: whether it is evidence.
+    """
+
+    queue: str
+    offset: int
+    seq: int
+    at: float
+    wrong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPicture:
+    """A key's messages around the first thing that is wrong, in the order of storing."""
+
+    key: str
+    places: tuple[ShownMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRows:
+    """What is shown.
+
+    Attributes:
+        keys, evidence: rows of the tables as dicts, the worst first.
+        queues, losses: all rows, by queue.
+        times: (start of a span in seconds since the epoch, kind, how many).
+        span: length of a span, seconds.
+        pictures: of the worst keys.
+    """
+
+    keys: tuple[dict[str, Any], ...] = ()
+    evidence: tuple[dict[str, Any], ...] = ()
+    queues: tuple[dict[str, Any], ...] = ()
+    losses: tuple[dict[str, Any], ...] = ()
+    times: tuple[tuple[float, str, int], ...] = ()
+    span: float = 1.0
+    pictures: tuple[KeyPicture, ...] = ()
+
+
+# --- the report -----------------------------------------------------------------------------------
+
 
 Row = Mapping[str, Any]
 
@@ -32,7 +71,9 @@ _BARS, _QUEUES = 16, 200  # queues in the plot, and in a table
 _COLORS = 5  # of series in a picture
 
 
-def report(found: Figures, rows: Shown, settings: AuditSettings, made_from: Origin) -> Report:
+def report(
+    found: AuditFigures, rows: ShownRows, settings: AuditSettings, made_from: Origin
+) -> Report:
     """Write it.
 
     Args:
@@ -48,19 +89,21 @@ def report(found: Figures, rows: Shown, settings: AuditSettings, made_from: Orig
         _queues(rows),
         _losses(found, rows),
         Section("What was judged", "\n\n".join(meaning(found, settings))),
+        made_from.section(),
     ]
     topics = dict.fromkeys(each.queue.topic for each in made_from.read)
     return Report(
         title=f"Order of {', '.join(topics) or 'a topic'}",
         verdict=found.verdict,
         headline=headline(found, settings.seq_property),
-        origin=made_from,
+        at=made_from.at,
+        made_by=made_from.made_by,
         facts=_facts(found),
         sections=[section for section in sections if section is not None],
     )
 
 
-def _facts(found: Figures) -> list[Fact]:
+def _facts(found: AuditFigures) -> list[Fact]:
     return [
         Fact("judged", count(found.judged), f"of {plural(found.messages, 'message')}"),
         Fact("keys", count(found.keys), f"{count(found.wrong)} with something wrong"),
@@ -74,13 +117,13 @@ def _facts(found: Figures) -> list[Fact]:
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def _keys(found: Figures, rows: Shown, settings: AuditSettings) -> Section | None:
+def _keys(found: AuditFigures, rows: ShownRows, settings: AuditSettings) -> Section | None:
     if not rows.keys:
         return None
     headings = (
-        Column("Key", Kind.KEY),
+        Column("Key", ColumnKind.KEY),
         *(
-            Column(name, Kind.COUNT)
+            Column(name, ColumnKind.COUNT)
             for name in (
                 "Messages", "Queues", "Inversions", "Across", "Gaps", "Missing", "Repeats",
             )
@@ -102,11 +145,11 @@ def _keys(found: Figures, rows: Shown, settings: AuditSettings) -> Section | Non
         "In order a key rises from left to right. Messages are shown as they were stored, around"
         " the first thing that is wrong.",
         plots=plots,
-        table=Table(headings, shown, found.wrong - len(shown), "key"),
+        tables=[Table(headings, shown, found.wrong - len(shown), "key")],
     )
 
 
-def _picture(number: int, it: Picture, settings: AuditSettings) -> Plot:
+def _picture(number: int, it: KeyPicture, settings: AuditSettings) -> Plot:
     queues = list(dict.fromkeys(place.queue for place in it.places))
     known = dict(zip(queues, [*queues[: _COLORS - 1], *["others"] * len(queues)], strict=False))
     by_offset = len(queues) == 1
@@ -134,12 +177,12 @@ def _number(value: int | None, settings: AuditSettings) -> Cell:
 # --- evidence ------------------------------------------------------------------------------------
 
 
-def _evidence(found: Figures, rows: Shown, settings: AuditSettings) -> Section | None:
+def _evidence(found: AuditFigures, rows: ShownRows, settings: AuditSettings) -> Section | None:
     if not rows.evidence:
         return None
     headings = (
-        Column("What"), Column("Key", Kind.KEY), Column("Number"), Column("Queue"),
-        Column("Offset"), Column("Message id", Kind.KEY), Column("Stored", Kind.TIME),
+        Column("What"), Column("Key", ColumnKind.KEY), Column("Number"), Column("Queue"),
+        Column("Offset"), Column("Message id", ColumnKind.KEY), Column("Stored", ColumnKind.TIME),
         Column("After number"), Column("at offset"),
     )  # fmt: skip
     shown = [tuple(_evidence_row(row, settings)) for row in rows.evidence]
@@ -149,7 +192,7 @@ def _evidence(found: Figures, rows: Shown, settings: AuditSettings) -> Section |
         "Evidence",
         "Each line is a message, and the one that shows what is wrong with it. All lines are in"
         " the table evidence.",
-        table=Table(headings, shown, exact - len(shown), "line"),
+        tables=[Table(headings, shown, exact - len(shown), "line")],
     )
 
 
@@ -178,7 +221,7 @@ def _what(row: Row) -> str:
 # --- when and where ------------------------------------------------------------------------------
 
 
-def _when(rows: Shown) -> Section | None:
+def _when(rows: ShownRows) -> Section | None:
     if not rows.times:
         return None
     counts: dict[float, int] = defaultdict(int)
@@ -195,13 +238,13 @@ def _when(rows: Shown) -> Section | None:
     return Section("When", plots=[Plot(caption, columns("when", sticks, "stored", mean=False))])
 
 
-def _queues(rows: Shown) -> Section | None:
+def _queues(rows: ShownRows) -> Section | None:
     if not rows.queues:
         return None
     headings = (
         Column("Queue"),
         *(
-            Column(name, Kind.COUNT)
+            Column(name, ColumnKind.COUNT)
             for name in (
                 "Messages", "Keys", "Without key", "Without number", "Inversions", "Across",
                 "Gaps", "Repeats",
@@ -216,7 +259,7 @@ def _queues(rows: Shown) -> Section | None:
     ]
     plots = [Plot("Things that are wrong, by queue", bars("queues", found))] if found else []
     left_out = len(rows.queues) - len(shown)
-    return Section("Queues", plots=plots, table=Table(headings, shown, left_out, "queue"))
+    return Section("Queues", plots=plots, tables=[Table(headings, shown, left_out, "queue")])
 
 
 _PLURALS = ("inversions", "across", "gaps", "repeats")
@@ -230,16 +273,16 @@ def _wrong(row: Row) -> int:
     return sum(int(row[name]) for name in _PLURALS)
 
 
-def _losses(found: Figures, rows: Shown) -> Section | None:
+def _losses(found: AuditFigures, rows: ShownRows) -> Section | None:
     if not rows.losses:
         return None
     shown = [
         (_queue(row), str(row["first_offset"]), str(row["last_offset"]), row["lost"])
         for row in rows.losses[:_QUEUES]
     ]
-    headings = (Column("Queue"), Column("From"), Column("To"), Column("Gone", Kind.COUNT))
+    headings = (Column("Queue"), Column("From"), Column("To"), Column("Gone", ColumnKind.COUNT))
     return Section(
         "Lost",
         f"Gone when their turn came, and not judged: {plural(found.lost, 'message')}.",
-        table=Table(headings, shown, len(rows.losses) - len(shown), "queue"),
+        tables=[Table(headings, shown, len(rows.losses) - len(shown), "queue")],
     )

@@ -1,4 +1,4 @@
-"""What an audit is told."""
+"""What an audit judges, and how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from orderly.errors import ConfigError
 
-_OURS = ("emit", "seqProperty", "columns", "includeProperties", "pushdown")
+_OWN_OPTIONS = ("emit", "seqProperty", "columns", "includeProperties", "pushdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class AuditSettings:
         gaps: whether numbers count one by one in each key, so that one left out is a message
             missing. False for numbers that only rise: versions, times, offsets of elsewhere.
         look_at: suspects whose messages are looked at; of more keys only the summaries' counts
-            are told.
+            count.
         look_at_messages: a suspect with more messages is not looked at: they would have to be
             sorted by one task.
         redact_keys: whether results show hashes instead of keys.
@@ -39,7 +39,7 @@ class AuditSettings:
     redact_keys: bool = False
 
     def __post_init__(self) -> None:
-        ours = {name.lower() for name in _OURS}
+        ours = {name.lower() for name in _OWN_OPTIONS}
         taken = [name for name in self.source if name.lower() in ours]
         if taken:
             raise ConfigError(
@@ -59,7 +59,7 @@ class AuditSettings:
         """Whether numbers left out are looked for; times of birth leave most out."""
         return self.gaps and self.by_seq
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """For `result.json`."""
         return {
             "source": dict(self.source),

@@ -1,4 +1,4 @@
-"""May messages go once more into the topic they came from? Pure.
+"""May messages go once more into the topic they came from?
 
 The copies are stored at the end of the topic, so each group handles them after everything that is
 stored now. Where a group has already consumed later messages of one of these keys, that key's
@@ -8,17 +8,59 @@ table does not hold is not known, and is taken for the worst.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from orderly.errors import ConfigError
+from orderly.client import Client
+from orderly.client.pipeline import Pipeline
+from orderly.errors import ConfigError, OrderlyError, RouteError
 from orderly.model import MessageQueue
+from orderly.monitoring.collecting.questions import all_committed
+
+_PATIENCE = 10.0  # seconds for all brokers
+
+
+def committed_on(
+    client: Client,
+    topic: str,
+    brokers: Collection[str] = (),
+) -> dict[str, dict[MessageQueue, int]]:
+    """Committed offsets by group and queue; what was never committed is absent.
+
+    Args:
+        client: asks.
+        topic: as the broker names it.
+        brokers: names of some that must be asked, though the topic's route has them no more.
+
+    Raises:
+        OrderlyError: one of the brokers does not answer: what it knows is not known.
+    """
+    masters: dict[str, str | None] = dict.fromkeys(brokers)
+    masters |= {broker.broker_name: broker.master for broker in client.routes.get(topic).brokers}
+    for name, master in masters.items():
+        if master is None:
+            raise RouteError(f"broker {name!r} has no master now, so what groups consumed there is"
+                             " not known; wait until it is back")  # fmt: skip
+    questions = {master: [all_committed(None)] for master in masters.values() if master}
+    answers = Pipeline(client.connections).ask_each(questions, time.monotonic() + _PATIENCE)
+    found: dict[str, dict[MessageQueue, int]] = {}
+    for name, master in masters.items():
+        (answer,) = answers[master or ""]
+        if isinstance(answer, OrderlyError):
+            raise answer
+        for (group, of_topic), offsets in answer.items():
+            if of_topic == topic:
+                queues = {MessageQueue(topic, name, at): it for at, it in offsets.items()}
+                found.setdefault(group, {}).update(queues)
+    return found
+
 
 Committed = Mapping[MessageQueue, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class LaterMessages:
     """What the table knows of a queue that holds selected messages, or later ones of their keys.
 
     Attributes:
@@ -55,13 +97,17 @@ class Objection:
         )
 
 
-def elsewhere(groups: Mapping[str, Committed], known: Iterable[MessageQueue]) -> list[Later]:
+def elsewhere(
+    groups: Mapping[str, Committed], known: Iterable[MessageQueue]
+) -> list[LaterMessages]:
     """The queues that the table does not know: where keys went on when the topic grew."""
     seen = {queue for committed in groups.values() for queue in committed}
-    return [Later(queue, None, 0) for queue in sorted(seen.difference(known))]
+    return [LaterMessages(queue, None, 0) for queue in sorted(seen.difference(known))]
 
 
-def objections(groups: Mapping[str, Committed], queues: Iterable[Later]) -> tuple[Objection, ...]:
+def objections(
+    groups: Mapping[str, Committed], queues: Iterable[LaterMessages]
+) -> tuple[Objection, ...]:
     """What speaks against it, the known first.
 
     Args:
@@ -91,7 +137,7 @@ def require_none(found: Sequence[Objection]) -> None:
         )
 
 
-def _objects(committed: int, later: Later) -> list[bool]:
+def _objects(committed: int, later: LaterMessages) -> list[bool]:
     if later.first is not None and committed > later.first:
         return [True]
     return [False] if committed > later.end else []

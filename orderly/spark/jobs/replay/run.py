@@ -1,11 +1,12 @@
 """The replay job: part of a table goes into a topic, each key's messages in their old order.
 
-Nothing is sent unless that is said. Each copy carries the place of its original as its recognition
-id, so that a repeat is known as one, here and by consumers.
+Nothing is sent unless that is said. Each copy carries the place of its original as its
+recognition id, so that a repeat is known as one, here and by consumers.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -16,44 +17,49 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, ProtocolError
 from orderly.foreign_text import hidden
 from orderly.model import MessageQueue
 from orderly.namespace import wrap
-from orderly.spark.connecting import access_of
+from orderly.protocol.java_json import load_object, object_in, text_in
+from orderly.spark.data_source import read, user_properties, write_ordered
 from orderly.spark.discovering import pin
-from orderly.spark.jobs.files import Files, alone, files_at
+from orderly.spark.jobs.files import Files, exclusive, files_at
 from orderly.spark.jobs.origin import origin
 from orderly.spark.jobs.output import RESULT, Output
 from orderly.spark.jobs.progress import Progress, silent
-from orderly.spark.jobs.replay.consumed import committed_on
-from orderly.spark.jobs.replay.copies import copies
-from orderly.spark.jobs.replay.guard import Later, elsewhere, objections, require_none
-from orderly.spark.jobs.replay.plan import Plan, check_same, from_text, to_text
-from orderly.spark.jobs.replay.report import report
-from orderly.spark.jobs.replay.result import KeyRow, ReplayResult
+from orderly.spark.jobs.replay.guard import (
+    LaterMessages,
+    committed_on,
+    elsewhere,
+    objections,
+    require_none,
+)
+from orderly.spark.jobs.replay.report import KeyRow, ReplayResult, report
 from orderly.spark.jobs.replay.selection import (
     KEY,
     PLACE,
     SEQ,
-    Selection,
+    ReplaySelection,
     by_key,
     by_key_and_queue,
     extent,
     keys_as_numbers,
     later,
+    load_table,
     numbered,
     place,
     queues_of,
+    spans,
+    up_to,
+    without_holes,
 )
-from orderly.spark.jobs.replay.table import load, spans, up_to, without_holes
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.offsets.text import to_object
-from orderly.spark.options.parsing import parse
-from orderly.spark.sink import user_properties, write_ordered
+from orderly.spark.offsets import QueueRange, dump_offsets, from_object, to_object
+from orderly.spark.options import access_of, parse_read
+from orderly.spark.stamps import ID
 
-PLAN = "replay.json"
-_MOST_KEYS = 100  # told one by one
+PLAN_FILE = "replay.json"
+_MOST_KEYS = 100  # shown one by one
 _LOOKS, _PAUSE = 5, 1.0  # seconds between two
 _SENT = (KEY, "body", "tag", "keys", "properties", SEQ, PLACE)
 
@@ -63,12 +69,12 @@ class ReplaySettings:
     """What to send where.
 
     Args:
-        table: path of a table with the columns of the source; it needs `table.NEEDED`.
+        table: path of a table with the columns of the source; it needs `selection.NEEDED`.
         topic: to send to; it must exist.
         access: options of the source and the sink that say how to reach the brokers.
         selection: which messages.
         directory: for the plan, the report and the result; needed to send.
-        send: whether to send; if not, only what would be is told.
+        send: whether to send; if not, the job only reports what would be.
         after_consumed: send although groups have consumed later messages of these keys.
         skip_keyless: leave messages without a sharding key out; they have no order to keep.
         selector: which queue for a key.
@@ -80,7 +86,7 @@ class ReplaySettings:
     table: str
     topic: str
     access: Mapping[str, str]
-    selection: Selection = field(default_factory=Selection)
+    selection: ReplaySelection = field(default_factory=ReplaySelection)
     directory: str = ""
     send: bool = False
     after_consumed: bool = False
@@ -92,7 +98,7 @@ class ReplaySettings:
 
 
 def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = silent) -> ReplayResult:
-    """Tell what a replay would send, or send it.
+    """Report what a replay would send, or send it.
 
     A replay that broke off is gone on with by calling it again with the same settings: its plan is
     in the directory, and what it sent is looked up in the topic.
@@ -100,7 +106,7 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
     Args:
         spark: the session.
         settings: what, and where to.
-        progress: told of each step.
+        progress: shows each step.
 
     Raises:
         ConfigError: a table that cannot be read, messages without a key, groups that consumed later
@@ -113,7 +119,7 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
     if files is None or not settings.send:
         return _run(spark, settings, files, progress)
     busy = ConfigError(f"another run sends by the plan in {files.root}; wait for its end")
-    with alone(files, busy):  # two would each send what the other has not sent yet
+    with exclusive(files, busy):  # two would each send what the other has not sent yet
         return _run(spark, settings, files, progress)
 
 
@@ -121,7 +127,7 @@ def _run(
     spark: SparkSession, settings: ReplaySettings, files: Files | None, progress: Progress
 ) -> ReplayResult:
     begun = _begun(settings, files) if files is not None and settings.send else None
-    table = load(spark, settings.table, settings.table_format)
+    table = load_table(spark, settings.table, settings.table_format)
     if begun is not None:
         table = up_to(table, begun.ends)
     with progress("looking where the table's queues begin and end"):
@@ -134,18 +140,18 @@ def _run(
     if files is not None and settings.send:
         plan = begun or _begin(settings, covered, files)
         found = _send(settings, selected, plan, found, progress, is_begun=begun is not None)
-    found = _told(settings, covered, found)
+    found = _reported(settings, covered, found)
     if files is not None and settings.send and not found.missing:
-        files.remove(PLAN)
+        files.remove(PLAN_FILE)
     return found
 
 
-def _begun(settings: ReplaySettings, files: Files) -> Plan | None:
+def _begun(settings: ReplaySettings, files: Files) -> ReplayPlan | None:
     """The plan of a replay that broke off, if there is one."""
-    text = files.read(PLAN)
+    text = files.read(PLAN_FILE)
     if text is not None:
-        plan = from_text(text)
-        check_same(plan, _wanted(settings))
+        plan = plan_in(text)
+        check_same_plan(plan, _wanted(settings))
         return plan
     if files.exists(RESULT) and not settings.overwrite:
         raise ConfigError(f"{files.root} holds a finished output: give another directory")
@@ -201,7 +207,7 @@ def _guarded(
     Raises:
         ConfigError: something does, they are to be sent, and nobody said "all the same".
     """
-    access = access_of(parse({**settings.access, "topic": settings.topic}))
+    access = access_of(parse_read({**settings.access, "topic": settings.topic}))
     with closing(access.client()) as client:
         topic = wrap(client.config.namespace, settings.topic)
         if not covered or covered[0].queue.topic != topic:
@@ -211,7 +217,11 @@ def _guarded(
         needed = () if settings.after_consumed else {broker for broker, _ in touched}
         groups = committed_on(client, topic, brokers=needed)
     places = {it: (it.queue.broker_name, it.queue.queue_id) for it in without_holes(table, covered)}
-    queues = [Later(it.queue, behind.get(at), it.end) for it, at in places.items() if at in touched]
+    queues = [
+        LaterMessages(it.queue, behind.get(at), it.end)
+        for it, at in places.items()
+        if at in touched
+    ]
     against = objections(groups, [*queues, *elsewhere(groups, (it.queue for it in covered))])
     if settings.send and not settings.after_consumed:
         require_none(against)
@@ -219,27 +229,27 @@ def _guarded(
 
 
 def _key_row(row: Row, *, redact: bool) -> KeyRow:
-    told = row.asDict()
+    fields = row.asDict()
     for name in ("first_stored", "last_stored"):
-        told[name] = told[name].timestamp()
-    key = told.pop(KEY)
-    return KeyRow(hidden(key) if redact and key is not None else key, **told)
+        fields[name] = fields[name].timestamp()
+    key = fields.pop(KEY)
+    return KeyRow(hidden(key) if redact and key is not None else key, **fields)
 
 
-def _begin(settings: ReplaySettings, covered: Sequence[QueueRange], files: Files) -> Plan:
+def _begin(settings: ReplaySettings, covered: Sequence[QueueRange], files: Files) -> ReplayPlan:
     """Write down from where on copies are to be looked for, before the first one is sent."""
     target = pin({**settings.access, "topic": settings.topic, "startingOffsets": "latest"})
     starts: dict[MessageQueue, int] = {span.queue: span.end for span in target}
     ends = {span.queue: span.end for span in covered}
-    plan = Plan(ends, settings.topic, _wanted(settings), starts)
-    files.write(PLAN, to_text(plan))
+    plan = ReplayPlan(ends, settings.topic, _wanted(settings), starts)
+    files.write(PLAN_FILE, plan_text(plan))
     return plan
 
 
 def _send(
     settings: ReplaySettings,
     selected: DataFrame,
-    plan: Plan,
+    plan: ReplayPlan,
     found: ReplayResult,
     progress: Progress,
     *,
@@ -271,7 +281,9 @@ def _send(
     return replace(found, before=before, sent=sent, repeated=stored - known, missing=missing)
 
 
-def _stored(settings: ReplaySettings, plan: Plan, keyed: DataFrame, due: int) -> tuple[int, int]:
+def _stored(
+    settings: ReplaySettings, plan: ReplayPlan, keyed: DataFrame, due: int
+) -> tuple[int, int]:
     """How many of the messages have a copy in the target, and how many copies there are."""
     wanted = keyed.select(place())
     known = stored = 0
@@ -287,7 +299,7 @@ def _stored(settings: ReplaySettings, plan: Plan, keyed: DataFrame, due: int) ->
     return known, stored
 
 
-def _told(
+def _reported(
     settings: ReplaySettings, covered: Sequence[QueueRange], result: ReplayResult
 ) -> ReplayResult:
     """Write the report, if there is a directory for it."""
@@ -298,3 +310,108 @@ def _told(
         with Output(settings.directory, overwrite=settings.send or settings.overwrite) as output:
             output.finish(document, report(made_from, result))
     return replace(result, document=document)
+
+
+# --- the plan: what a replay sends, and from where on to look for its copies; kept, to go on with -
+
+
+PLAN_SCHEMA = "orderly.spark.replay-plan/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """A replay that has begun.
+
+    Attributes:
+        ends: where the table's queues ended when it began: what came later takes no part.
+        target: the topic sent to.
+        wanted: what was asked for; a plan is gone on with only by the same.
+        starts: where the target's queues ended before the first message was sent: what was sent
+            lies behind.
+    """
+
+    ends: Mapping[MessageQueue, int]
+    target: str
+    wanted: Mapping[str, Any]
+    starts: Mapping[MessageQueue, int]
+
+
+def plan_text(plan: ReplayPlan) -> str:
+    """Write it."""
+    fields = {
+        "schema": PLAN_SCHEMA,
+        "ends": to_object(plan.ends),
+        "target": plan.target,
+        "wanted": dict(plan.wanted),
+        "starts": to_object(plan.starts),
+    }
+    return json.dumps(fields, indent=1)
+
+
+def plan_in(text: str) -> ReplayPlan:
+    """Read it.
+
+    Raises:
+        ConfigError: it is none, or a newer release's.
+    """
+    try:
+        fields = load_object(text.encode())
+        if text_in(fields, "schema") != PLAN_SCHEMA:
+            raise ConfigError(f"replay.json is no {PLAN_SCHEMA}: give another directory")
+        ends, starts = (from_object(object_in(fields, name), name) for name in ("ends", "starts"))
+        return ReplayPlan(ends, text_in(fields, "target"), object_in(fields, "wanted"), starts)
+    except ProtocolError as error:
+        raise ConfigError(
+            f"replay.json cannot be read ({error}): give another directory"
+        ) from error
+
+
+def check_same_plan(plan: ReplayPlan, wanted: Mapping[str, Any]) -> None:
+    """See that a begun replay is gone on with by those who began it.
+
+    Raises:
+        ConfigError: something else is asked for now.
+    """
+    asked = json.loads(json.dumps(wanted))
+    differs = sorted(
+        name
+        for name in asked.keys() | plan.wanted.keys()
+        if asked.get(name) != plan.wanted.get(name)
+    )
+    if differs:
+        raise ConfigError(
+            f"the directory holds a replay that was begun with another {', '.join(differs)}: ask"
+            " for the same to go on with it, or give another directory"
+        )
+
+
+# --- the copies: which messages of the table are in a topic, by the id that each carries ----------
+# So a replay that broke off goes on exactly where it stopped, whatever it had sent: the topic
+# itself is the record. It must still hold what was sent; what expired meanwhile would be sent
+# again.
+
+
+def copies(
+    spark: SparkSession,
+    access: Mapping[str, str],
+    topic: str,
+    starts: Mapping[MessageQueue, int],
+) -> DataFrame:
+    """The copies in a topic that were stored since it ended at `starts`: `place` and `copies`.
+
+    Args:
+        spark: the session.
+        access: options of the source that say how to reach the brokers.
+        topic: which one.
+        starts: by queue.
+
+    Raises:
+        DataLost: they have expired: what was sent is not known any more.
+    """
+    options = {**access, "topic": topic, "startingOffsets": dump_offsets(starts)}
+    found = [span for span in pin(options) if span.messages]
+    if not found:
+        return spark.createDataFrame([], f"{PLACE} string, copies bigint")
+    stored = read(spark, found, columns=("properties",), **access)
+    ids = stored.select(sf.col("properties")[ID].alias(PLACE)).where(sf.col(PLACE).isNotNull())
+    return ids.groupBy(PLACE).agg(sf.count("*").alias("copies"))

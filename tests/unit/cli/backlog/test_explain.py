@@ -1,11 +1,8 @@
-"""`orderly backlog explain`: sentences, worst first, and what to do next."""
+"""Explanations: sentences, worst first, and what to do next; the command: `golden/backlog.txt`."""
 
 import re
 
-import pytest
-
-from orderly.cli.backlog.explaining import explanation
-from orderly.cli.root import run
+from orderly.cli.backlog.explain import explanation
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
 from orderly.protocol.parked_key import ParkedKey
@@ -123,10 +120,3 @@ def test_dead_letters_findings_and_silent_brokers_are_told():
     assert broker == r"Broker b could not be read: gone\nfor good. Its queues are UNKNOWN."
     assert "2 messages in %DLQ%shipping. Next:\n      orderly dlq list shipping" in text
     assert "- two owners" in text
-
-
-@pytest.mark.parametrize("args", [[], ["shipping"], ["-g", "shipping"]])
-def test_the_command(surveyed, capsys, args):
-    surveyed.found = snapshot(row(QueueState.BLOCKED))
-    assert run(["backlog", "explain", *args]) == 0
-    assert "BLOCKED" in capsys.readouterr().out

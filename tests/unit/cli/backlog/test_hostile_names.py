@@ -13,6 +13,7 @@ from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import QueueState
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, group, row, snapshot
+from tests.unit.cli.golden.backlog import world
 
 EVIL = "=cmd|'/c x'!A0\x1b[2J\x9b31m\u202e\ud800</td><script>x</script>\"}\\\nup 1 #"
 FORMATS = ("table", "wide", "json", "yaml", "csv", "prometheus", "nagios")
@@ -37,9 +38,9 @@ def hostile():
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_prints_nothing_that_acts(surveyed, capsys, command):
-    surveyed.found = hostile()
-    run(command)
+def test_a_command_prints_nothing_that_acts(capsys, command):
+    with world(hostile()):
+        run(command)
     out, err = capsys.readouterr()
     for text in (out, err):
         assert [c for c in text if not c.isprintable() and c != "\n"] == []

@@ -11,8 +11,8 @@ from orderly.cli.root import run
 from orderly.errors import ConfigError, NameServerUnavailable
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.collecting import survey as survey_module
-from tests.support.snapshots import AT, row, scan, snapshot
+from tests.support.snapshots import AT, row, snapshot
+from tests.unit.cli.golden.backlog import watched, world
 
 HEAD = Head(93, "order-8", "", AT - 60, AT - 61, 0, 10)
 PAGE = "<!DOCTYPE html>"
@@ -29,86 +29,80 @@ def target(tmp_path):
     return tmp_path / "backlog.html"
 
 
-def test_it_replaces_a_file_and_leaves_nothing_else(surveyed, target, capsys):
-    surveyed.found = snapshot(row(QueueState.STALL))
+def test_it_replaces_a_file_and_leaves_nothing_else(target, capsys):
     target.write_text("old")
-    assert run(["backlog", "report", "-o", str(target)]) == 0
+    with world(snapshot(row(QueueState.STALL))):
+        assert run(["backlog", "report", "-o", str(target)]) == 0
     assert target.read_text("utf-8").startswith(PAGE)
     assert "STALL" in target.read_text("utf-8")
     assert list(target.parent.iterdir()) == [target]
     assert capsys.readouterr() == ("", f"wrote {target}\n")
 
 
-def test_a_dash_is_stdout(surveyed, capsysbinary):
-    surveyed.found = snapshot(row())
-    assert run(["backlog", "report", "-o", "-"]) == 0
+def test_a_dash_is_stdout(capsysbinary):
+    with world(snapshot(row())):
+        assert run(["backlog", "report", "-o", "-"]) == 0
     out, err = capsysbinary.readouterr()
     assert out.startswith(PAGE.encode())
     assert err == b""
 
 
-def test_what_could_not_be_read_is_exit_code_3_and_a_report(surveyed, target):
-    surveyed.found = snapshot(row(QueueState.UNKNOWN))
-    assert run(["backlog", "report", "-o", str(target)]) == 3
+def test_what_could_not_be_read_is_exit_code_3_and_a_report(target):
+    with world(snapshot(row(QueueState.UNKNOWN))):
+        assert run(["backlog", "report", "-o", str(target)]) == 3
     assert "UNKNOWN" in target.read_text("utf-8")
 
 
-def test_keys_can_be_hidden(surveyed, target):
-    surveyed.found = snapshot(row(QueueState.STALL, head=HEAD))
-    run(["backlog", "report", "-o", str(target)])
+def test_keys_can_be_hidden(target):
+    with world(snapshot(row(QueueState.STALL, head=HEAD))):
+        run(["backlog", "report", "-o", str(target)])
     assert "order-8" in target.read_text("utf-8")
-    run(["backlog", "report", "-o", str(target), "--redact-keys", "hash"])
+    with world(snapshot(row(QueueState.STALL, head=HEAD))):
+        run(["backlog", "report", "-o", str(target), "--redact-keys", "hash"])
     assert "order-8" not in target.read_text("utf-8")
 
 
-def test_options_reach_the_survey_and_the_report(surveyed, target):
-    surveyed.found = snapshot(*(row(QueueState.STALL, f"g{n}") for n in range(5)))
+def test_options_reach_the_survey_and_the_report(target):
     args = ["-g", "g*", "-t", "orders", "--top", "2", "--samples", "4", "--interval", "10s"]
-    assert run(["backlog", "report", "-o", str(target), *args]) == 0
-    ((selection, how),) = surveyed.asked
-    assert (selection.groups, selection.topics) == (("g*",), ("orders",))
-    assert (how["samples"], how["interval"]) == (4, 10.0)
+    with world(snapshot(*(row(QueueState.STALL, f"g{n}") for n in range(5)))) as asked:
+        assert run(["backlog", "report", "-o", str(target), *args]) == 0
+    assert asked == ["g* of orders: 4 times every 10.0 s within 10.0 s"]
     assert "3 groups left out" in target.read_text("utf-8")
     assert "4 samples" in target.read_text("utf-8")
 
 
-def test_samples_are_told_as_they_are_taken_and_drawn_over_time(
-    surveyed, monkeypatch, target, capsys
-):
-    def survey(_client, _selection, *, backlog, samples, **_):
-        for number in range(samples):
-            spans = {"orders": [(0, 50 + number)]}
-            found = backlog.take(scan(AT + 10 * number, spans, {"shipping": {"orders": (40,)}}))
-        return found
-
-    monkeypatch.setattr(survey_module, "survey", survey)
-    run(["backlog", "report", "-o", str(target), "--samples", "2"])
+def test_samples_are_told_as_they_are_taken_and_drawn_over_time(target, capsys):
+    args = ["--samples", "2", "--interval", "100ms"]
+    with world(looks=watched(5, 7)):
+        run(["backlog", "report", "-o", str(target), *args])
     assert capsys.readouterr().err.startswith("sample 1 of 2\nsample 2 of 2\n")
     assert "Backlog over the samples" in target.read_text("utf-8")
 
 
-def test_a_directory_is_refused_before_anything_is_asked(surveyed, tmp_path, capsys):
-    code = run(["backlog", "report", "-o", str(tmp_path)])
-    failed(capsys, code, "is a directory")
-    code = run(["backlog", "report", "-o", str(tmp_path / "none" / "x.html")])
-    failed(capsys, code, "there is no directory")
-    assert surveyed.asked == []
+def test_a_directory_is_refused_before_anything_is_asked(tmp_path, capsys):
+    with world() as asked:
+        code = run(["backlog", "report", "-o", str(tmp_path)])
+        failed(capsys, code, "is a directory")
+        code = run(["backlog", "report", "-o", str(tmp_path / "none" / "x.html")])
+        failed(capsys, code, "there is no directory")
+    assert asked == []
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
-def test_without_the_extra_it_says_what_to_install(surveyed, monkeypatch, target, capsys, missing):
-    for name in [name for name in sys.modules if name.startswith("orderly.monitoring.reporting")]:
+def test_without_the_extra_it_says_what_to_install(monkeypatch, target, capsys, missing):
+    for name in [name for name in sys.modules if name.startswith("orderly.report")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    code = run(["backlog", "report", "-o", str(target)])
+    with world() as asked:
+        code = run(["backlog", "report", "-o", str(target)])
     failed(capsys, code, "pip install 'rocketmq-orderly[monitoring]'")
-    assert surveyed.asked == []
+    assert asked == []
 
 
-def test_a_report_that_cannot_be_made_leaves_the_old_one(surveyed, target, capsys):
-    surveyed.found = NameServerUnavailable("no name server")
+def test_a_report_that_cannot_be_made_leaves_the_old_one(target, capsys):
     target.write_text("old")
-    failed(capsys, run(["backlog", "report", "-o", str(target)]), "no name server")
+    with world(NameServerUnavailable("no name server")):
+        failed(capsys, run(["backlog", "report", "-o", str(target)]), "no name server")
     assert target.read_text() == "old"
 
 

@@ -5,10 +5,9 @@ import re
 import pytest
 
 from orderly.cli.backlog.verdict_line import verdict_line
-from orderly.monitoring.backlog.judging import judge
 from orderly.monitoring.backlog.reading import DeadLetters
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.backlog.thresholds import Thresholds
+from orderly.monitoring.backlog.thresholds import Thresholds, judge
 from tests.support.snapshots import group, row
 
 DATUM = re.compile(

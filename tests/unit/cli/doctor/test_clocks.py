@@ -2,8 +2,7 @@
 
 import pytest
 
-from orderly.cli.doctor.asking import Answer
-from orderly.cli.doctor.clocks import difference
+from orderly.cli.doctor.cluster import ServerAnswer, difference
 
 NOW = 1_700_000_000.0
 RAN = "[ 2 days, 1 hours, 1 minutes, 1 seconds ]"
@@ -12,7 +11,7 @@ BOOTED = NOW - 2 * 86400 - 3600 - 61
 
 def read(booted, *, runtime=RAN, took=0.0):
     table = {"bootTimestamp": str(int(booted * 1000)), "runtime": runtime}
-    return difference(table, Answer(513, b"", None, NOW, NOW + took))
+    return difference(table, ServerAnswer(513, b"", None, NOW, NOW + took))
 
 
 def test_the_same_time_is_within_the_doubt_of_whole_seconds():
@@ -48,4 +47,4 @@ def test_a_slow_answer_makes_it_less_certain_and_accuses_nobody():
     ],
 )
 def test_what_is_no_time_is_none(table):
-    assert difference(table, Answer(513, b"", None, NOW, NOW)) is None
+    assert difference(table, ServerAnswer(513, b"", None, NOW, NOW)) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from orderly import Client
-from orderly.cli.doctor.brokers import look_at_brokers
+from orderly.cli.doctor.cluster import look_at_brokers
 from orderly.cli.root import run
 from orderly.model import BrokerData
 from orderly.protocol.codes import RequestCode, ResponseCode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orderly.cli.doctor import installation
+from orderly.cli import doctor
 from orderly.cli.root import run
 from tests.support.certificates import Authority
 
@@ -45,7 +45,9 @@ def test_one_that_cannot_be_used_is_critical(doctor, monkeypatch, path, why):
 
 
 def test_an_extra_that_is_not_there_is_absent_with_its_command(doctor, monkeypatch):
-    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == "lz4" else name)
+    monkeypatch.setattr(
+        "orderly.cli.doctor.find_spec", lambda name: None if name == "lz4" else name
+    )
     found = doctor()
     assert found.code == 0
     assert found.of("extra speed") == [
@@ -55,12 +57,12 @@ def test_an_extra_that_is_not_there_is_absent_with_its_command(doctor, monkeypat
 
 
 def test_a_part_of_a_package_that_is_not_there_is_absent():
-    assert not installation._there("no_such_package.of_it")
+    assert not doctor._there("no_such_package.of_it")
 
 
 def test_it_knows_every_extra():
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
-    assert set(installation.EXTRAS) == set(extras) - {"all", "native"}
+    assert set(doctor.EXTRAS) == set(extras) - {"all", "native"}
 
 
 def test_without_a_name_server_that_is_said_and_no_fault(doctor):

@@ -10,8 +10,10 @@ import pytest
 from orderly import Client, ConsumerConfig, OrderlyConsumer
 from orderly.errors import OrderlyError
 from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import FakeBroker
-from tests.support.operator import set_group, set_topic
+from orderly.testing.fake.faults import Fail, Fault
+from tests.support.brokers import broker_setting, set_group, set_topic
 from tests.support.waiting import eventually
 
 GROUP, TOPIC = "shipping", "orders"
@@ -171,11 +173,37 @@ def test_whether_a_group_is_marked_as_ordered_is_told(doctor, client):
     assert told.code == 0
 
 
-def test_a_group_that_is_not_there_and_that_no_broker_makes_is_critical(
-    doctor, client, monkeypatch
-):
-    monkeypatch.setattr("orderly.cli.doctor.groups._made_when_needed", lambda *_: False)
+def test_a_refusal_of_the_members_is_told_once(doctor, fake):
+    """The doctor asks for them, and so does the check."""
+    fake.script(
+        Fault(
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            Fail(ResponseCode.NO_PERMISSION, "User:app has no permission to access Group:shipping"),
+            times=None,
+        )
+    )
     told = doctor("-g", GROUP, "-t", TOPIC)
+    assert [state for state, _, _ in told.of(f"group {GROUP}")].count("CRITICAL") == 1
+
+
+def test_what_a_start_goes_on_without_is_unknown(doctor, client, consumer, fake):
+    consumer(order="key").start()
+    eventually(lambda: client.admin.consumer_connections(GROUP))
+    set_group(client, GROUP, orderly=True)
+    fake.script(
+        Fault(
+            RequestCode.GET_CONSUMER_RUNNING_INFO, Fail(ResponseCode.SYSTEM_ERROR, "no"), times=None
+        )
+    )
+    told = doctor("-g", GROUP, "-t", TOPIC, "--order", "key")
+    assert told.code == 3
+    (found,) = [it for it in told.findings if it["state"] == "UNKNOWN"]
+    assert "@" in found["found"], "which member"
+
+
+def test_a_group_that_is_not_there_and_that_no_broker_makes_is_critical(doctor, client):
+    with broker_setting(client, "autoCreateSubscriptionGroup", "false"):
+        told = doctor("-g", GROUP, "-t", TOPIC)
     assert told.code == 2
     assert any("updateSubGroup" in advice for _, _, advice in told.of(f"group {GROUP}"))
 

@@ -6,19 +6,17 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handling import direct as direct_module
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.direct import DirectConsumption
-from orderly.consumer.handling.worker import Worker
+from orderly.consumer import direct as direct_module
+from orderly.consumer.direct import DirectConsumption
+from orderly.consumer.handler_calls import Caller
 from orderly.consumer.session import now
+from orderly.consumer.workers import Worker
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult
-from orderly.protocol.direct_result import DirectOutcome
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.members import DirectOutcome
 from tests.support.messages import QUEUE, message
 
 

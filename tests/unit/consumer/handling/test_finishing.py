@@ -4,13 +4,11 @@ import pytest
 import structlog
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handling import finishing
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.finishing import Finisher
+from orderly.consumer.finishing import Finisher
+from orderly.consumer.handler_calls import Caller
 from orderly.consumer.session import now
-from orderly.ordering.drop import Drop
-from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
-from orderly.ordering.results import ConsumeResult
+from orderly.ordering.owned_queue import Drop
+from orderly.ordering.results import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend
 from tests.support.messages import message
 
 WAIT, LONGEST = 2.0, 16.0
@@ -54,23 +52,9 @@ def setting(session, hold):
     return Setting(session, hold, "key")
 
 
-@pytest.fixture
-def highest(monkeypatch):
-    """Jitter at its upper end."""
-    monkeypatch.setattr(finishing.random, "random", lambda: 1.0)
-
-
 def test_a_success_goes_on_at_once(setting):
     setting.handle(Ack())
     assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
-
-
-def test_a_failing_key_waits_longer_each_time_up_to_the_longest(setting, highest):
-    setting.take()  # the other key is busy all the time
-    for _ in range(5):
-        setting.handle(Fail("no"))
-        setting.wake()
-    assert setting.timers.seconds == [WAIT, 2 * WAIT, 4 * WAIT, LONGEST, LONGEST]
 
 
 def test_keys_that_failed_together_do_not_come_again_together(setting):
@@ -96,23 +80,6 @@ def test_the_retry_topic_waits_like_a_queue_also_with_order_by_key(setting, hold
         setting.handle(Fail("no"))
         setting.wake()
     assert setting.timers.seconds == [WAIT] * 4
-
-
-@pytest.mark.parametrize("answer", [Suspend(7.5), lambda _, context: context.suspend(7.5)])
-def test_what_the_handler_chose_is_waited_exactly(setting, answer):
-    setting.handle(answer)
-    assert setting.timers.seconds == [7.5]
-    assert setting.held.owned.messages.wake_at == pytest.approx(now() + 7.5, abs=5)
-
-
-def test_the_timer_wakes_the_lane_and_starts_a_run(setting, monkeypatch):
-    setting.handle(Suspend(0.01))
-    later = now() + 0.02
-    monkeypatch.setattr(finishing, "now", lambda: later)
-    assert setting.held.owned.messages.suspended == 1
-    setting.timers.ring()
-    assert setting.held.owned.messages.suspended == 0
-    assert setting.ready == [setting.held]
 
 
 def test_a_queue_that_is_leaving_is_not_woken_again(setting):
@@ -151,16 +118,6 @@ def test_a_dead_letter_is_done_and_its_key_goes_on(setting, cluster):
     cluster.send_now = lambda queue, command: None
     setting.handle(DeadLetter("bad"))
     assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
-
-
-def test_a_dead_letter_that_was_not_stored_is_tried_again_later(setting, cluster, failure):
-    def send_now(queue, command):
-        raise failure
-
-    cluster.send_now = send_now
-    setting.handle(DeadLetter("bad"))
-    assert setting.held.owned.offset == 0
-    assert len(setting.timers.waiting) == 1
 
 
 def test_what_is_left_untried_behind_a_dead_letter_does_not_wait(setting, cluster):
@@ -215,17 +172,8 @@ class Aside:
         return self.wait
 
 
-def test_what_is_parked_is_done(setting):
-    setting.finisher.aside = Aside(None)
-    assert setting.handle(Park("bad")) is True, "it asks a broker"
-    ((messages, failures, finished),) = setting.finisher.aside.asked
-    assert ([m.queue_offset for m in messages], finished) == ([0, 1], set())
-    assert [(offset, failure.reason) for offset, failure in failures.items()] == [(0, "bad")]
-    assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
-
-
 def test_what_cannot_be_parked_waits_and_counts_only_what_failed(setting):
-    setting.finisher.aside = Aside(7.0)
+    setting.finisher.parker = Aside(7.0)
     setting.handle(Park("bad"))
     assert (setting.held.owned.offset, setting.timers.seconds) == (0, [7.0])
     setting.wake()
@@ -234,21 +182,21 @@ def test_what_cannot_be_parked_waits_and_counts_only_what_failed(setting):
 
 
 def test_what_is_done_or_a_dead_letter_is_not_parked(setting, monkeypatch):
-    setting.finisher.aside = Aside(7.0)
+    setting.finisher.parker = Aside(7.0)
     monkeypatch.setattr(
-        setting.finisher._dead_letters, "bury", lambda held, batch, context: frozenset({0})
+        setting.finisher._dead_letters, "send_to_dlq", lambda held, batch, context: frozenset({0})
     )
     setting.handle(lambda messages, context: context.park(messages[1], "bad"))
-    ((_, _, finished),) = setting.finisher.aside.asked
+    ((_, _, finished),) = setting.finisher.parker.asked
     assert finished == {0}
     assert setting.held.owned.offset == 1
 
 
 def test_parking_goes_before_a_limit_of_failures(setting):
     setting.session.config = ConsumerConfig(order="key", batch_size=2, max_reconsume_times=0)
-    setting.finisher.aside = Aside(None)
+    setting.finisher.parker = Aside(None)
     setting.handle(Park("bad"))
-    assert len(setting.finisher.aside.asked) == 1
+    assert len(setting.finisher.parker.asked) == 1
 
 
 def test_a_key_that_wakes_without_a_body_has_it_pulled_again(setting):

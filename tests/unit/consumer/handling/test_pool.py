@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from orderly.consumer.handling.pool import WorkerPool
+from orderly.consumer.workers import WorkerPool
 from tests.support.waiting import eventually
 
 
@@ -62,7 +62,7 @@ def test_a_failing_task_does_not_cost_a_thread(make_pool, fail):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_breaks_down_all_the_same_is_replaced(make_pool, monkeypatch):
-    monkeypatch.setattr("orderly.consumer.handling.pool.get_logger", lambda *_, **__: None)
+    monkeypatch.setattr("orderly.consumer.workers.get_logger", lambda *_, **__: None)
     pool, done = make_pool(1, 1), threading.Event()
     pool.submit(sys.exit)
     eventually(lambda: pool.threads == 0)

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from orderly.config import is_async
-from orderly.consumer.handling.running_calls import RunningCalls
+from orderly.consumer.hanging import RunningCalls
 from orderly.errors import HandlerHung
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.outcomes import Ack, Suspend
+from orderly.ordering.results import Ack, Suspend
 from tests.support.messages import QUEUE, message
 from tests.support.waiting import eventually
 

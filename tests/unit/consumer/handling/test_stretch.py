@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.consumer.handling.calling import Called
-from orderly.consumer.handling.stretch import MOST_CALLS, QUICK, Stretch
-from orderly.consumer.session import Held, now
+from orderly.consumer.handler_calls import Called
+from orderly.consumer.session import HeldQueue, now
 from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.workers import LONGEST_BURST, QUICK_BURST, Burst
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import (
     FAILURE,
     PLAIN_SUCCESS,
@@ -31,7 +29,7 @@ def held_queue(count, *, by_key=False, keys=None):
     )
     owned.pulled([message(offset) for offset in range(count)], count, keys=keys)
     assert owned.request_run()
-    return Held(owned, Subscription("orders"), None)
+    return HeldQueue(owned, Subscription("orders"), None)
 
 
 def outcome(effect=PLAIN_SUCCESS, seconds=0.0):
@@ -41,7 +39,7 @@ def outcome(effect=PLAIN_SUCCESS, seconds=0.0):
 
 def take(held, size):
     with held.lock:
-        return held.owned.take(size, now(), held.stretch)
+        return held.owned.take(size, now(), held.burst)
 
 
 def finish(held, batch, called):
@@ -53,15 +51,15 @@ def finish(held, batch, called):
 @given(
     count=st.integers(1, 60),
     size=st.integers(1, 3),
-    stretch=st.integers(1, MOST_CALLS),
+    stretch=st.integers(1, LONGEST_BURST),
     ends=st.lists(st.sampled_from(["well", "slowly", "badly"]), max_size=80),
 )
 def test_a_message_comes_again_only_if_its_own_call_failed(count, size, stretch, ends):
     held, ends = held_queue(count), deque(ends)
-    held.stretch = stretch
+    held.burst = stretch
     waiting, attempts = deque(range(count)), dict.fromkeys(range(count), 0)
     while (batch := take(held, size)) is not None:
-        with Stretch(held, batch, size) as calls:
+        with Burst(held, batch, size) as calls:
             while messages := calls.next_call():
                 offsets = [m.queue_offset for m in messages]
                 assert offsets == list(waiting)[: len(offsets)], "in order, none left out"
@@ -73,12 +71,12 @@ def test_a_message_comes_again_only_if_its_own_call_failed(count, size, stretch,
                     calls.called = outcome(FAILURE)
                     attempts |= {offset: attempts[offset] + 1 for offset in offsets}
                 else:
-                    calls.called = outcome(seconds=QUICK if end == "slowly" else 0.0)
+                    calls.called = outcome(seconds=QUICK_BURST if end == "slowly" else 0.0)
                     for _ in offsets:
                         waiting.popleft()
         finish(held, batch, calls.outcome)
         assert held.owned.offset == (waiting[0] if waiting else count)
-        assert not held.stretches
+        assert not held.bursts
     assert not waiting
     assert (held.owned.messages.count, held.owned.messages.size, len(held.owned.messages)) == (
         0,
@@ -92,28 +90,28 @@ def test_quick_calls_take_more_at_once_and_a_slow_or_failed_one_takes_one():
     for _ in range(6):
         batch = take(held, 1)
         taken.append(len(batch.messages))
-        with Stretch(held, batch, 1) as calls:
+        with Burst(held, batch, 1) as calls:
             while calls.next_call():
                 calls.called = outcome()
         finish(held, batch, calls.outcome)
     assert taken == [1, 2, 4, 8, 16, 16]
-    for spoiled in (outcome(seconds=QUICK), outcome(FAILURE)):
-        held.stretch = MOST_CALLS
+    for spoiled in (outcome(seconds=QUICK_BURST), outcome(FAILURE)):
+        held.burst = LONGEST_BURST
         batch = take(held, 1)
-        with Stretch(held, batch, 1) as calls:
+        with Burst(held, batch, 1) as calls:
             assert calls.next_call()
             calls.called = spoiled
             assert not calls.next_call()
         finish(held, batch, calls.outcome)
-        assert held.stretch == 1
+        assert held.burst == 1
 
 
 @pytest.mark.parametrize("stop", ["pause", "drop", "lose"])
 def test_a_queue_that_is_stopped_hands_out_nothing_more(stop):
     held = held_queue(10)
-    held.stretch = 8
+    held.burst = 8
     batch = take(held, 1)
-    with Stretch(held, batch, 1) as calls:
+    with Burst(held, batch, 1) as calls:
         for _ in range(3):
             assert calls.next_call()
             calls.called = outcome()
@@ -131,9 +129,9 @@ def test_a_queue_that_is_stopped_hands_out_nothing_more(stop):
 
 def test_after_a_reset_nothing_of_a_stretch_counts():
     held = held_queue(10)
-    held.stretch = 8
+    held.burst = 8
     batch = take(held, 1)
-    with Stretch(held, batch, 1) as calls:
+    with Burst(held, batch, 1) as calls:
         for _ in range(3):
             assert calls.next_call()
             calls.called = outcome()
@@ -147,11 +145,11 @@ def test_after_a_reset_nothing_of_a_stretch_counts():
 
 def test_an_interrupted_stretch_keeps_what_was_done():
     held = held_queue(10)
-    held.stretch = 8
+    held.burst = 8
     batch = take(held, 1)
 
     def interrupted():
-        with Stretch(held, batch, 1) as calls:
+        with Burst(held, batch, 1) as calls:
             for _ in range(3):
                 assert calls.next_call()
                 calls.called = outcome()
@@ -167,14 +165,14 @@ def test_an_interrupted_stretch_keeps_what_was_done():
     batch = take(held, 1)
     assert [m.queue_offset for m in batch.messages] == [3]
     assert batch.messages[0].reconsume_times == 0
-    assert held.stretch == 1
+    assert held.burst == 1
 
 
 def test_a_plain_success_that_names_messages_is_applied_by_itself():
     held = held_queue(6)
-    held.stretch = 6
+    held.burst = 6
     batch = take(held, 1)
-    with Stretch(held, batch, 1) as calls:
+    with Burst(held, batch, 1) as calls:
         for number in range(3):
             (handed,) = calls.next_call()
             calls.called = outcome()
@@ -191,7 +189,7 @@ def has_turn(held, effect):
     """One turn of a run, each call of which comes to this; returns how many messages it took."""
     batch = take(held, 1)
     taken = len(batch.messages)
-    with Stretch(held, batch, 1) as calls:
+    with Burst(held, batch, 1) as calls:
         while calls.next_call():
             calls.called = outcome(effect)
     finish(held, batch, calls.outcome)
@@ -203,7 +201,7 @@ def test_a_burst_commits_nothing_that_was_kept_however_quick_other_keys_are(last
     held = held_queue(12, by_key=True, keys=["a", "b"] * 6)
     has_turn(held, KEPT)
     has_turn(held, PLAIN_SUCCESS)
-    assert held.stretch == 2, "b was quick, and went well"
+    assert held.burst == 2, "b was quick, and went well"
     assert has_turn(held, last) == 1, "of a lane that has something in hand"
     assert held.owned.offset == 0, "nobody committed a's first"
     assert held.owned.finished_ahead == ((1, 2),)
@@ -216,7 +214,7 @@ def test_a_burst_that_is_cancelled_commits_nothing_that_was_kept():
     batch = take(held, 1)
 
     def interrupted():
-        with Stretch(held, batch, 1) as calls:
+        with Burst(held, batch, 1) as calls:
             assert calls.next_call()
             raise KeyboardInterrupt
 
@@ -230,11 +228,11 @@ def test_a_burst_that_is_cancelled_commits_nothing_that_was_kept():
 
 def test_by_key_the_lanes_stay_apart():
     held = held_queue(12, by_key=True, keys=["a", "b"] * 6)
-    held.stretch = 4
+    held.burst = 4
     first, second = take(held, 1), take(held, 1)
     assert [m.queue_offset for m in first.messages] == [0, 2, 4, 6]
     assert [m.queue_offset for m in second.messages] == [1, 3, 5, 7]
-    with Stretch(held, first, 1) as one, Stretch(held, second, 1) as two:
+    with Burst(held, first, 1) as one, Burst(held, second, 1) as two:
         for _ in range(2):
             assert one.next_call()
             one.called = outcome()

@@ -7,17 +7,16 @@ import time
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.coroutines import Coroutines
-from orderly.consumer.handling.worker import Worker
+from orderly.consumer.coroutines import Coroutines
+from orderly.consumer.handler_calls import Caller
 from orderly.consumer.session import now
+from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.calls import AppendRecord
-from orderly.ordering.crashes.crashes import Crashes
-from orderly.ordering.crashes.suspects import Suspects
-from orderly.ordering.drop import Drop
-from orderly.ordering.outcomes import Ack, Fail
+from orderly.ordering.crashes import Crashes, Suspects
+from orderly.ordering.owned_queue import Drop
+from orderly.ordering.results import Ack, Fail
 from orderly.protocol.state_record import Trying, decode_record, encode_record
 from tests.support.messages import message
 from tests.support.waiting import eventually
@@ -141,19 +140,6 @@ def setting(request, session, hold):
 
 def finished(held, offset):
     eventually(lambda: held.owned.offset == offset and held.owned.idle)
-
-
-def test_each_suspect_runs_alone_and_after_its_record(setting):
-    held = setting.hold(QUEUES[0], "abc", Crashes(2))
-    setting.start(held)
-    finished(held, 3)
-    eventually(lambda: len(setting.happened) == 9)
-    assert setting.happened == [
-        event
-        for offset in range(3)
-        for event in [("tries", 0, offset), ("handled", 0, offset), ("tries", 0, None)]
-    ]
-    assert setting.most == 1
 
 
 def test_one_at_a_time_over_all_queues_and_each_has_its_turns(setting):
@@ -304,7 +290,7 @@ def test_the_end_of_the_loop_is_on_record_at_once(setting, session, monkeypatch,
 def test_in_normal_running_the_turn_is_never_asked_for(setting, monkeypatch):
     monkeypatch.setattr(setting.engine, "_suspect_runs", None)
     held = setting.hold(QUEUES[0], "abcd", Crashes(1))
-    setting.engine._finisher.aside.saw = lambda key: None
+    setting.engine._finisher.parker.saw = lambda key: None
     monkeypatch.setattr(setting, "begin", lambda messages: (0, messages[0].queue_offset))
     monkeypatch.setattr(setting, "end", lambda place: setting.happened.append(("handled", *place)))
     setting.start(held)

@@ -8,15 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
+from orderly.consumer import finishing, handler_calls
 from orderly.consumer import session as session_module
-from orderly.consumer.handling import calling, engine, finishing, stretch
-from orderly.consumer.handling import worker as worker_module
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.direct_call import DirectCall
-from orderly.consumer.handling.worker import FAIR_RUN, MAX_RUN, YIELD, Worker
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.consumer import workers as worker_module
+from orderly.consumer.direct import DirectCall
+from orderly.consumer.handler_calls import Caller
+from orderly.consumer.workers import MAX_RUN, YIELD, Worker
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
@@ -30,7 +28,7 @@ class Setting:
     def __init__(self, session, monkeypatch):
         self.time, self.takes, self.answer = 1000.0, 0.0, lambda context: ConsumeResult.SUCCESS
         self.calls, self.tasks, self.reopened = [], [], []
-        for module in (calling, engine, finishing, stretch, worker_module, session_module):
+        for module in (handler_calls, finishing, worker_module, session_module):
             monkeypatch.setattr(module, "now", lambda: self.time)
         session.config = ConsumerConfig(suspend=2.5)
         self.timers = session.client.schedule
@@ -44,7 +42,7 @@ class Setting:
 
     def by_hand(self):
         """Have message 99 handled as an administrator asks for it."""
-        self.held.owned.send_errand(None, DirectCall(message(99)))
+        self.held.owned.send_lane_task(None, DirectCall(message(99)))
         self.worker.ready(self.held)
 
     def _handle(self, messages, context):
@@ -64,51 +62,10 @@ def setting(session, monkeypatch):
     return Setting(session, monkeypatch)
 
 
-def test_a_run_ends_when_nothing_is_left(setting):
-    assert setting.run() == COUNT
-    assert (setting.timers.waiting, setting.tasks) == ([], [])
-    assert setting.held.owned.offset == COUNT
-    setting.held.owned.pulled([message(COUNT)], COUNT + 1)
-    assert setting.held.owned.request_run(), "the claim was given back"
-
-
-def test_a_run_yields_soon_if_another_queue_waits_for_the_thread(setting):
-    setting.takes, setting.worker.pool.crowded = FAIR_RUN / 3.5, True
-    assert setting.run() == 4
-    assert not setting.held.owned.request_run(), "the claim is kept: nobody else starts it"
-    assert setting.timers.seconds == [YIELD]
-    setting.timers.ring()
-    assert setting.run() == 4
-    assert setting.calls == list(range(8))
-
-
 def test_a_run_that_nobody_waits_for_yields_after_a_minute(setting):
     setting.takes = MAX_RUN / 6
     assert setting.run() == 6
     assert setting.timers.seconds == [YIELD]
-
-
-@pytest.mark.parametrize(
-    ("answer", "seconds"),
-    [
-        (lambda context: ConsumeResult.SUSPEND, 2.5),
-        (lambda context: None, 2.5),
-        (lambda context: context.suspend(0.01), 0.01),
-        (lambda context: context.suspend(30), 30),
-    ],
-    ids=["the consumer's", "a failure's", "shortest", "longest"],
-)
-def test_a_suspended_queue_waits_as_long_as_asked_without_a_thread(answer, seconds, setting):
-    setting.answer = answer
-    assert setting.run() == 1
-    assert setting.tasks == []
-    assert setting.timers.seconds == [seconds]
-    assert setting.held.owned.messages.wake_at == setting.time + seconds
-    assert not setting.held.owned.request_run()
-    setting.time += seconds
-    setting.timers.ring()
-    assert setting.run() == 1
-    assert setting.calls == [0, 0]
 
 
 def test_a_dropped_queue_is_not_resumed_but_handed_to_the_rebalancer(setting, session):
@@ -218,40 +175,6 @@ def test_a_run_that_finds_more_than_it_takes_starts_another(setting, lanes):
     assert {tasks for _, tasks in found} == {1}, "and never a third"
     setting.run()
     assert lanes.owned.offset == 6
-
-
-def test_runs_of_one_queue_never_handle_a_key_at_the_same_time(setting, lanes):
-    """The second run takes place while the first one's handler runs."""
-    inside = []
-
-    def nested(context):
-        assert context.key not in inside
-        inside.append(context.key)
-        while setting.tasks:
-            setting.tasks.pop()()
-        inside.remove(context.key)
-        return ConsumeResult.SUCCESS
-
-    setting.answer = nested
-    setting.run()
-    assert sorted(setting.calls) == list(range(6))
-    assert lanes.owned.idle
-
-
-def test_a_suspended_key_takes_no_thread_and_stops_no_other(setting, lanes):
-    def answer(context):
-        return context.suspend(5) if context.key == "a" else ConsumeResult.SUCCESS
-
-    setting.answer = answer
-    while setting.tasks:
-        setting.run()
-    assert sorted(setting.calls) == [0, 1, 2, 4, 5]
-    assert lanes.owned.messages.unfinished() == [0, 3]
-    setting.answer = lambda context: ConsumeResult.SUCCESS
-    setting.time += 5
-    setting.timers.ring()
-    setting.run()
-    assert setting.calls[5:] == [0, 3]
 
 
 def test_a_defect_when_the_pulling_is_reopened_costs_no_run_and_repeats_no_message(setting, lanes):

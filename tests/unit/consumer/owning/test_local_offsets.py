@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from orderly.consumer.owning import local_offsets
-from orderly.consumer.owning.local_offsets import LocalOffsets
+from orderly.consumer import offsets as offsets_module
+from orderly.consumer.offsets import LocalOffsets
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.model import MessageQueue
 
@@ -85,7 +85,7 @@ def test_it_is_on_the_disk_before_put_returns(make, monkeypatch):
 
 def test_many_offsets_are_one_write(make, monkeypatch):
     offsets, writes = make(), []
-    monkeypatch.setattr(local_offsets, "sync_folder", writes.append)
+    monkeypatch.setattr(offsets_module, "sync_folder", writes.append)
     offsets.put_all(dict.fromkeys(QUEUES, 3))
     assert len(writes) == 1
 
@@ -289,7 +289,7 @@ def test_a_crash_at_any_step_of_a_write_leaves_an_offset_that_was_put(
     offsets = make()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
-        patch.setattr(local_offsets, "sync_folder", crash_at)
+        patch.setattr(offsets_module, "sync_folder", crash_at)
         if step < 3:
             with pytest.raises(Crash):
                 offsets.put(Q, 10)
@@ -305,8 +305,8 @@ queues = st.builds(MessageQueue, st.text(), st.text(), st.integers(0, 2**31 - 1)
 @given(st.dictionaries(queues, st.integers(0, 2**63 - 1)))
 def test_whatever_is_written_is_read(offsets):
     owner = {"group": "g", "instance": "i"}
-    data = local_offsets._encode(owner, offsets, datetime.fromisoformat("2026-01-02T03:04:05Z"))
-    assert local_offsets._decode(owner, data, Path("f")) == offsets
+    data = offsets_module._encode(owner, offsets, datetime.fromisoformat("2026-01-02T03:04:05Z"))
+    assert offsets_module._decode(owner, data, Path("f")) == offsets
 
 
 def test_a_reader_never_waits_for_the_disk(make, monkeypatch):
@@ -318,7 +318,7 @@ def test_a_reader_never_waits_for_the_disk(make, monkeypatch):
         writing.set()
         assert go_on.wait(10)
 
-    monkeypatch.setattr(local_offsets, "sync_folder", slow)
+    monkeypatch.setattr(offsets_module, "sync_folder", slow)
     writer = threading.Thread(target=offsets.put, args=(Q, 6))
     writer.start()
     assert writing.wait(10)

@@ -6,25 +6,18 @@ from threading import Event
 
 import pytest
 
-from orderly.consumer.owning import side_by_side
-from orderly.consumer.owning.offset_saver import LOOK_AGAIN, OffsetSaver
+from orderly.consumer import side_by_side
+from orderly.consumer.offsets import LOOK_AGAIN, OffsetSaver
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
 from orderly.ordering.calls import AppendRecord
-from orderly.ordering.crashes.crashes import Crashes
-from orderly.ordering.crashes.suspects import Suspects
-from orderly.ordering.drop import Drop
-from orderly.ordering.generation import Landmark
-from orderly.ordering.parking.keys import NOTHING_KEPT, Kept, ParkedKey
+from orderly.ordering.crashes import Crashes, Suspects
+from orderly.ordering.fence import Landmark
+from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.committing import NotOnRecord
-from orderly.ordering.state.content import Remembered
-from orderly.ordering.state.memory import Memory as RealMemory
-from orderly.protocol.state_record import decode_record
+from orderly.ordering.state.ownership import NotOnRecord
 from tests.support.messages import QUEUE, message
 from tests.support.waiting import eventually
-
-LOCK = ("lock", "broker-a")
 
 
 class Memory:
@@ -104,85 +97,17 @@ def by_key(hold, records, cluster):
     return held, batches[0]
 
 
-def test_all_queues_of_a_broker_are_saved_after_one_renewal(saver, hold, queues, cluster):
-    for place, queue in enumerate(queues):
-        progressed(hold(queue), place + 1)
-    saver.save_all()
-    assert kinds(cluster).count("lock") == 1
-    assert kinds(cluster)[:3] == ["route", "lock", "query"]
-    assert cluster.offsets == {queue: place + 1 for place, queue in enumerate(queues)}
-
-
-def test_what_is_saved_is_not_asked_about_again(saver, hold, cluster):
-    progressed(hold())
-    saver.save_all()
-    cluster.calls.clear()
-    saver.save_all()
-    assert cluster.calls == []
-
-
-def test_a_queue_whose_lock_is_refused_is_not_saved_and_the_others_are(
-    saver, hold, queues, cluster
+@pytest.mark.parametrize(
+    ("error", "saved"), [(BrokerBusy("busy", code=2), 3), (RequestTimeout("late"), 0)], ids=repr
+)
+def test_a_busy_broker_is_asked_for_the_next_queue_and_a_silent_one_is_not(
+    error, saved, saver, hold, queues, cluster
 ):
-    first, second = progressed(hold(queues[0])), progressed(hold(queues[1]))
-    cluster.locks[first.queue] = "other@2"
-    saver.save_all()
-    assert cluster.offsets == {second.queue: 1}
-    assert first.lost.is_set()
-
-
-def test_without_a_renewal_nothing_is_saved(saver, hold, cluster):
-    held = progressed(hold())
-    cluster.fail["lock"] = RequestTimeout("late")
-    saver.save_all()
-    assert kinds(cluster) == ["lock"]
-    assert held.owned.dropped is None, "it may be ours still"
-
-
-def test_somebody_elses_progress_gives_the_queue_up_and_is_not_overwritten(
-    saver, hold, cluster, attention, caplog
-):
-    held = progressed(hold())
-    cluster.offsets[QUEUE] = 50
-    saver.save_all()
-    assert (cluster.offsets[QUEUE], held.owned.dropped) == (50, Drop.FENCED)
-    assert (held.lost.is_set(), attention) == (True, [1])
-    assert "never wrote" in caplog.text
-    saver.hand_on(held)
-    assert cluster.offsets[QUEUE] == 50
-    assert QUEUE not in cluster.locks, "the lock was ours, and is given back"
-
-
-def test_an_answer_that_was_lost_is_not_taken_for_somebody_elses_progress(saver, hold, cluster):
-    held = progressed(hold())
-
-    def stores_it_and_fails():
-        cluster.offsets[QUEUE] = 1
-        cluster.during.clear()
-        raise RequestTimeout("its answer was lost")
-
-    cluster.during["save"] = stores_it_and_fails
-    saver.save_all()
-    saver.save_all()
-    assert (held.owned.dropped, held.owned.unsaved(now())) == (None, None)
-
-
-def test_a_broker_that_is_busy_is_asked_for_the_next_queue(saver, hold, queues, cluster):
-    for queue in queues[:2]:
+    for queue in queues:
         progressed(hold(queue))
-    cluster.fail["save", queues[0]] = BrokerBusy("busy", code=2)
+    cluster.fail["save", queues[0]] = error
     saver.save_all()
-    assert cluster.offsets == {queues[1]: 1}
-
-
-def test_a_broker_that_hangs_holds_up_no_other(saver, hold, queues, cluster):
-    elsewhere = replace(QUEUE, broker_name="broker-b")
-    for queue in (*queues, elsewhere):
-        progressed(hold(queue))
-    cluster.fail["lock", "broker-a"] = RequestTimeout("it hangs")
-    saver.save_all()
-    assert cluster.offsets == {elsewhere: 1}
-    assert kinds(cluster).count("lock") == 2
+    assert cluster.offsets == dict.fromkeys(queues[1 : 1 + saved], 1)
 
 
 def test_after_the_deadline_no_further_queue_is_begun(saver, hold, cluster):
@@ -191,72 +116,7 @@ def test_after_the_deadline_no_further_queue_is_begun(saver, hold, cluster):
     assert cluster.calls == []
 
 
-def test_a_queue_that_is_lost_during_the_renewal_is_not_saved(saver, hold, cluster):
-    held = progressed(hold())
-    cluster.during["lock"] = lambda: held.owned.drop(Drop.LOST)
-    saver.save_all()
-    assert kinds(cluster) == ["lock"]
-
-
-def test_queues_released_by_another_thread_meanwhile_are_left_alone(saver, hold, session, cluster):
-    """Not even their lock is asked for."""
-    held = progressed(hold())
-    held.owned.drop(Drop.REVOKED)
-    saver.hand_on(held)
-    session.remove(held)
-    cluster.calls.clear()
-    saver._save_of_broker([held], float("inf"))
-    assert cluster.calls == []
-
-
-# --- by key ------------------------------------------------------------------------------------
-
-
-def test_what_is_finished_ahead_is_remembered_while_the_offset_stands(saver, by_key, cluster):
-    held, _ = by_key
-    saver.save_all()
-    assert held.memory.noted == [(0, ((1, 3),), NOTHING_KEPT)]
-    assert "save" not in kinds(cluster)
-    cluster.calls.clear()
-    saver.save_all()
-    assert cluster.calls == [], "nothing is new"
-
-
-def test_it_is_remembered_before_the_offset_is_saved(saver, by_key, cluster, records):
-    held, slow = by_key
-    held.owned.pulled([message(3), message(4)], 5, None, ["a", "b"])
-    held.owned.finish(slow, Disposition.COMMIT, now())
-    a = held.owned.take(1, now())
-    assert a.key in {"a", "b"}
-    order = []
-    cluster.during["save"] = lambda: order.append(len(records))
-    saver.save_all()
-    assert (cluster.offsets[QUEUE], order) == (3, [1])
-
-
 # --- parked keys, and recording at once --------------------------------------------------------
-
-
-def test_parked_keys_are_remembered_with_the_offset(saver, by_key):
-    held, _ = by_key
-    saver.save_all()
-    held.owned.parking.note("b", offset=1, position=0, size=9)
-    saver.save_all()
-    assert held.memory.noted[-1] == (
-        0,
-        ((1, 3),),
-        Kept((ParkedKey("b", 1, 0, 1, 9, counted_to=2),)),
-    )
-
-
-def test_they_are_handed_on(saver, by_key):
-    held, slow = by_key
-    held.owned.parking.note("b", offset=1, position=0, size=9)
-    held.owned.finish(slow, Disposition.COMMIT, now())
-    held.owned.drop(Drop.REVOKED)
-    saver.hand_on(held)
-    assert held.memory.closed
-    assert held.memory.noted[-1] == (3, (), held.owned.parking.kept)
 
 
 def test_recording_renews_compares_remembers_and_saves_now(saver, by_key, cluster):
@@ -267,15 +127,6 @@ def test_recording_renews_compares_remembers_and_saves_now(saver, by_key, cluste
     assert kinds(cluster)[-3:] == ["lock", "query", "save"]
     assert held.memory.noted == [(3, (), held.owned.parking.kept)]
     assert cluster.offsets[QUEUE] == 3
-
-
-def test_what_is_on_record_is_not_written_again(saver, by_key, cluster):
-    held, _ = by_key
-    saver.record(held)
-    cluster.calls.clear()
-    saver.record(held)
-    assert kinds(cluster) == ["lock"]
-    assert len(held.memory.noted) == 1
 
 
 @pytest.mark.parametrize("step", [("lock", "broker-a"), ("query", QUEUE)])
@@ -319,18 +170,6 @@ def test_a_clean_end_is_noted_also_if_nothing_is_new(saver, hold, records, clust
     saver.hand_on(held)
     assert held.memory.closed
     assert kinds(cluster)[-1] == "unlock"
-
-
-def test_a_queue_whose_lock_is_refused_at_the_end_is_neither_saved_nor_unlocked(
-    saver, by_key, cluster
-):
-    held, slow = by_key
-    held.owned.finish(slow, Disposition.COMMIT, now())
-    held.owned.drop(Drop.REVOKED)
-    cluster.locks[QUEUE] = "other@2"
-    saver.hand_on(held)
-    assert kinds(cluster) == ["lock"]
-    assert (held.memory.noted, cluster.offsets[QUEUE]) == ([], 0)
 
 
 # --- together, when broadcasting -----------------------------------------------------------------
@@ -499,16 +338,6 @@ def minute_passes(held):
     held.compared_at -= LOOK_AGAIN
 
 
-def test_an_idle_queue_is_compared_once_a_minute(saver, idle, cluster):
-    saver.save_all()
-    assert cluster.calls == []
-    minute_passes(idle)
-    saver.save_all()
-    assert kinds(cluster) == ["lock", "query"], "renewed, compared, and nothing is written"
-    saver.save_all()
-    assert kinds(cluster) == ["lock", "query"]
-
-
 def test_a_comparison_that_failed_is_done_again_in_the_next_round(saver, idle, cluster):
     minute_passes(idle)
     cluster.fail["query"] = RequestTimeout("late")
@@ -519,48 +348,11 @@ def test_a_comparison_that_failed_is_done_again_in_the_next_round(saver, idle, c
     assert kinds(cluster) == ["lock", "query"]
 
 
-def test_an_idle_queue_whose_topic_was_made_anew_is_given_up(saver, idle, cluster):
-    idle.owned.fence.landmark = LONG_AGO
-    del cluster.offsets[QUEUE]
-    minute_passes(idle)
-    saver.save_all()
-    assert (idle.owned.dropped, cluster.offsets) == (Drop.RECREATED, {QUEUE: 0})
-
-
-def test_an_offset_that_a_broker_forgot_of_an_idle_queue_is_committed_again(saver, idle, cluster):
-    del cluster.offsets[QUEUE]
-    minute_passes(idle)
-    saver.save_all()
-    assert (idle.owned.dropped, cluster.offsets) == (None, {QUEUE: 3})
-
-
-def test_an_offset_that_somebody_set_for_an_idle_queue_is_noticed(saver, idle, cluster):
-    cluster.offsets[QUEUE] = 1
-    minute_passes(idle)
-    saver.save_all()
-    assert (idle.owned.dropped, cluster.offsets) == (Drop.FENCED, {QUEUE: 1})
-
-
 def test_a_queue_that_is_being_given_up_is_not_compared(saver, idle, cluster):
     minute_passes(idle)
     idle.owned.drop(Drop.REVOKED)
     saver.save_all()
     assert cluster.calls == []
-
-
-def test_by_key_the_first_landmark_of_an_idle_queue_goes_on_record(saver, hold, cluster, records):
-    """Without it nobody could prove later that the topic was made anew."""
-    cluster.offsets[QUEUE] = 0
-    found = Remembered(0, 0)
-    memory = RealMemory(QUEUE, "me@1", 0, confirm=1, epoch=1, found=found)
-    held = hold(by_key=True, memory=memory)
-    saver.save_all()
-    assert records == []
-    held.owned.pulled([message(0)], 1, None, ["a"])
-    saver.save_all()
-    saver.save_all()
-    (entry,) = [decode_record(call.body) for call in records]
-    assert (entry.landmark, entry.low) == ((0, 2000), 0)
 
 
 # --- a state topic that is missing -------------------------------------------------------------

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.consumer.owning.renewing import announce_loss, renew, renew_now
+from orderly.consumer.locks import announce_loss, renew, renew_now
 from orderly.consumer.session import now
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 
 OTHER = "other@2"
 
@@ -40,7 +40,7 @@ def test_without_any_nothing_is_asked(session, cluster):
     assert cluster.calls == []
 
 
-@pytest.mark.parametrize("how", ["released", "lost", "ran out"])
+@pytest.mark.parametrize("how", ["released", "lost", "ran out", "fenced, and ran out"])
 def test_the_lock_of_what_is_no_longer_ours_is_not_asked_for(
     how, session, holds, cluster, hold, queues
 ):
@@ -51,6 +51,8 @@ def test_the_lock_of_what_is_no_longer_ours_is_not_asked_for(
         gone.owned.drop(Drop.LOST)
     else:
         gone = hold(queues[0], asked_at=now() - 31)
+        if how == "fenced, and ran out":
+            gone.owned.drop(Drop.FENCED)
     renew(session, "broker-a")
     assert gone.queue not in cluster.locks
     assert holds[1].queue in cluster.locks
@@ -91,11 +93,14 @@ def test_what_another_broker_holds_is_none_of_it(session, holds, hold, cluster):
     assert elsewhere.owned.lease.renewed_at == before
 
 
-def test_no_answer_changes_nothing(session, holds, cluster, failure):
+def test_no_answer_changes_nothing_and_is_asked_for_soon(session, holds, cluster, failure):
+    again = []
+    session.renew_again = again.append
     cluster.fail["lock"] = failure
     with pytest.raises(type(failure)):
         renew(session, "broker-a")
     assert [held.owned.dropped for held in holds] == [None] * 4
+    assert again == [2.0], "it is asked again soon"
 
 
 def test_a_loss_is_told_once(session, holds, attention, interrupted, caplog):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from orderly.consumer.owning.side_by_side import SideBySide
+from orderly.consumer.side_by_side import SideBySide
 from tests.support.waiting import eventually
 
 

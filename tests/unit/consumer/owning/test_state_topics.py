@@ -3,15 +3,15 @@
 import pytest
 from structlog.testing import CapturingLogger
 
-from orderly.consumer.owning.state_topics import StateTopics
+from orderly.client.state_topics import StateTopics
 from orderly.errors import ConfigError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault
-from tests.support.operator import delete_topic, set_topic
-from tests.support.patient import patient_client
+from tests.support.brokers import delete_topic, set_topic
+from tests.support.waiting import patient_client
 
 STATE = state_topic("shipping", "orders")
 PARK = park_topic("shipping", "orders")

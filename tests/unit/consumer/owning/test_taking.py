@@ -9,16 +9,18 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
+from orderly.consumer import rebalancer, side_by_side
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.owning import side_by_side, taking
-from orderly.consumer.owning.taking import Taker
+from orderly.consumer.rebalancer import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
 from orderly.ordering.calls import LockQueues, ReadParked
-from orderly.ordering.generation import Landmark
+from orderly.ordering.crashes import NO_CRASHES, Crashes
+from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.start import StartPosition
+from orderly.ordering.state.ownership import Inheritance
 from orderly.protocol.heartbeat import Subscription
-from tests.support.park_queue import parked_message
-from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
 from tests.support.waiting import eventually
 
 ORDERS = Subscription("orders")
@@ -46,23 +48,6 @@ def starts(session):
     return {held.queue.queue_id: held.owned.next_pull for held in session.held()}
 
 
-def test_the_program_hears_of_its_queues_before_any_is_pulled(taker, order):
-    assert taker.take(QUEUES, ORDERS) == list(QUEUES)
-    assert order == [("assigned", QUEUES), *(("pull", queue) for queue in QUEUES)]
-
-
-def test_each_queue_is_locked_before_its_offset_is_read(taker, cluster):
-    taker.take(QUEUES, ORDERS)
-    assert cluster.calls[0] == ("lock", "broker-a")
-    assert [call for call in cluster.calls if call[0] == "lock"] == [("lock", "broker-a")]
-
-
-def test_nothing_taken_is_not_announced(taker, cluster, order):
-    cluster.locks = dict.fromkeys(QUEUES, "other@2")
-    assert taker.take(QUEUES, ORDERS) == []
-    assert order == []
-
-
 def told(caplog):
     """Level, queue ids, seconds waited and left of each `lock.held_by_another`; forgets them."""
     pattern = r"queue_ids=\[([\d, ]*)\] seconds=([\d.]+) free_within=([\d.]+)"
@@ -78,7 +63,7 @@ def clock(monkeypatch, caplog):
     """Seconds, as the taker sees them."""
     caplog.set_level(logging.INFO, "orderly.consumer")
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(taking, "now", lambda: clock.now)
+    monkeypatch.setattr(rebalancer, "now", lambda: clock.now)
     return clock
 
 
@@ -138,12 +123,6 @@ def test_nobody_is_warned_of_the_groups_own_retry_topic(taker, cluster, clock, c
     assert [each[0] for each in told(caplog)] == ["INFO"]
 
 
-def test_one_brokers_failure_leaves_the_others(taker, cluster, failure):
-    elsewhere = MessageQueue("orders", "broker-b", 0)
-    cluster.fail["lock", "broker-a"] = failure
-    assert taker.take((*QUEUES, elsewhere), ORDERS) == [elsewhere]
-
-
 def test_a_hook_that_raises_does_not_keep_the_queues_from_being_pulled(session, order):
     def assigned(queues):
         raise ValueError("no")
@@ -151,20 +130,6 @@ def test_a_hook_that_raises_does_not_keep_the_queues_from_being_pulled(session, 
     session.hooks = ConsumerHooks(assigned=assigned)
     Taker(session, order.append, ignore).take(QUEUES, ORDERS)
     assert len(order) == 3
-
-
-@pytest.mark.parametrize(
-    ("consume_from", "known", "later"), [("last", MAX, MIN), ("first", MIN, MIN)]
-)
-def test_a_queue_that_came_later_begins_with_its_first_message(
-    consume_from, known, later, session, cluster
-):
-    session.consume_from = consume_from
-    taker = Taker(session, ignore, ignore)
-    taker.know("orders", QUEUES[:1])
-    taker.know("orders", QUEUES)  # what was there first counts
-    taker.take(QUEUES, ORDERS)
-    assert starts(session) == {0: known, 1: later, 2: later}
 
 
 def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
@@ -243,12 +208,6 @@ def test_the_lease_counts_from_the_question_and_never_ends_when_broadcasting(
     assert held.owned.lease.valid(now() + 1e9)
 
 
-def test_a_paused_queue_is_taken_paused(session, taker):
-    session.paused = frozenset(QUEUES[:1])
-    taker.take(QUEUES, ORDERS)
-    assert [held.owned.paused for held in session.held()] == [True, False, False]
-
-
 def slow_rebuild(session, monkeypatch, clock, *, seconds):
     """A state broker whose record is lost, and whose park queue of 120 blocks takes so long."""
     broker = StateBroker(block=1, park=[parked_message("a", at, at) for at in range(120)])
@@ -261,8 +220,8 @@ def slow_rebuild(session, monkeypatch, clock, *, seconds):
 
     session.perform = perform
     session.config = ConsumerConfig(order="key")
-    monkeypatch.setattr("orderly.consumer.owning.taking.now", lambda: clock[0])
-    monkeypatch.setattr("orderly.consumer.owning.renewing.now", lambda: clock[0])
+    monkeypatch.setattr("orderly.consumer.rebalancer.now", lambda: clock[0])
+    monkeypatch.setattr("orderly.consumer.locks.now", lambda: clock[0])
     topics = SimpleNamespace(
         ready=frozenset,
         queue_of=lambda queue: STATE_QUEUE,
@@ -324,3 +283,43 @@ def test_what_a_slow_broker_gives_late_is_announced_by_the_next_round_and_taken_
     assert cluster.calls.count(("lock", "broker-a")) == 1
     assert all(held.announced for held in session.held())
     assert order[-4:] == [("assigned", QUEUES), *(("pull", queue) for queue in QUEUES)]
+
+
+# --- in a crash loop: what the log says, and what the owner is careful about
+
+
+@pytest.fixture
+def take(session, monkeypatch):
+    """Take the queue with these crashes on record; returns it."""
+
+    def take(crashes, start=5, end=30):
+        found = Inheritance(start, Fence(start), StartPosition(start), crashes=crashes, end=end)
+        monkeypatch.setattr(Taker, "_inherit", lambda self, queue, asked_at: (found, asked_at))
+        Taker(session, ignore, ignore).take(QUEUES[:1], ORDERS)
+        (held,) = session.held()
+        return held
+
+    return take
+
+
+def test_a_loop_and_whom_it_points_at_are_warned_of(take, caplog):
+    held = take(Crashes(3, ((7, 1), (9, 2))))
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 3
+    assert "crash_loop.begins" in warnings[0]
+    assert "deaths=3 window=[5, 30]" in warnings[0]
+    assert "message.suspected" in warnings[1]
+    assert "offset=7" in warnings[1]
+    assert "deaths=2" in warnings[2]
+    assert (held.owned.suspects.on, held.owned.suspects.condemned) == (True, {9: 2})
+
+
+@pytest.mark.parametrize("crashes", [NO_CRASHES, Crashes(1)])
+def test_without_a_loop_nothing_is_said(crashes, take, caplog):
+    assert not take(crashes).owned.suspects.careful
+    assert "crash_loop" not in caplog.text
+
+
+def test_a_loop_with_nothing_unfinished_is_not_worth_a_word(take, caplog):
+    assert not take(Crashes(4), start=30).owned.suspects.on
+    assert "crash_loop" not in caplog.text

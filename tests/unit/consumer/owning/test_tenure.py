@@ -1,16 +1,15 @@
 """What a handler may ask of its ownership: the token, how long it is sure, and more of it."""
 
 import threading
-from types import SimpleNamespace
 
 import pytest
 
-from orderly.consumer.owning.lock_keeper import LockKeeper
-from orderly.consumer.owning.offset_saver import OffsetSaver
-from orderly.consumer.owning.releasing import Releaser
+from orderly.consumer.locks import LockKeeper
+from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.session import now
 from orderly.errors import LockLost, RequestTimeout
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 from tests.support.messages import QUEUE, message
 from tests.support.waiting import eventually
 
@@ -42,51 +41,6 @@ class Waiters:
 
     def __exit__(self, *exc_info):
         self._lock.release()
-
-
-def test_the_deadline_is_where_the_trust_ends_and_moves_on_by_extending(hold):
-    held = hold(asked_at=now() - 20)
-    tenure = held.tenure
-    assert tenure.deadline == held.owned.lease.renewed_at + 30
-    before = tenure.deadline
-    assert tenure.extend() == tenure.deadline > before + 19
-
-
-def test_the_token_is_that_of_the_state_and_none_by_queue(hold):
-    assert hold().tenure.token is None
-    assert hold(memory=SimpleNamespace(token=3, fencing_token=7)).tenure.token == 7
-
-
-def test_without_an_answer_the_deadline_stays(hold, cluster):
-    held = hold(asked_at=now() - 20)
-    before = held.tenure.deadline
-    cluster.fail["lock"] = RequestTimeout("late")
-    with pytest.raises(RequestTimeout):
-        held.tenure.extend()
-    assert (held.tenure.deadline, held.tenure.lost.is_set()) == (before, False)
-
-
-def test_a_refusal_is_a_loss(hold, cluster):
-    cluster.locks[QUEUE] = "other@2"
-    held = hold()
-    with pytest.raises(LockLost, match="no longer ours"):
-        held.tenure.extend()
-    assert held.tenure.lost.is_set()
-    cluster.calls.clear()
-    with pytest.raises(LockLost):
-        held.tenure.extend()
-    assert cluster.calls == [], "it is not asked for again"
-
-
-@pytest.mark.parametrize("reason", [Drop.LOST, None])
-def test_a_loss_that_nobody_has_told_yet_is_one_too(reason, hold, cluster):
-    """The lock must not be taken back beside whoever has it by now."""
-    held = hold(asked_at=now() - (0 if reason else 31))
-    if reason:
-        held.owned.drop(reason)
-    with pytest.raises(LockLost):
-        held.tenure.extend()
-    assert QUEUE not in cluster.locks
 
 
 def test_extending_while_the_queue_is_unlocked_by_force_takes_nothing_back(hold, session, cluster):

@@ -7,18 +7,19 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handling.calling import Caller
-from orderly.consumer.handling.worker import Worker
-from orderly.consumer.owning.offset_saver import OffsetSaver
-from orderly.consumer.parking.setting_aside import SettingAside
+from orderly.consumer.handler_calls import Caller
+from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.parking import Parker
 from orderly.consumer.session import now
+from orderly.consumer.workers import Worker
 from orderly.errors import ProtocolError
 from orderly.ordering.context import Failure
 from orderly.ordering.results import Disposition
 from orderly.ordering.state.topic import park_topic
-from orderly.protocol.headers import SendMessage, from_ext
+from orderly.protocol.ext import from_ext
 from orderly.protocol.park_record import Parked, read_park
 from orderly.protocol.properties import decode_properties
+from orderly.protocol.send import SendMessage
 from tests.support.messages import QUEUE, message
 
 PARK_QUEUE = replace(QUEUE, topic=park_topic("group", QUEUE.topic))
@@ -102,13 +103,13 @@ class Setting:
 
     def __init__(self, session, hold, cluster, shelf, monkeypatch):
         session.config = ConsumerConfig(order="key", suspend=1.0, max_suspend=8.0)
-        monkeypatch.setattr("orderly.consumer.parking.setting_aside.random.random", lambda: 1.0)
+        monkeypatch.setattr("orderly.consumer.parking.random.random", lambda: 1.0)
         cluster.send_now, cluster.pull_now = shelf.send_now, shelf.pull_now
         cluster.max_offset = lambda queue: len(shelf.messages)
         self.session, self.shelf, self.timers = session, shelf, session.client.schedule
         self.held = hold(by_key=True, memory=Memory(), max_runs=5)
         self.owned, self.parking = self.held.owned, self.held.owned.parking
-        self.aside = SettingAside(session)
+        self.aside = Parker(session)
         self.records, self.fail_record, self.handled = [], [], []
         self.answer = lambda message, context: None
         self.worker = Worker(session, Caller(session, self._handle), lambda held: None)

@@ -5,13 +5,18 @@ import time
 import pytest
 
 from orderly.config import ParkLimits
-from orderly.consumer.parking import adding
-from orderly.consumer.parking.commands import ADD_VALID, IDLE_LOOKS, Commands
+from orderly.consumer import park_commands
+from orderly.consumer.park_commands import ADD_VALID, IDLE_LOOKS, ParkCommands
 from orderly.errors import RequestTimeout
-from orderly.ordering.outcomes import Ack, Fail, Suspend
-from orderly.ordering.results import ConsumeResult
-from orderly.protocol.park_control import Command, Result, Verb
-from orderly.protocol.park_record import Parked, control_message, park_request
+from orderly.ordering.results import Ack, ConsumeResult, Fail, Suspend
+from orderly.protocol.park_record import (
+    Command,
+    Parked,
+    Result,
+    Verb,
+    control_message,
+    park_request,
+)
 from tests.unit.consumer.parking.conftest import PARK_QUEUE
 
 
@@ -26,7 +31,7 @@ class Asked:
     def begin(self):
         setting = self.setting
         worker = setting.worker
-        self.commands = Commands(setting.session, worker.ready, worker.aside, dry_run=False)
+        self.commands = ParkCommands(setting.session, worker.ready, worker.parker, dry_run=False)
 
     def give(self, verb, key="a", identity="id"):
         record = control_message(Command(identity, verb, key, "jane", 0))
@@ -75,30 +80,6 @@ def test_a_key_that_waits_is_parked_at_once_and_others_go_on(asked, setting, she
     assert not setting.held.to_park
 
 
-def test_what_is_on_record_is_parked_before_it_counts_as_done(asked, setting, shelf):
-    setting.answer = lambda *_: Suspend(20)
-    handle(setting, "a")
-    setting.fail_record = [RequestTimeout("broker-a did not answer")]
-    asked.give(Verb.ADD)
-    asked.rounds()
-    assert asked.unanswered()
-    assert (setting.owned.offset, setting.parking.parked("a")) == (0, False)
-    setting.timers.ring()
-    asked.rounds(1)
-    assert asked.result().settled == 1
-    assert setting.owned.offset == 1
-
-
-def test_a_dry_run_counts_and_parks_nothing(asked, setting, shelf):
-    setting.answer = lambda *_: Suspend(20)
-    handle(setting, "a", "a")
-    asked.give(Verb.LOOK)
-    asked.rounds()
-    assert asked.result() == Result("id", done=True, settled=2)
-    assert (shelf.parked, setting.owned.offset) == ([], 0)
-    assert setting.owned.messages.suspended == 1, "it waits as before"
-
-
 def test_a_key_of_which_nothing_waits(asked, setting):
     setting.answer = lambda *_: Ack()
     handle(setting, "b")
@@ -125,31 +106,10 @@ def test_several_keys_one_after_the_other(asked, setting, shelf):
     assert shelf.parked == [("a", 0), ("b", 1)]
 
 
-def test_one_that_is_parked_already_is_refused(asked, setting):
-    setting.park("a")
-    asked.give(Verb.ADD)
-    asked.rounds(1)
-    assert "parked already" in asked.result().reason
-
-
-def test_at_a_limit_it_waits_on_and_why_is_told(asked, setting, shelf):
-    setting.session.config = setting.session.config.__class__(
-        order="key", parking=ParkLimits(keys=1)
-    )
-    setting.park("b")
-    setting.answer = lambda *_: Suspend(20)
-    handle(setting, "a")
-    asked.give(Verb.ADD)
-    asked.rounds(1)
-    assert "share of the limit" in asked.result().reason
-    assert shelf.parked == [("b", 0)]
-    assert setting.owned.messages.suspended == 1, "it waits as before"
-
-
 def test_a_limit_that_is_reached_meanwhile_is_told_too(asked, setting, shelf, monkeypatch):
     setting.answer = lambda *_: Suspend(20)
     handle(setting, "a")
-    monkeypatch.setattr(setting.worker.aside, "why_not", lambda *_: None)
+    monkeypatch.setattr(setting.worker.parker, "why_not", lambda *_: None)
     setting.session.config = setting.session.config.__class__(
         order="key", parking=ParkLimits(size=1)
     )
@@ -189,7 +149,7 @@ def test_a_call_that_runs_is_waited_for_and_what_it_acknowledges_is_not_parked(
 
 
 def test_a_call_that_runs_for_long_is_not_waited_for(asked, setting, monkeypatch):
-    monkeypatch.setattr(adding, "PATIENCE", -1.0)
+    monkeypatch.setattr(park_commands, "ADD_PATIENCE", -1.0)
 
     def look_meanwhile(*_):
         asked.give(Verb.ADD)

@@ -4,12 +4,11 @@ import time
 
 import pytest
 
-from orderly.consumer.parking.commands import Commands
+from orderly.consumer.park_commands import ParkCommands
 from orderly.errors import RequestTimeout
-from orderly.ordering.drop import Drop
-from orderly.ordering.outcomes import Ack, Fail
-from orderly.protocol.park_control import Command, Result, Verb
-from orderly.protocol.park_record import control_message, park_request
+from orderly.ordering.owned_queue import Drop
+from orderly.ordering.results import Ack
+from orderly.protocol.park_record import Command, Result, Verb, control_message, park_request
 from tests.support.messages import message
 from tests.unit.consumer.parking.conftest import PARK_QUEUE
 
@@ -19,7 +18,7 @@ class Asked:
 
     def __init__(self, setting, shelf, *, dry_run=False):
         self.setting, self.shelf = setting, shelf
-        self.commands = Commands(
+        self.commands = ParkCommands(
             setting.session, setting.worker.ready, setting.aside, dry_run=dry_run
         )
 
@@ -67,35 +66,6 @@ def test_one_command_after_the_other(asked, setting):
     assert setting.handled == [(0, True)]
 
 
-def test_a_key_that_is_not_parked(asked, setting):
-    setting.park("a")
-    asked.give(Verb.RELEASE, "b")
-    asked.commands.round()
-    assert "not parked" in asked.result().reason
-    assert setting.parking.commands == 2
-
-
-def test_a_command_that_is_older_than_the_parking(asked, setting):
-    setting.park("other")
-    asked.give(Verb.DROP, "a")
-    setting.park("a")
-    asked.commands.round()
-    assert "not parked" in asked.result().reason
-    assert setting.parking.parked("a")
-
-
-def test_only_a_handler_that_says_so_is_tried(asked, setting, shelf):
-    setting.park("a")
-    asked.give(Verb.TRY, "a")
-    asked.commands.round()
-    assert "dry_run" in asked.result().reason
-    assert setting.handled == []
-    willing = Asked(setting, shelf, dry_run=True)
-    willing.give(Verb.TRY, "a", "again")
-    willing.commands.round()
-    assert willing.result("again").outcomes == ((0, "ok"),)
-
-
 def test_foreign_messages_are_passed_over(asked, setting, shelf):
     setting.park("a")
     shelf.send_again(message(0, queue=PARK_QUEUE))
@@ -113,18 +83,6 @@ def test_what_fails_is_carried_on_in_the_next_round(fails, asked, setting, shelf
         asked.commands.round()
     assert asked.result() == Result("id", done=True, settled=2)
     assert setting.handled == [(0, True), (1, True)]
-
-
-def test_the_same_after_a_failure_of_a_message(asked, setting):
-    setting.answer = lambda message, context: Fail("still")
-    setting.park("a")
-    asked.give(Verb.RELEASE, "a", "first")
-    asked.commands.round()
-    assert asked.result("first").failed_at == 0
-    setting.answer = lambda message, context: Ack()
-    asked.give(Verb.RELEASE, "a", "second")
-    asked.commands.round()
-    assert asked.result("second").settled == 1
 
 
 def test_a_queue_that_is_given_up_is_left_alone(asked, setting, shelf):

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from orderly.consumer.parking import appending_again
-from orderly.consumer.parking.keeping import Keepalive
-from orderly.consumer.parking.replaying import Replay
+from orderly.consumer import retention
+from orderly.consumer.park_commands import Replay
+from orderly.consumer.retention import RetentionRefresh
 from orderly.errors import RequestTimeout
-from orderly.ordering.drop import Drop
-from orderly.ordering.outcomes import Ack
-from orderly.protocol.park_control import Command, Result, Verb
+from orderly.ordering.owned_queue import Drop
+from orderly.ordering.results import Ack
+from orderly.protocol.park_record import Command, Result, Verb
 
 HOUR = 3600.0
 
@@ -22,7 +22,7 @@ def keepalive(setting):
     settings = {"fileReservedTime": "10"}
     admin = SimpleNamespace(broker_settings=lambda broker: settings)
     setting.session.client.admin = admin
-    return Keepalive(setting.session, setting.worker.ready)
+    return RetentionRefresh(setting.session, setting.worker.ready)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_what_is_settled_is_not_kept(keepalive, park_at, setting, shelf):
 
 
 def test_in_turns_between_which_the_lane_goes_on(keepalive, park_at, setting, shelf, monkeypatch):
-    monkeypatch.setattr(appending_again, "_SLICE", 0.0)
+    monkeypatch.setattr(retention, "_SLICE", 0.0)
     park_at(6, "a", "a")
     keepalive.round()
     assert shelf.parked[2:] == [("a", 0)]

@@ -4,19 +4,15 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from structlog.testing import capture_logs
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.parking import replaying
-from orderly.consumer.parking.replaying import Replay
+from orderly.consumer import park_commands
+from orderly.consumer.park_commands import Replay
 from orderly.consumer.session import now
 from orderly.errors import RequestTimeout
-from orderly.ordering.drop import Drop
-from orderly.ordering.lease import Lease
-from orderly.ordering.outcomes import Ack, DeadLetter, Fail, Park, Suspend
-from orderly.ordering.results import ConsumeResult, Disposition
-from orderly.protocol.park_control import Command, Released, Result, Verb
-from orderly.protocol.park_record import PARKED
+from orderly.ordering.owned_queue import Drop, Lease
+from orderly.ordering.results import Ack, ConsumeResult, Disposition, Fail, Suspend
+from orderly.protocol.park_record import PARKED, Command, Released, Result, Verb
 
 TIMEOUT = RequestTimeout("made by the test")
 
@@ -26,15 +22,15 @@ def replay(setting):
     """Begin a command on key "a" and run its first turn."""
 
     def begin(verb=Verb.RELEASE, position=1000):
-        errand = Replay(
+        lane_task = Replay(
             setting.session,
             setting.held,
             Command("id", verb, "a", "me", 0),
             position,
             setting.worker.ready,
         )
-        errand.send()
-        return errand
+        lane_task.send()
+        return lane_task
 
     setting.answer = lambda message, context: Ack()
     return begin
@@ -42,18 +38,6 @@ def replay(setting):
 
 def last(shelf):
     return shelf.control(Result)[-1]
-
-
-def test_all_run_in_order_and_the_key_is_given_back_on_record(setting, shelf, replay):
-    setting.park("a", "b", "a")
-    errand = replay()
-    assert setting.handled == [(0, True), (2, True)]
-    assert errand.ended
-    assert not setting.parking.parked("a")
-    assert [p.key for p in setting.records[-1].parked] == ["b"]
-    assert shelf.control(Released) == [Released("a", 3, 7)]
-    assert shelf.control(Result) == [Result("id", done=False), Result("id", done=True, settled=2)]
-    assert setting.parking.commands == 1001
 
 
 def test_a_replayed_message_is_named_like_a_live_one(setting, replay):
@@ -66,111 +50,30 @@ def test_a_replayed_message_is_named_like_a_live_one(setting, replay):
     assert seen == ["orders-of"]
 
 
-def test_copies_are_one_and_positions_say_nothing_of_the_order(setting, shelf, replay):
-    setting.park("a", "a")
-    for stored in (shelf.messages[0], shelf.messages[1], shelf.messages[0]):
-        shelf.send_again(stored)
-    replay()
-    assert setting.handled == [(0, True), (1, True)]
-
-
-def test_copies_of_what_is_still_to_come_are_left_to_the_queue(setting, shelf, replay):
-    """A former owner, or a request without an answer, appended them: they come all the same."""
-    setting.park("a", "a")
-    for offset in (2, 3):  # one is pulled, the other not yet
-        shelf.send_again(copy_at(shelf.messages[1], offset))
-    setting.pulled("a")
-    assert replay().ended
-    assert setting.handled == [(0, True), (1, True), (2, False)]
-    assert shelf.control(Released) == [Released("a", 2, 7)]
-
-
-def test_a_message_of_another_source_queue_is_none_of_the_key(setting, shelf, replay):
-    setting.park("a", "a")
-    shelf.send_again(shelf.messages[1])
-    rewrite(shelf, 2, '"queueId":0', '"queueId":7')
-    seen = []
-    setting.answer = lambda message, context: seen.append(message.queue) or Ack()
-    replay()
-    assert seen == [setting.held.queue] * 2
-
-
-def copy_at(stored, offset):
-    told = stored.properties[PARKED].replace('"offset":1,', f'"offset":{offset},')
-    return replace(stored, properties={**stored.properties, PARKED: told})
-
-
 def drain(setting):
     setting.worker.ready(setting.held)
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (lambda *_: Fail("still"), "still"),
-        (lambda *_: Park("again"), "again"),
-        (lambda m, context: context.park(m, "aside") and Ack(), "aside"),
-        (lambda *_: DeadLetter("bury"), "bury"),
-        (lambda *_: Suspend(5), "Suspend"),
-        (lambda *_: None, "NoneType"),
-        (lambda *_: 1 / 0, "ZeroDivisionError"),
-        (
-            lambda _, context: setattr(context, "auto_commit", False) or ConsumeResult.ROLLBACK,
-            "ROLLBACK",
-        ),
-    ],
-    ids=["fail", "park", "park and ack", "dead letter", "suspend", "none", "raise", "rollback"],
-)
-def test_whatever_is_no_acknowledgement_stops_it_there(answer, reason, setting, shelf, replay):
-    setting.park("a", "a", "a")
-    setting.answer = lambda m, context: answer(m, context) if m.queue_offset == 1 else Ack()
-    with capture_logs() as logs:
-        errand = replay()
-    assert errand.ended
-    assert (last(shelf).settled, last(shelf).failed_at) == (1, 1)
-    assert reason in last(shelf).reason
-    assert [(p.next, p.messages) for p in setting.records[-1].parked] == [(1, 2)]
-    assert shelf.control(Released) == [Released("a", 1, 7)]
-    assert "key.release_stopped" in [e["event"] for e in logs]
-
-
-def test_between_two_turns_the_lane_goes_on_being_parked(setting, shelf, replay, monkeypatch):
-    monkeypatch.setattr(replaying, "SLICE", 0.0)
-    setting.park("a", "a")
-    errand = replay()
-    assert setting.handled == [(0, True)]
-    setting.pulled("a")
-    drain(setting)
-    assert setting.handled == [(0, True)], "not handled: parked"
-    for _ in range(3):
-        setting.timers.ring()
-    assert setting.handled == [(0, True), (1, True), (2, True)]
-    assert errand.ended
-    settled = [result.settled for result in shelf.control(Result)]
-    assert settled == [0, 1, 2, 3, 3]
-    assert [p.next for kept in setting.records for p in kept.parked] == [0, 1, 2, 3]
 
 
 def test_a_key_that_cannot_be_recorded_as_given_back_stays_parked(setting, shelf, replay):
     setting.park("a")
     setting.fail_record = [TIMEOUT]
-    errand = replay()
-    assert (errand.ended, setting.parking.parked("a")) == (False, True)
+    lane_task = replay()
+    assert (lane_task.ended, setting.parking.parked("a")) == (False, True)
     setting.pulled("a")
     drain(setting)
-    errand.send()
+    lane_task.send()
     assert setting.handled == [(0, True), (1, True)], "nothing twice, nothing left out"
-    assert errand.ended
+    assert lane_task.ended
 
 
 @pytest.mark.parametrize("fails", range(6))
 def test_a_call_that_fails_anywhere_repeats_no_message(fails, setting, shelf, replay):
     setting.park("a", "a", "a")
     shelf.fail = [None] * fails + [TIMEOUT]
-    errand = replay()
+    lane_task = replay()
     for _ in range(2):
-        errand.send()
-    assert errand.ended
+        lane_task.send()
+    assert lane_task.ended
     assert setting.handled == [(0, True), (1, True), (2, True)]
     assert last(shelf) == Result("id", done=True, settled=3)
     assert not setting.parking.parked("a")
@@ -186,25 +89,9 @@ def test_no_message_is_replayed_once_the_lease_is_over(setting, shelf, replay, m
         return read(query)
 
     monkeypatch.setattr(setting.session.client.brokers, "pull_now", read_slowly)
-    errand = replay()
+    lane_task = replay()
     assert setting.handled == []
-    assert not errand.ended
-
-
-def test_a_queue_that_is_given_up_is_left_to_its_next_owner(setting, shelf, replay):
-    setting.park("a", "a", "a")
-
-    def give_up(message, context):
-        setting.owned.drop(Drop.REVOKED)
-        return Ack()
-
-    setting.answer = give_up
-    errand = replay()
-    assert setting.handled == [(0, True)]
-    assert setting.parking.get("a").next == 1, "the lock was kept: it counts"
-    assert not errand.ended
-    assert [r.done for r in shelf.control(Result)] == [False]
-    assert setting.owned.idle
+    assert not lane_task.ended
 
 
 def test_a_failure_because_the_queue_is_given_up_stops_nothing(setting, shelf, replay):
@@ -243,8 +130,8 @@ def test_what_the_broker_has_deleted_stops_it_once(setting, shelf, replay):
     assert replay().ended
     assert "deleted" in last(shelf).reason
     assert setting.handled == []
-    errand = replay()
-    assert errand.ended
+    lane_task = replay()
+    assert lane_task.ended
     assert setting.handled == [(2, True)]
 
 
@@ -341,30 +228,6 @@ def test_what_is_rolled_back_is_not_settled_though_it_was_named_done(setting, sh
     assert setting.parking.get("a").next == 0
 
 
-def test_a_drop_counts_what_it_drops_and_runs_nothing(setting, shelf, replay):
-    setting.park("a", "b", "a")
-    assert replay(Verb.DROP).ended
-    assert setting.handled == []
-    assert last(shelf) == Result("id", done=True, settled=2)
-    assert shelf.control(Released) == [Released("a", 3, 7)]
-
-
-def test_a_try_says_what_each_would_come_to(setting, shelf, replay):
-    setting.park("a", "a", "a")
-    modes = []
-
-    def odd_fail(message, context):
-        modes.append((context.replayed, context.dry_run))
-        return Fail("odd") if message.queue_offset % 2 else Ack()
-
-    setting.answer = odd_fail
-    assert replay(Verb.TRY).ended
-    assert last(shelf).outcomes == ((0, "ok"), (1, "odd"), (2, "ok"))
-    assert (last(shelf).settled, last(shelf).reason) == (3, None)
-    assert set(modes) == {(True, True)}
-    assert (setting.parking.get("a").next, shelf.control(Released)) == (0, [])
-
-
 def test_many_messages_are_read_in_blocks(setting, shelf, replay):
     setting.session.config = ConsumerConfig(order="key")
     setting.park(*itertools.repeat("a", 300))
@@ -375,12 +238,12 @@ def test_many_messages_are_read_in_blocks(setting, shelf, replay):
 
 
 def test_a_try_of_more_than_fits_into_its_result_says_so(setting, shelf, replay, monkeypatch):
-    monkeypatch.setattr(replaying, "MAX_OUTCOMES", 2)
-    monkeypatch.setattr(replaying, "SLICE", 0.0)
+    monkeypatch.setattr(park_commands, "MAX_OUTCOMES", 2)
+    monkeypatch.setattr(park_commands, "SLICE", 0.0)
     setting.park("a", "a", "a")
-    errand = replay(Verb.TRY)
+    lane_task = replay(Verb.TRY)
     setting.timers.ring()
-    assert errand.ended
+    assert lane_task.ended
     assert [result.settled for result in shelf.control(Result)] == [0, 1, 2]
     assert last(shelf).reason == "only the first 2 of 3 were tried"
     assert len(last(shelf).outcomes) == 2
@@ -389,13 +252,13 @@ def test_a_try_of_more_than_fits_into_its_result_says_so(setting, shelf, replay,
 def test_a_paused_queue_replays_nothing_until_it_goes_on(setting, replay):
     setting.park("a")
     setting.owned.pause()
-    errand = replay()
-    errand.send()
+    lane_task = replay()
+    lane_task.send()
     assert (setting.handled, setting.owned.idle) == ([], True)
     setting.owned.resume(now())
     setting.worker.ready(setting.held)
     assert setting.handled == [(0, True)]
-    assert errand.ended
+    assert lane_task.ended
 
 
 def test_a_command_that_waits_for_its_turn_holds_no_queue_back(setting, replay):

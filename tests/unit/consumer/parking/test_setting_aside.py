@@ -4,11 +4,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.config import ParkLimits
-from orderly.consumer.parking.setting_aside import SettingAside
 from orderly.consumer.session import Outlook
 from orderly.errors import LockLost, RequestTimeout
 from orderly.ordering.context import Failure
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 from orderly.protocol.park_record import Parked
 from tests.support.messages import QUEUE
 
@@ -106,31 +105,11 @@ def test_a_lost_lock_while_recording_parks_nothing(setting):
     assert setting.aside.park(setting.held, setting.take(), {0: FAILED}) is not None
 
 
-def test_only_what_is_not_done_is_parked(setting, shelf):
-    setting.pulled("a", "a", "a")
-    batch = setting.take()
-    assert setting.aside.park(setting.held, batch, {1: FAILED}, finished={0}) is None
-    assert shelf.parked == [("a", 1), ("a", 2)]
-    setting.pulled("b")
-    setting.aside.park(setting.held, setting.take(), {}, finished={3})
-    assert not setting.parking.parked("b")
-
-
 def test_keys_that_are_equal_are_one(setting, shelf):
     setting.park(1)
     setting.pulled(1.0)
     assert setting.aside.park(setting.held, setting.take(), {}) is None
     assert shelf.parked == [(1, 0), (1, 1)]
-
-
-@pytest.mark.parametrize("key", [None, 1.5, ("a",), "k" * 2000], ids=repr)
-def test_a_key_that_cannot_be_written_blocks(key, setting, shelf):
-    setting.pulled(key)
-    with capture_logs() as logs:
-        wait = setting.aside.park(setting.held, setting.take(), {0: FAILED})
-    assert wait == setting.session.config.max_suspend
-    assert [e["event"] for e in logs] == ["park.refused"]
-    assert (shelf.messages, setting.held.being_parked) == ([], {})
 
 
 def test_a_limit_is_shared_by_the_queues_of_the_topic(setting):
@@ -158,18 +137,3 @@ def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, s
     assert setting.aside.park(setting.held, first, {}) is None
     assert waits == [8.0]
     assert len(setting.parking) == 1
-
-
-def test_bad_keys_that_come_together_are_counted_together(setting, shelf):
-    keys = [f"k{i}" for i in range(10)]
-    setting.pulled(*keys)
-    batches = [setting.take() for _ in keys[:5]]
-    for key in keys:
-        setting.aside.saw(key)
-    for batch in batches:
-        assert setting.aside.park(setting.held, batch, {}) is None
-    late = SettingAside(setting.session)
-    for key in keys:
-        late.saw(key)
-    sixth = setting.take()
-    assert setting.aside.park(setting.held, sixth, {}) == 8.0, "half of ten are parked"

@@ -4,23 +4,13 @@ import pytest
 
 from orderly import Ack, Fail, Suspend, listener
 from orderly.config import ConsumerConfig
-from orderly.consumer.handling.calling import Caller, Mode
-from orderly.consumer.session import now
-from orderly.consumer.telling.failures import Failures
+from orderly.consumer.handler_calls import Caller, Mode
+from orderly.consumer.session import Failures
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.lease import Lease
-from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.results import ConsumeResult
-from orderly.protocol.heartbeat import Subscription
-from tests.support.messages import QUEUE, message
+from tests.support.messages import message
 
 ONE, OTHER = Fingerprint("1", "ValueError"), Fingerprint("2", "OSError")
-
-
-@pytest.fixture
-def held(session):
-    owned = OwnedQueue(QUEUE, 0, Lease(now(), 30.0), max_messages=100, max_bytes=10**6)
-    return session.add(owned, Subscription("orders"))
 
 
 def test_it_counts_from_the_first_failure_and_tells_the_last():

@@ -3,13 +3,12 @@
 import pytest
 
 from orderly.config import ClientConfig, ConsumerConfig
+from orderly.consumer.introspection import ConsumerInspector, troubled
 from orderly.consumer.session import now
-from orderly.consumer.telling.insight import Insight
-from orderly.consumer.telling.news import troubled
-from orderly.ordering.drop import Drop
 from orderly.ordering.fingerprint import Fingerprint
+from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
-from orderly.protocol.queue_news import queue_news
+from orderly.protocol.members import queue_news
 from tests.support.messages import message
 
 HOW = Fingerprint("0123", "ValueError (shop:ship)")
@@ -106,5 +105,5 @@ def test_the_running_info_carries_them(hold, session):
     session.config = ConsumerConfig()
     held = pulled(hold(), None, None)
     fail(held, now())
-    (news,) = queue_news(Insight(session).running_info(stack=False)).values()
+    (news,) = queue_news(ConsumerInspector(session).running_info(stack=False)).values()
     assert (news.why, news.reason) == ("SUSPENDED", HOW.text)

@@ -3,9 +3,9 @@
 import pytest
 import structlog
 
+from orderly.consumer.introspection import SpanEnds
 from orderly.consumer.session import now
-from orderly.consumer.telling.span_ends import SpanEnds
-from orderly.ordering.drop import Drop
+from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
 

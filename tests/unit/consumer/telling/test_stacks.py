@@ -3,7 +3,7 @@
 import re
 import threading
 
-from orderly.consumer.telling.stacks import coroutine_stack, thread_stack
+from orderly.consumer.hanging import coroutine_stack, thread_stack
 
 
 def deeper(levels):

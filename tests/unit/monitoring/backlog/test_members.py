@@ -6,13 +6,12 @@ import pytest
 
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.evaluate import Backlog
+from orderly.monitoring.backlog.members import GroupMemory
 from orderly.monitoring.backlog.reading import DeadLetters, GroupReading, Head, QueueRecord
-from orderly.monitoring.backlog.signs import GroupMemory
 from orderly.monitoring.backlog.states import QueueState
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.queue_news import QueueNews, news_texts
-from orderly.protocol.running_info import QueueInfo, RunningInfo
-from orderly.protocol.stats_bodies import ConsumerConnection, ConsumerConnections
+from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts
+from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
 from tests.support.snapshots import AT, scan
 
 Q0, Q1 = (MessageQueue("orders", "broker-a", n) for n in range(2))

@@ -6,9 +6,8 @@ from itertools import combinations
 import pytest
 
 from orderly.model import MessageQueue
-from orderly.monitoring.backlog.curve import Curve
-from orderly.monitoring.backlog.members import Trouble
-from orderly.monitoring.backlog.pair import Now, Pair, Topic
+from orderly.monitoring.backlog.history import OffsetHistory, Track
+from orderly.monitoring.backlog.members import GroupObservation, QueueTrouble
 from orderly.monitoring.backlog.reading import (
     NEVER,
     NOT_READ,
@@ -16,12 +15,17 @@ from orderly.monitoring.backlog.reading import (
     QueueRecord,
     Recreation,
 )
-from orderly.monitoring.backlog.rules.table import RULES, codes_of, state_and_cause
+from orderly.monitoring.backlog.rules import (
+    RULES,
+    GroupTopic,
+    Now,
+    Topic,
+    codes_of,
+    state_and_cause,
+)
 from orderly.monitoring.backlog.settings import Settings
-from orderly.monitoring.backlog.signs import Signs
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
 from orderly.monitoring.backlog.thresholds import Thresholds
-from orderly.monitoring.backlog.track import Track
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import AT, topic_reading
 
@@ -31,14 +35,14 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 def healthy():
     """One queue with a backlog of 6 that nothing is wrong with."""
     reading = topic_reading("orders", [(0, 10)])
-    topic = Topic(reading, [Curve()], [0.0], 600.0, [None], None, same=False, whole=True)
-    signs = Signs(GroupReading("shipping", read_at=AT, running_at=AT), ("client-1",))
+    topic = Topic(reading, [OffsetHistory()], [0.0], 600.0, [None], None, same=False, whole=True)
+    signs = GroupObservation(GroupReading("shipping", read_at=AT, running_at=AT), ("client-1",))
     settings = Settings(thresholds=Thresholds({}))
     track = Track(1)
     track.offset[0], track.backlog[0] = 4, 6
     track.moved_at[0] = track.eased_at[0] = AT
     now = Now(AT, AT - 15, AT - 120, AT - 60, settings)
-    return Pair("shipping", topic, signs, now, (4,), [0.0], 600.0, track, [6])
+    return GroupTopic("shipping", topic, signs, now, (4,), [0.0], 600.0, track, [6])
 
 
 def unknown(pair):
@@ -81,7 +85,7 @@ def unlocked(pair):
 
 
 def blocked(pair):
-    pair.signs.blocked = {QUEUE: Trouble(4, "runs")}
+    pair.signs.blocked = {QUEUE: QueueTrouble(4, "runs")}
 
 
 def expiring(pair):
@@ -90,7 +94,7 @@ def expiring(pair):
 
 
 def suspended(pair):
-    pair.signs.suspended = {QUEUE: Trouble(4, "fails")}
+    pair.signs.suspended = {QUEUE: QueueTrouble(4, "fails")}
 
 
 def rewind(pair):
@@ -279,17 +283,17 @@ def test_an_empty_queue_that_nobody_has_waits_for_nobody():
 
 def test_what_the_group_has_committed_beyond_is_over():
     pair = healthy()
-    pair.signs.blocked = {QUEUE: Trouble(3, "runs")}
+    pair.signs.blocked = {QUEUE: QueueTrouble(3, "runs")}
     assert state_of(pair) is QueueState.OK
 
 
 def test_what_may_be_a_moment_between_two_messages_counts_only_at_rest():
     pair = healthy()
-    pair.signs.suspended = {QUEUE: Trouble(4, "fails", at_rest=True)}
+    pair.signs.suspended = {QUEUE: QueueTrouble(4, "fails", at_rest=True)}
     assert state_of(pair) is QueueState.OK
     pair.track.moved_at[0] = AT - 15
     assert state_of(pair) is QueueState.SUSPENDED
-    pair.signs.suspended = {QUEUE: Trouble(5, "fails", at_rest=True)}
+    pair.signs.suspended = {QUEUE: QueueTrouble(5, "fails", at_rest=True)}
     assert state_of(pair) is QueueState.OK
 
 

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
-from orderly.monitoring.backlog.judging import judge
 from orderly.monitoring.backlog.ranges import Range, seconds_of
 from orderly.monitoring.backlog.reading import DeadLetters
 from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity
-from orderly.monitoring.backlog.thresholds import Measure, Thresholds
+from orderly.monitoring.backlog.thresholds import Measure, Thresholds, judge
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.snapshots import group, row
 

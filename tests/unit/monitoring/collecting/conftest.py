@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.group_config import GroupConfig
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.groups import GroupConfig
+from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake.broker import FakeBroker
 from orderly.testing.fake.faults import DropResponse, Fault
 from orderly.testing.fake.store import NewMessage
-from tests.support.patient import patient_client
+from tests.support.waiting import patient_client
 
 BROKERS = ("broker-a", "broker-b")
 

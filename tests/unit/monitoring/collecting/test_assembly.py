@@ -5,11 +5,16 @@ from hypothesis import strategies as st
 
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
-from orderly.monitoring.collecting.assembly import assemble, queues_wanted
-from orderly.monitoring.collecting.parts import Part, catalogue
+from orderly.monitoring.collecting.assembly import (
+    BrokerPart,
+    OffsetTable,
+    QueueSpans,
+    assemble,
+    catalogue,
+    queues_wanted,
+)
 from orderly.monitoring.collecting.selection import EVERYTHING
-from orderly.monitoring.collecting.tables import Spans, Table
-from orderly.protocol.topic_config import TopicConfig
+from orderly.protocol.topics import TopicConfig
 
 GROUPS = ("pay", "ship")
 TOPICS = ("orders", "parcels")
@@ -34,7 +39,7 @@ def part(draw, broker):
     """What one broker said, and whether it goes on answering."""
     stored = draw(committed)
     sizes = draw(configs)
-    made = Part(
+    made = BrokerPart(
         broker,
         committed=stored if draw(st.booleans()) else None,
         pairs=tuple(stored),
@@ -49,11 +54,11 @@ def part(draw, broker):
 
 def spans_of(parts, wanted):
     """Every queue of answering brokers has its number as minimum, and 10 more as maximum."""
-    spans = Spans()
+    spans = QueueSpans()
     for one, answers in parts:
         for queues in wanted[one.broker]:
             if answers:
-                spans.tables[queues.topic, one.broker] = Table(
+                spans.tables[queues.topic, one.broker] = OffsetTable(
                     minimum={i: i for i in queues.ids},
                     maximum={i: i + 10 for i in queues.ids},
                 )

@@ -7,23 +7,21 @@ from dataclasses import replace
 import pytest
 
 from orderly import Client, OrderlyProducer
-from orderly.client.gate import Limits
 from orderly.client.peer_requests import GroupAnswers
+from orderly.client.pipeline import Limits
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
-from orderly.monitoring.collecting.names import PROXY_TOPIC
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
-from orderly.monitoring.collecting.selection import Selection
+from orderly.monitoring.collecting.selection import PROXY_TOPIC, Selection
 from orderly.namespace import DEAD_PREFIX
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.queue_news import QueueNews, news_texts
-from orderly.protocol.running_info import QueueInfo, RunningInfo
+from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts
 from orderly.testing.fake.faults import Fail, Fault
-from tests.support.hand_owner import HandOwner
+from tests.support.owners import HandOwner
 from tests.support.waiting import eventually
 
 ASKED = {Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_CONSUMER_RUNNING_INFO,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.client.gate import Limits
+from orderly.client.pipeline import Limits
 from orderly.errors import LifecycleError
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.collecting.monitor import Monitor

@@ -1,13 +1,16 @@
 """A base scan of two fake brokers: what it reads, what it asks, and what it leaves alone."""
 
+from __future__ import annotations
+
 import pytest
 
 from orderly import Client
-from orderly.client.gate import Limits
+from orderly.client.pipeline import Limits
 from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
-from orderly.monitoring.collecting.scan import Collector, ScanSettings
+from orderly.monitoring.collecting.assembly import BrokerPart
+from orderly.monitoring.collecting.scan import FORGET_AFTER, Collector, ScanMemory, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
@@ -410,3 +413,51 @@ def test_a_group_that_is_refused_is_not_taken_for_one_that_never_committed(
     scan = collector(groups=("pay", "ship"), topics=("orders",)).scan()
     assert scan.committed[PAIR] == (3, 0, NEVER, NEVER)
     assert scan.committed["ship", "orders"] == (NOT_READ,) * 4
+
+
+PART = BrokerPart(
+    "a", committed={("pay", "orders"): {0: 1}}, pairs=(("pay", "orders"),), configs={}
+)
+
+
+def test_a_remembered_part_has_no_offsets():
+    memory = ScanMemory()
+    memory.learn(PART, 0.0)
+    assert memory.recall("a").committed is None
+    assert memory.recall("a").pairs == PART.pairs
+    assert memory.recall("b") == BrokerPart("b")
+
+
+def test_a_broker_is_missed_until_it_counts_as_removed():
+    memory = ScanMemory()
+    memory.learn(PART, 0.0)
+    assert memory.missed({"a"}, 10.0) == {}
+    assert memory.missed((), 10.0) == {"a": 10.0}
+    assert memory.missed((), FORGET_AFTER + 1.0) == {}
+    assert memory.recall("a") == BrokerPart("a")
+
+
+def test_minima_and_retention_grow_old():
+    memory = ScanMemory()
+    memory.keep_minima("orders", "a", {0: 5}, 100.0)
+    memory.keep_retention("a", 60.0, 100.0)
+    assert memory.minima("orders", "a", 110.0) == {0: 5}
+    assert memory.minima("orders", "a", 10_000.0) is None
+    assert not memory.retention_due("a", 110.0)
+    assert memory.retention_due("a", 10_000.0)
+    assert memory.retention("a") == 60.0
+
+
+def test_a_broker_that_does_not_tell_its_retention_is_not_asked_at_every_scan():
+    memory = ScanMemory()
+    assert memory.retention_due("a", 0.0)
+    memory.keep_retention("a", None, 0.0)
+    assert not memory.retention_due("a", 1.0)
+    assert memory.retention("a") is None
+
+
+def test_minima_of_vanished_topics_are_dropped():
+    memory = ScanMemory()
+    memory.keep_minima("orders", "a", {0: 5}, 0.0)
+    memory.forget_topics({"parcels"})
+    assert memory.minima("orders", "a", 0.0) is None

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from orderly import Client
-from orderly.client.gate import Limits
+from orderly.client.pipeline import Limits
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.scan import ScanSettings

@@ -15,16 +15,14 @@ from orderly.ordering.calls import (
     RecordsRead,
     converse,
 )
-from orderly.ordering.generation import Landmark
-from orderly.ordering.handover import Begin
-from orderly.ordering.parking.keys import Kept, ParkedKey
-from orderly.ordering.state.committing import Recreated, begin_anew
-from orderly.ordering.state.fence import Fence
-from orderly.ordering.state.history import State
-from orderly.ordering.state.inheritance import Resumed, resume, take_over
+from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.parking import ParkingState
+from orderly.ordering.start import StartPosition
+from orderly.ordering.state.ownership import Recreated, Resumed, check_generation, resume, take_over
+from orderly.ordering.state.records import RecordedState
+from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record, encode_record
-from tests.support.park_queue import parked_message
-from tests.support.state_queue import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
+from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
 
 FIRST, SECOND, THIRD = "first@1", "second@2", "third@3"
 
@@ -36,12 +34,7 @@ def broker():
 
 @pytest.fixture
 def inherit(broker):
-    def take(client=SECOND):
-        broker.owner = client
-        dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, client, "first")
-        return converse(dialogue, broker.performer(client))
-
-    return take
+    return lambda client=SECOND: broker.taken_over(client)
 
 
 @pytest.fixture
@@ -329,7 +322,7 @@ def test_a_record_of_a_newer_release_is_not_passed_over(owner, broker, inherit, 
 
 # --- parked keys -------------------------------------------------------------------------------
 
-PARKED = Kept((ParkedKey("a", 3, 0, 1, 100),), commands=1)
+PARKED = ParkingState((ParkedKey("a", 3, 0, 1, 100),), commands=1)
 
 
 def test_parked_keys_are_inherited_without_a_look_at_the_park_queue(owner, broker, inherit):
@@ -377,7 +370,7 @@ def test_without_a_record_they_are_read_from_the_park_queue(owner, broker, inher
 def test_an_older_record_is_not_trusted_to_tell_of_parked_keys(owner, broker, inherit):
     """A key may have been parked since: its messages must not be handled."""
     owner(3, (5, 7), kept=PARKED)
-    owner(3, (5, 8), kept=Kept((*PARKED.parked, ParkedKey("b", 6, 1))))
+    owner(3, (5, 8), kept=ParkingState((*PARKED.parked, ParkedKey("b", 6, 1))))
     broker.log[-1] = b"?"
     broker.park += [parked_message("a", 3, 0), parked_message("b", 6, 1)]
     found = inherit()
@@ -489,21 +482,21 @@ ENTRY = Entry(
 @pytest.mark.parametrize(
     ("begin", "resumed"),
     [
-        (Begin(10), Resumed(10, ((12, 15),), reset=False)),
-        (Begin(8), Resumed(10, ((12, 15),), reset=False)),
-        (Begin(6), Resumed(10, ((12, 15),), reset=False)),  # it was killed
-        (Begin(3), Resumed(10, ((12, 15),), reset=False)),
-        (Begin(10, forgotten=True), Resumed(10, ((12, 15),), reset=False)),
-        (Begin(2), Resumed(2, (), reset=True)),  # an operator's
-        (Begin(4), Resumed(4, (), reset=True)),
-        (Begin(11), Resumed(11, (), reset=True)),
-        (Begin(0, former=10), Resumed(0, (), reset=False)),  # of another generation
-        (Begin(10, former=10), Resumed(10, (), reset=False)),
-        (Begin(6, former=10), Resumed(6, (), reset=False)),
+        (StartPosition(10), Resumed(10, ((12, 15),), reset=False)),
+        (StartPosition(8), Resumed(10, ((12, 15),), reset=False)),
+        (StartPosition(6), Resumed(10, ((12, 15),), reset=False)),  # it was killed
+        (StartPosition(3), Resumed(10, ((12, 15),), reset=False)),
+        (StartPosition(10, forgotten=True), Resumed(10, ((12, 15),), reset=False)),
+        (StartPosition(2), Resumed(2, (), reset=True)),  # an operator's
+        (StartPosition(4), Resumed(4, (), reset=True)),
+        (StartPosition(11), Resumed(11, (), reset=True)),
+        (StartPosition(0, former=10), Resumed(0, (), reset=False)),  # of another generation
+        (StartPosition(10, former=10), Resumed(10, (), reset=False)),
+        (StartPosition(6, former=10), Resumed(6, (), reset=False)),
     ],
 )
 def test_where_to_go_on(begin, resumed):
-    assert resume(State(5, ENTRY, ENTRY.runs, PARKED), begin, takeovers=0) == resumed
+    assert resume(RecordedState(5, ENTRY, ENTRY.runs, PARKED), begin, takeovers=0) == resumed
 
 
 @pytest.mark.parametrize(
@@ -512,7 +505,7 @@ def test_where_to_go_on(begin, resumed):
 def test_with_nothing_ahead_an_offset_of_the_window_is_obeyed_and_discards_nothing(stored, start):
     """Whoever set it, a broker that was killed or an operator."""
     entry = replace(ENTRY, runs=())
-    found = resume(State(5, entry, (), PARKED), Begin(stored), takeovers=0)
+    found = resume(RecordedState(5, entry, (), PARKED), StartPosition(stored), takeovers=0)
     assert found == Resumed(start, (), reset=False)
 
 
@@ -522,7 +515,7 @@ def test_with_nothing_ahead_an_offset_of_the_window_is_obeyed_and_discards_nothi
 )
 def test_with_nothing_ahead_an_offset_further_on_is_progress(stored, closed, takeovers, reset):
     entry = replace(ENTRY, runs=(), closed=closed)
-    found = resume(State(5, entry, (), PARKED), Begin(stored), takeovers)
+    found = resume(RecordedState(5, entry, (), PARKED), StartPosition(stored), takeovers)
     assert found == Resumed(stored, (), reset=reset)
 
 
@@ -617,7 +610,7 @@ def test_it_is_on_record_at_once_and_nothing_of_the_former_one_comes_back(
 def test_an_offset_that_was_committed_before_it_was_found_out_does_not_hide_it(
     recreated, broker, inherit, stored
 ):
-    """`begin_anew` commits the minimum; a member of an older release what it had."""
+    """`check_generation` commits the minimum; a member of an older release what it had."""
     recreated()
     broker.offset = stored
     found = inherit()
@@ -645,10 +638,10 @@ def test_an_offset_that_is_set_once_the_new_one_is_on_record_is_obeyed(recreated
 
 
 def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker, inherit):
-    """`begin_anew` of an owner that holds the queue: not counted again."""
+    """`check_generation` of an owner that holds the queue: not counted again."""
     first = inherit(SECOND)
     recreated()
-    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
+    dialogue = check_generation(QUEUE, first.fence, first.memory, first.kept)
     with pytest.raises(Recreated):
         converse(dialogue, broker.performer(SECOND))
     found = inherit(THIRD)
@@ -659,7 +652,7 @@ def test_what_its_owner_puts_on_record_is_what_the_heir_finds(recreated, broker,
 def test_nor_does_one_it_brings_back_after_the_owner_itself_began_anew(recreated, broker, inherit):
     first = inherit(SECOND)
     recreated()
-    dialogue = begin_anew(QUEUE, first.fence, first.memory, first.kept)
+    dialogue = check_generation(QUEUE, first.fence, first.memory, first.kept)
     with pytest.raises(Recreated):
         converse(dialogue, broker.performer(SECOND))
     broker.offset = 10  # of the former one

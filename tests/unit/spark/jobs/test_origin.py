@@ -3,8 +3,7 @@
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
 from orderly.spark.jobs.origin import origin
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.offsets.text import from_object
+from orderly.spark.offsets import QueueRange, from_object
 
 
 def test_the_pinned_offsets_can_be_given_to_the_source_again():

@@ -5,11 +5,11 @@ import pytest
 
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog.states import Verdict
+from orderly.report.contents import Report
 from orderly.spark.jobs import output as module
 from orderly.spark.jobs.files import LocalFiles
 from orderly.spark.jobs.origin import origin
 from orderly.spark.jobs.output import Output
-from orderly.spark.reporting.contents import Report
 
 KEYS = pa.table({"key": ["a", "b"]})
 
@@ -30,7 +30,7 @@ def finish(directory, *, overwrite=False):
     with Output(directory, overwrite=overwrite) as output:
         output.table("keys", KEYS)
         document = origin("audit").document(Verdict.OK, {})
-        output.finish(document, Report("t", Verdict.OK, "fine", origin("audit")))
+        output.finish(document, Report("t", Verdict.OK, "fine", 0.0, "us"))
 
 
 def killed(patched, step, name):

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from orderly.spark.jobs import progress
-from orderly.spark.jobs.progress import Tasks, _Teller, running, silent
+from orderly.spark.jobs.progress import Tasks, _ProgressLine, running, silent
 from tests.support.waiting import eventually
 
 
@@ -57,7 +57,7 @@ def test_on_a_terminal_one_line_changes(monkeypatch):
         looked.set()
         return Tasks(1, 1, 2)
 
-    teller = _Teller(screen, "reading", look)
+    teller = _ProgressLine(screen, "reading", look)
     teller.start()
     eventually(lambda: "1 of 2" in screen.getvalue())
     teller.end()
@@ -72,7 +72,7 @@ def test_on_a_terminal_one_line_changes(monkeypatch):
 def test_elsewhere_a_step_is_one_line_unless_it_is_long(monkeypatch):
     monkeypatch.setattr(progress, "_LOOK", 0.001)
     screen = Screen(terminal=False)
-    teller = _Teller(screen, "reading", lambda: Tasks(1, 1, 2))
+    teller = _ProgressLine(screen, "reading", lambda: Tasks(1, 1, 2))
     teller.start()
     teller.end()
     assert screen.getvalue() == "reading: 0s\n"

@@ -3,12 +3,14 @@
 import pytest
 
 from orderly.model import MessageQueue
-from orderly.protocol.bodies import decode_locked, lock_request
 from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import reply_to, request
-from orderly.protocol.headers import PullMessage, SendMessage, to_ext
 from orderly.protocol.heartbeat import ConsumerData, Heartbeat, Subscription, encode_heartbeat
+from orderly.protocol.locks import decode_locked, lock_request
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.pull import PullMessage
+from orderly.protocol.send import SendMessage
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 
 START = 1_700_000_001.0  # seconds; between two looks at expired pulls

@@ -6,13 +6,14 @@ import time
 import pytest
 
 from orderly import Client, MessageQueue
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.errors import LifecycleError
 from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendMessage
 from orderly.testing import Delay, FakeBroker, Fault
 from tests.support.waiting import eventually
 

@@ -3,25 +3,29 @@
 import pytest
 
 from orderly.model import MessageQueue
-from orderly.protocol.bodies import decode_route
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.direct_result import DirectOutcome, DirectResult, encode_direct_result
-from orderly.protocol.headers import (
+from orderly.protocol.ext import to_ext
+from orderly.protocol.heartbeat import GetConsumerList
+from orderly.protocol.members import (
     ConsumeDirectly,
-    GetConsumerList,
+    DirectOutcome,
+    DirectResult,
+    GetRunningInfo,
+    encode_direct_result,
+)
+from orderly.protocol.offsets import (
     GetMaxOffset,
     GetOffsetsOfMembers,
-    GetRouteInfo,
-    GetRunningInfo,
     QueryConsumerOffset,
     SearchOffset,
-    SendMessage,
     UpdateConsumerOffset,
-    to_ext,
+    decode_offsets_of_members,
+    encode_member_offsets,
 )
-from orderly.protocol.reset_bodies import decode_offsets_of_members, encode_member_offsets
+from orderly.protocol.route import GetRouteInfo, decode_route
+from orderly.protocol.send import SendMessage
 from orderly.protocol.stored_message import decode_messages
-from orderly.testing.fake.offsets import FIRST_FLUSH
+from orderly.testing.fake.state import FIRST_FLUSH
 
 TOLD = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 

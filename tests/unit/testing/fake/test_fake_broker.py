@@ -9,7 +9,7 @@ import time
 import pytest
 
 from orderly import Client, Message, MessageQueue, OrderlyProducer
-from orderly.client.pulling import PullQuery
+from orderly.client.broker import PullQuery
 from orderly.errors import (
     BrokerBusy,
     ConfigError,
@@ -20,10 +20,11 @@ from orderly.errors import (
     RequestTimeout,
 )
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
-from orderly.protocol.headers import SendMessage, to_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.properties import encode_properties
+from orderly.protocol.send import SendMessage
 from orderly.testing import Cut, Delay, DropRequest, DropResponse, Fail, FakeBroker, Fault
 from tests.support.waiting import eventually
 

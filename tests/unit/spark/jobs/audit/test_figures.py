@@ -3,7 +3,7 @@
 import pytest
 
 from orderly.monitoring.backlog.states import Verdict
-from orderly.spark.jobs.audit.figures import Figures, headline
+from orderly.spark.jobs.audit.figures import AuditFigures, headline
 
 UNNUMBERED = "21 % of messages with a key have no number in 'n'."
 KEYLESS = "10 messages without a key are not judged."
@@ -77,10 +77,10 @@ READ = {"messages": 100, "judged": 100, "keys": 9}
     ],
 )
 def test_it_is_judged_and_said(found, verdict, said):
-    figures = Figures(**found)
+    figures = AuditFigures(**found)
     assert figures.verdict is verdict
     assert headline(figures, "n") == said
 
 
 def test_what_may_be_wrong_without_numbers_is_no_clean_topic():
-    assert Figures(messages=9, keys=1, mixed=1, wrong=1).verdict is Verdict.UNKNOWN
+    assert AuditFigures(messages=9, keys=1, mixed=1, wrong=1).verdict is Verdict.UNKNOWN

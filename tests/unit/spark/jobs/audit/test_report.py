@@ -5,27 +5,26 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orderly.model import MessageQueue
-from orderly.spark.jobs.audit.figures import Figures
-from orderly.spark.jobs.audit.report import report
+from orderly.report.page import html
+from orderly.spark.jobs.audit.figures import AuditFigures
+from orderly.spark.jobs.audit.report import KeyPicture, ShownMessage, ShownRows, report
 from orderly.spark.jobs.audit.settings import AuditSettings
-from orderly.spark.jobs.audit.shown import Picture, Place, Shown
 from orderly.spark.jobs.origin import Origin
-from orderly.spark.offsets.ranges import QueueRange
-from orderly.spark.reporting.page import report_html
-from tests.support.reporting import Document
+from orderly.spark.offsets import QueueRange
+from tests.support.programs import Document
 
 AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SETTINGS = AuditSettings({"topic": "flights"}, "n")
 MADE_FROM = Origin("audit", AT.timestamp(), (QueueRange(MessageQueue("flights", "a", 0), 0, 9),))
-CLEAN = Figures(messages=90, judged=90, keys=4)
-WRONG = Figures(
+CLEAN = AuditFigures(messages=90, judged=90, keys=4)
+WRONG = AuditFigures(
     messages=90, judged=88, keyless=2, keys=4, moved=2, mixed=1, wrong=3, inversions=3, across=1,
     repeats=2, resent=1, gaps=1, missing=4, leaping=3,
 )  # fmt: skip
 
 
 def place(queue, offset, seq, *, wrong=False):
-    return Place(f"queue {queue}", offset, seq, AT.timestamp() + offset, wrong)
+    return ShownMessage(f"queue {queue}", offset, seq, AT.timestamp() + offset, wrong)
 
 
 def message(seq, offset, queue=0):
@@ -50,7 +49,7 @@ def shown():
         "unnumbered": 0, "inversions": 3, "across": 1, "gaps": 1, "repeats": 2,
     }  # fmt: skip
     at = AT.timestamp()
-    return Shown(
+    return ShownRows(
         keys=(key,),
         evidence=(
             line("inversion", message(5, 7), message(6, 6), distance=1),
@@ -63,15 +62,15 @@ def shown():
         times=((at, "inversion", 3), (at, "gap", 1), (at + 30, "repeat", 2)),
         span=10.0,
         pictures=(
-            Picture("N328AA", (place(0, 5, 1), place(1, 6, 3), place(0, 7, 2, wrong=True))),
-            Picture("N1", tuple(place(queue, queue, queue) for queue in range(9))),
+            KeyPicture("N328AA", (place(0, 5, 1), place(1, 6, 3), place(0, 7, 2, wrong=True))),
+            KeyPicture("N1", tuple(place(queue, queue, queue) for queue in range(9))),
         ),
     )
 
 
 @pytest.fixture(scope="module")
 def told():
-    return Document(report_html(report(WRONG, shown(), SETTINGS, MADE_FROM)))
+    return Document(html(report(WRONG, shown(), SETTINGS, MADE_FROM)))
 
 
 @pytest.mark.parametrize(
@@ -102,16 +101,16 @@ def test_more_queues_than_colours_are_one_series(told):
 
 
 def test_a_clean_topic_has_a_short_report():
-    page = report(CLEAN, Shown(), SETTINGS, MADE_FROM)
-    assert [section.title for section in page.sections] == ["What was judged"]
-    text = Document(report_html(page)).text
+    page = report(CLEAN, ShownRows(), SETTINGS, MADE_FROM)
+    assert [section.title for section in page.sections] == ["What was judged", "What was read"]
+    text = Document(html(page)).text
     assert "All 90 messages of 4 keys are in order." in text
     assert "Most keys" not in text
 
 
 def test_without_numbers_it_says_what_times_can_tell():
     born = report(WRONG, shown(), AuditSettings({}), MADE_FROM)
-    text = Document(report_html(born)).text
+    text = Document(html(born)).text
     assert "the time of birth is" in text
     assert "A gap is" not in text
 
@@ -121,8 +120,8 @@ def test_queues_that_find_no_room_are_counted_and_the_worst_of_them_is_drawn():
     gone = {"broker": "a", "queue_id": 0, "first_offset": 0, "last_offset": 4, "lost": 5}
     fine = queue | {"inversions": 0, "across": 0, "gaps": 0, "repeats": 0}
     queues = (*(fine | {"queue_id": n} for n in range(299)), queue | {"queue_id": 777})
-    rows = Shown(queues=queues, losses=(gone,) * 201)
-    page = report_html(report(CLEAN, rows, SETTINGS, MADE_FROM))
+    rows = ShownRows(queues=queues, losses=(gone,) * 201)
+    page = html(report(CLEAN, rows, SETTINGS, MADE_FROM))
     assert "100 queues more left out" in page
     assert "1 queue more left out" in page
     assert "broker-a 777" in page

@@ -26,4 +26,4 @@ def test_gaps_are_judged_of_numbers_only(seq_property, gaps, judged):
 
 def test_all_of_it_is_told():
     settings = AuditSettings({"topic": "t"}, "n", gaps=False, look_at=5, redact_keys=True)
-    assert AuditSettings(**settings.told()) == settings
+    assert AuditSettings(**settings.document()) == settings

@@ -2,9 +2,16 @@
 
 import pytest
 
-from orderly.errors import ConfigError
+from orderly.client import Client
+from orderly.errors import ConfigError, RouteError
 from orderly.model import MessageQueue
-from orderly.spark.jobs.replay.guard import Later, elsewhere, objections, require_none
+from orderly.spark.jobs.replay.guard import (
+    LaterMessages,
+    committed_on,
+    elsewhere,
+    objections,
+    require_none,
+)
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -26,7 +33,7 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
     ],
 )
 def test_the_table_of_cases(committed, first, end, known):
-    found = objections({"shipping": {QUEUE: committed}}, [Later(QUEUE, first, end)])
+    found = objections({"shipping": {QUEUE: committed}}, [LaterMessages(QUEUE, first, end)])
     assert [it.known for it in found] == known
 
 
@@ -39,14 +46,22 @@ def test_a_queue_that_is_younger_than_the_table_may_hold_later_messages_of_any_k
 
 
 def test_a_group_that_never_committed_there_does_not_object():
-    assert objections({"billing": {}}, [Later(QUEUE, 0, 1)]) == ()
+    assert objections({"billing": {}}, [LaterMessages(QUEUE, 0, 1)]) == ()
 
 
 def test_the_known_ones_come_first_and_the_refusal_names_the_group():
     groups = {"a": {QUEUE: 30}, "b": {QUEUE: 30}}
     other = MessageQueue("orders", "broker-a", 1)
-    found = objections(groups, [Later(other, None, 3), Later(QUEUE, 5, 20)])
+    found = objections(groups, [LaterMessages(other, None, 3), LaterMessages(QUEUE, 5, 20)])
     assert [(it.group, it.known) for it in found] == [("a", True), ("b", True)]
     with pytest.raises(ConfigError, match=r"group a has consumed later .* \(and 1 more such\)"):
         require_none(found)
     require_none(())
+
+
+def test_a_broker_that_left_the_route_is_not_taken_for_one_where_nothing_was_consumed(orderly_fake):
+    topic = orderly_fake.create_topic("t", queues=1)
+    with Client(namesrv=orderly_fake.namesrv) as client:
+        assert committed_on(client, topic, brokers={"broker-a"}) == {}
+        with pytest.raises(RouteError, match="'broker-b' has no master now"):
+            committed_on(client, topic, brokers={"broker-b"})

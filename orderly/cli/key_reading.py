@@ -1,0 +1,53 @@
+"""One bounded read of a topic's keys: what commands ask for, and what they tell of it on stderr."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from orderly.cli.options import Duration
+from orderly.cli.selection import complete_topic
+from orderly.cli.settings import Settings
+from orderly.cli.terminal import ProgressLine, printable
+
+if TYPE_CHECKING:
+    from orderly.monitoring.collecting.stored_keys import StoredKeys
+
+of_topic = click.option(
+    "-t", "--topic", required=True, metavar="TOPIC", shell_complete=complete_topic, help="Of what."
+)
+patience_option = click.option(
+    "--timeout",
+    type=Duration(0.1),
+    default="30s",
+    show_default=True,
+    help="For reading messages, and for each other step.",
+)
+
+
+def read_stored_keys(settings: Settings, topic: str, most: int, timeout: float) -> StoredKeys:
+    """Read at most so many messages, and say how far it is."""
+    from orderly.monitoring.collecting.stored_keys import read_keys  # noqa: PLC0415  quick --help
+
+    progress: ProgressLine | None = None
+
+    def tell(count: int, planned: int) -> None:
+        nonlocal progress
+        progress = progress or ProgressLine("messages read", planned)
+        progress.reached(count)
+
+    with settings.client(timeout) as client:
+        return read_keys(client, settings.topic(topic), most, timeout, tell)
+
+
+def tell_gaps(found: StoredKeys) -> None:
+    """Say what the reading lacks."""
+    for name, error in found.errors.items():
+        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
+    if found.seen.messages < found.planned:
+        click.echo(
+            f"{found.seen.messages} of {found.planned} messages were read: the others came too late"
+            " (--timeout gives them longer), or are deleted",
+            err=True,
+        )

@@ -1,0 +1,243 @@
+"""What becomes of a batch once its handler has answered: done, suspended, parked, dead letter."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from orderly.consumer.handler_calls import Called
+from orderly.consumer.locks import renew_now
+from orderly.consumer.parking import Parker
+from orderly.consumer.session import HeldQueue, Session, log_context, now
+from orderly.errors import OrderlyError
+from orderly.model import ReceivedMessage
+from orderly.ordering.backoff import backoff
+from orderly.ordering.context import ConsumeContext, Failure
+from orderly.ordering.lanes import Batch
+from orderly.ordering.results import ALL_FINISHED, Disposition
+from orderly.protocol.send import dead_letter_request
+
+EXPIRES = "it failed until the broker was about to delete it"
+NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
+
+
+class Finisher:
+    """Applies results. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        ready: called when a queue has something to hand out again.
+        reopened: called when there is something to pull again.
+
+    Attributes:
+        parker: parks messages.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        ready: Callable[[HeldQueue], None],
+        reopened: Callable[[HeldQueue], None],
+    ) -> None:
+        self.parker = Parker(session)
+        self._session = session
+        self._ready = ready
+        self._reopened = reopened
+        self._dead_letters = DeadLetterSender(session)
+
+    def blocks(self, held: HeldQueue, batch: Batch, called: Called) -> bool:
+        """Whether `finish` will ask a broker, and so take a while."""
+        if called.context.names_some and called.context.parked:
+            return True
+        if called.effect.suspend and held.owned.last_tries:
+            return True
+        failed = called.effect.disposition is Disposition.PUT_BACK
+        return failed and self._dead_letters.has_work(batch.messages, called.context)
+
+    def finish(self, held: HeldQueue, batch: Batch, called: Called) -> None:
+        """Apply the answer; a suspended lane is woken later, without a thread meanwhile."""
+        effect, context = called.effect, called.context
+        if not effect.suspend and not context.names_some:  # nearly every call
+            self._apply(held, batch, effect.disposition)
+            return
+        finished: frozenset[int] = frozenset()
+        last_try = self._last_try(held, batch) if effect.suspend else None
+        exports = self._session.config.on_expiring == "dead_letter"
+        if last_try is not None and exports:
+            context.rejected.setdefault(last_try, EXPIRES)
+        if effect.disposition is Disposition.PUT_BACK or context.parked:
+            finished = self._dead_letters.send_to_dlq(held, batch.messages, context)
+        if context.parked:
+            self.set_aside(held, batch, context.parked, finished)
+            return
+        left = {message.queue_offset for message in batch.messages} - finished
+        failed = left - context.untried
+        if finished and not failed:
+            effect = ALL_FINISHED
+        if last_try in failed and not exports:
+            failures = {
+                message.queue_offset: Failure(EXPIRES, attempts=message.reconsume_times + 1)
+                for message in batch.messages
+                if message.queue_offset in failed
+            }
+            self.set_aside(held, batch, failures, finished)
+            return
+        wait = self._wait(held, batch, called) if effect.suspend else None
+        self._apply(
+            held, batch, effect.disposition, wait, finished=finished, untried=context.untried
+        )
+
+    def _last_try(self, held: HeldQueue, batch: Batch) -> int | None:
+        """Which message the broker is about to delete: where it failed it is not tried again."""
+        with held.lock:
+            return held.owned.last_try(batch)
+
+    def set_aside(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        failures: Mapping[int, Failure] = NOTHING_KNOWN,
+        finished: frozenset[int] = frozenset(),
+    ) -> None:
+        """Park all that the batch's lane has in hand; blocks. Until that is done the lane waits.
+
+        Args:
+            held: the queue.
+            batch: in work.
+            failures: by queue offset, what is known of messages that failed.
+            finished: queue offsets that are done already.
+        """
+        wait = self.parker.park(held, batch, failures, finished)
+        untried = {message.queue_offset for message in batch.messages} - failures.keys()
+        disposition = Disposition.COMMIT if wait is None else Disposition.PUT_BACK
+        self._apply(held, batch, disposition, wait, finished=finished, untried=untried)
+
+    def _apply(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        disposition: Disposition,
+        wait: float | None = None,
+        *,
+        finished: Collection[int] = (),
+        untried: Collection[int] = (),
+    ) -> None:
+        with held.lock:
+            held.owned.finish(
+                batch, disposition, now(), finished=finished, untried=untried, wait=wait
+            )
+            going_on = held.owned.dropped is None
+        if wait is None:
+            return
+        if going_on:
+            self.wake_later(held, wait)
+        at = log_context(self._session.group, held, batch.messages[0], batch.key)
+        event = "key.suspended" if held.owned.by_key else "queue.suspended"
+        held.log.info(event, **at, seconds=round(wait, 3))
+
+    def wake_later(self, held: HeldQueue, seconds: float) -> None:
+        """Have a suspended lane go on after so long, without a thread meanwhile."""
+        at = now() + seconds  # and not when the timer rings: on another clock that may be too early
+        self._session.client.schedule.after(seconds, partial(self._wake, held, at))
+
+    def _wake(self, held: HeldQueue, at: float) -> None:
+        with held.lock:
+            held.owned.wake(at)
+            hungry = held.owned.messages.hungry_at is not None
+        self._ready(held)
+        if hungry:
+            self._reopened(held)
+
+    def _wait(self, held: HeldQueue, batch: Batch, called: Called) -> float:
+        """Seconds: as the answer asks; else by key longer each time, by queue always the same."""
+        config = self._session.config
+        if called.wait is not None:
+            return called.wait
+        if not held.owned.by_key:
+            return config.suspend
+        failures = batch.messages[0].reconsume_times + 1
+        return backoff(failures, config.suspend, config.max_suspend, random.random())  # noqa: S311
+
+
+# --- dead letters ---------------------------------------------------------------------------------
+# Messages that failed too often, or that a handler rejected, go only to the master of the
+# message's own queue and right after its lock was renewed: there the broker is sure to put it into
+# `%DLQ%<group>`; elsewhere it could land in the retry topic and come back out of order. Until the
+# broker said that it is stored, the message is not done.
+
+
+class DeadLetterSender:
+    """Thread-safe; each call blocks for up to a request's time-out.
+
+    Args:
+        session: the consumer's shared state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def send_to_dlq(
+        self, held: HeldQueue, batch: tuple[ReceivedMessage, ...], context: ConsumeContext
+    ) -> frozenset[int]:
+        """Dead-letter what has to be, of a batch that failed.
+
+        In the order of the batch; after a send that failed no other is tried.
+
+        Returns:
+            The queue offsets of the batch that are finished: these, and what the handler named.
+        """
+        finished = set(context.finished)
+        for message in batch:
+            reason = self._due(message, context)
+            if reason is None:
+                continue
+            if not self._send(held, message, context.key, reason):
+                break
+            finished.add(message.queue_offset)
+        return frozenset(finished)
+
+    def has_work(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> bool:
+        """Whether `send_to_dlq` would send anything."""
+        return any(self._due(message, context) is not None for message in messages)
+
+    def _due(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
+        settled = message.queue_offset in context.finished | context.untried
+        return None if settled else self._reason(message, context)
+
+    def _reason(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
+        """Why it is a dead letter, or None (Java: checkReconsumeTimes)."""
+        rejected = context.rejected.get(message.queue_offset)
+        if rejected is not None:
+            return rejected or "rejected by the handler"
+        limit = self._session.config.max_reconsume_times
+        if limit is not None and message.reconsume_times >= limit and not context.parked:
+            return f"failed {message.reconsume_times + 1} times"
+        return None
+
+    def _send(self, held: HeldQueue, message: ReceivedMessage, key: Hashable, reason: str) -> bool:
+        at = log_context(self._session.group, held, message, key)
+        try:
+            if not self._renew(held):
+                return False
+            command = dead_letter_request(
+                self._session.group, message, held.queue.broker_name, time.time()
+            )
+            self._session.client.brokers.send_now(held.queue, command)
+        except OrderlyError as error:
+            held.log.warning("message.not_dead_lettered", **at, error=str(error))
+            return False
+        held.log.error("message.dead_lettered", **at, reason=reason, message_id=message.message_id)
+        return True
+
+    def _renew(self, held: HeldQueue) -> bool:
+        """Renew the queue's lock; returns whether it is ours still, and its results count."""
+        if self._counts(held):
+            renew_now(self._session, held)
+        return self._counts(held)
+
+    def _counts(self, held: HeldQueue) -> bool:
+        with held.lock:
+            return held.owned.keeps_lock(now()) and held.owned.counts

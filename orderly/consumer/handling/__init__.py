@@ -1,1 +1,0 @@
-"""SHELL: a batch's way through the handler to its result: on threads or as coroutines."""

@@ -1,0 +1,438 @@
+"""What a consumer reports of itself: why each queue is where it is, health, running info."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Container, Hashable, Iterable
+from dataclasses import replace
+from functools import cache
+
+from orderly.consumer.hanging import RunningCall, RunningCalls
+from orderly.consumer.rebalancer import GroupOrderCheck
+from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.telling.health import Health, QueueHealth
+from orderly.foreign_text import hidden
+from orderly.log import key_text
+from orderly.model import MessageQueue
+from orderly.namespace import is_retry_topic
+from orderly.ordering.explain import Explanation, Why, explain
+from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
+from orderly.ordering.lanes import Lane
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.protocol.heartbeat import ConsumeType
+from orderly.protocol.members import (
+    QueueInfo,
+    QueueNews,
+    RunningInfo,
+    RunningProperty,
+    TopicStatus,
+    news_texts,
+)
+from orderly.protocol.parked_key import ParkedKey
+
+_MIB = 1024 * 1024
+_NOT_READY = frozenset({Why.NOT_LOCKED, Why.LOCK_LOST})
+
+
+class ConsumerInspector:
+    """Answers questions about one consumer. Thread-safe; asks no broker.
+
+    Args:
+        session: the consumer's shared state.
+        order_check: the other members, if it matters how they keep order.
+        calls: of the handler, if somebody notes them.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        order_check: GroupOrderCheck | None = None,
+        calls: RunningCalls | None = None,
+    ) -> None:
+        self._session = session
+        self._order_check = order_check
+        self._calls = RunningCalls() if calls is None else calls
+        self._started_at = time.time()
+
+    def explain(self) -> tuple[Explanation, ...]:
+        """One explanation a queue of the subscribed topics, sorted by queue."""
+        found = {held.queue: self._explain(held) for held in self._session.held()}
+        for topic, outlook in self._session.outlook.items():
+            if is_retry_topic(topic):
+                continue
+            for queue in outlook.queues:
+                missing = Why.NOT_LOCKED if queue in outlook.share else Why.NOT_OWNED
+                found.setdefault(queue, Explanation(queue, missing))
+        hung = self._hung_queues()
+        return tuple(
+            _seen_hanging(found[queue], hung)
+            for queue in sorted(found)
+            if not is_retry_topic(queue.topic)
+        )
+
+    def _explain(self, held: HeldQueue) -> Explanation:
+        with held.lock:
+            return explain(held.owned, now())
+
+    def _hung_calls(self) -> list[RunningCall]:
+        limit = self._session.config.handler_timeout
+        return self._calls.running(math.inf if limit is None else limit)
+
+    def _hung_queues(self) -> dict[MessageQueue, float]:
+        """Which queues have a handler that hangs, and for how long the longest has run."""
+        calls = self._hung_calls()
+        return {call.context.message_queue: call.seconds for call in reversed(calls)}
+
+    def _hung_keys(self) -> set[tuple[MessageQueue, Hashable]]:
+        return {(call.context.message_queue, call.context.key) for call in self._hung_calls()}
+
+    def explain_keys(self, limit: int) -> tuple[KeyExplanation, ...]:
+        """The keys held back longest, by offset within each queue; at most `limit` of a queue."""
+        hung = self._hung_keys()
+        found: list[KeyExplanation] = []
+        for held in self._session.held():
+            if held.owned.by_key:
+                with held.lock:
+                    keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
+                found += sorted(keys, key=lambda e: e.offset)[:limit]
+        return tuple(found)
+
+    def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
+        """The parked keys of each queue held, sorted."""
+        found = {}
+        for held in self._session.held():
+            with held.lock:
+                found[held.queue] = held.owned.parking.snapshot()
+        return {queue: keys for queue, keys in found.items() if keys}
+
+    # --- health --------------------------------------------------------------------------------
+
+    def health(self, state: str) -> Health:
+        """Live unless failed or a handler hangs; ready once all that is ours is held and has keys.
+
+        Args:
+            state: of the consumer.
+        """
+        explanations = self.explain() if state == "running" else ()
+        hanging = self._hung_queues()
+        hung = [text for e in explanations for text in self._hung(e, hanging.get(e.queue))]
+        missing = self._missing(state, explanations)
+        return Health(
+            live=state in ("created", "running") and not hung,
+            ready=state == "running" and not missing,
+            state=state,
+            queues=self._queue_healths(explanations),
+            reasons=(*hung, *missing, *map(_expires, _expiring(explanations))),
+        )
+
+    def _hung(self, explanation: Explanation, hanging: float | None) -> list[str]:
+        config = self._session.config
+        seconds, limit, name = hanging, config.handler_timeout, "handler_timeout"
+        if seconds is None or limit is None:
+            busy = explanation.why in (Why.HANDLING, Why.LEAVING)
+            seconds = (explanation.seconds if busy else None) or 0.0
+            limit, name = config.consume_timeout, "consume_timeout"
+        if seconds < limit:
+            return []
+        running = f"a handler has been running for {seconds:.0f} s"
+        return [f"{explanation.queue}: {running} ({name} is {limit:g} s)"]
+
+    def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
+        if state != "running":
+            return [f"the consumer is {state}"]
+        topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
+        unseen = [t for t in topics if t not in self._session.outlook]
+        mixed = () if self._order_check is None else self._order_check.mixed
+        return [
+            *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
+            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
+            *(_full(e) for e in explanations if e.full_of_waiting),
+            *(f"the group mixes order by key and by queue: {member}" for member in mixed),
+        ]
+
+    def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
+        owned = {held.queue: held.owned for held in self._session.held()}
+        return tuple(
+            _queue_health(e, owned.get(e.queue)) for e in explanations if e.offset is not None
+        )
+
+    # --- running info --------------------------------------------------------------------------
+
+    def running_info(self, stack: bool) -> RunningInfo:
+        """What `mqadmin consumerStatus` asks for (Java: ConsumerRunningInfo).
+
+        Args:
+            stack: with the stacks of all threads, if the configuration allows that.
+        """
+        session = self._session
+        allowed = stack and session.config.allow_thread_dump
+        return RunningInfo(
+            self._properties(),
+            session.announced(),
+            {held.queue: _queue_info(held) for held in session.held()},
+            {topic: self._status(topic) for topic in session.subscriptions},
+            thread_dump() if allowed else "",
+            news_texts(self._news()),
+        )
+
+    def _news(self) -> list[tuple[MessageQueue, QueueNews]]:
+        session = self._session
+        found = troubled(session.held(), self._hung_keys(), now())
+        return [(queue, without_key(news)) for queue, news in found] if session.redacts else found
+
+    def _properties(self) -> dict[str, str]:
+        config = self._session.config
+        known = {
+            RunningProperty.NAME_SERVERS: self._session.client.config.namesrv,
+            RunningProperty.ORDERLY: "true",
+            RunningProperty.THREADS: str(config.concurrency),
+            RunningProperty.START_TIMESTAMP: str(int(self._started_at * 1000)),
+            RunningProperty.CONSUME_TYPE: ConsumeType.PASSIVELY.value,
+            RunningProperty.CLIENT_VERSION: f"orderly {_version()} (Python)",
+        }
+        settings = {name: str(getattr(config, name)) for name in config.__dataclass_fields__}
+        return settings | {name.value: text for name, text in known.items()}
+
+    def _status(self, topic: str) -> TopicStatus:
+        figures = self._session.statistics.of(topic, now())
+        return TopicStatus(
+            pull_rt=figures.pull_seconds * 1000,
+            pull_tps=figures.pulled_per_second,
+            consume_rt=figures.consume_seconds * 1000,
+            consume_ok_tps=figures.consumed_per_second,
+            consume_failed_tps=figures.failed_per_second,
+            consume_failed_messages=figures.failed_last_hour,
+        )
+
+
+def _expiring(explanations: Iterable[Explanation]) -> list[Explanation]:
+    return [explanation for explanation in explanations if explanation.expires_in is not None]
+
+
+def _expires(explanation: Explanation) -> str:
+    hours = (explanation.expires_in or 0.0) / 3600
+    return (
+        f"{explanation.queue}: its first unfinished message, at {explanation.offset}, waits since"
+        f" long; the broker may delete it in {hours:.1f} h"
+    )
+
+
+def _full(explanation: Explanation) -> str:
+    return (
+        f"{explanation.queue}: nothing more is pulled: {explanation.keys_suspended} of"
+        f" {explanation.keys} keys wait after a failure, and it is {explanation.span} offsets ahead"
+        " of its lowest unfinished message"
+    )
+
+
+def _seen_hanging(explanation: Explanation, hung: dict[MessageQueue, float]) -> Explanation:
+    seconds = hung.get(explanation.queue)
+    if seconds is None or explanation.why is not Why.HANDLING:
+        return explanation
+    return replace(explanation, why=Why.HUNG, seconds=seconds)
+
+
+def _key_seen_hanging(
+    explanation: KeyExplanation, hung: set[tuple[MessageQueue, Hashable]]
+) -> KeyExplanation:
+    hangs = (explanation.queue, explanation.key) in hung and explanation.why is KeyWhy.HANDLING
+    return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
+
+
+def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
+    return QueueHealth(
+        explanation.queue,
+        explanation.why.name,
+        explanation.seconds,
+        explanation.offset,
+        None if owned is None else owned.next_pull,
+        explanation.cached,
+        0 if owned is None else owned.messages.size,
+        explanation.keys_parked,
+    )
+
+
+def _queue_info(held: HeldQueue) -> QueueInfo:
+    with held.lock:
+        owned = held.owned
+        cached, in_hand = owned.messages.spans
+        return QueueInfo(
+            commit_offset=owned.offset,
+            cached_min=cached[0] if cached else 0,
+            cached_max=cached[1] if cached else 0,
+            cached_count=owned.messages.pending,
+            cached_mib=owned.messages.size // _MIB,
+            in_hand_min=in_hand[0] if in_hand else 0,
+            in_hand_max=in_hand[1] if in_hand else 0,
+            in_hand_count=owned.messages.in_hand,
+            locked=owned.lease.valid(now()),
+            try_unlock_times=held.failed_releases,
+            last_lock_time=_wall(owned.lease.renewed_at),
+            dropped=owned.dropped is not None,
+            last_pull_time=_wall(owned.pulled_at),
+            last_consume_time=_wall(owned.handled_at),
+        )
+
+
+@cache
+def _version() -> str:
+    """The installed one; looking it up reads and parses a file."""
+    from importlib.metadata import version  # noqa: PLC0415  it brings `email` and `zipfile`
+
+    return version("rocketmq-orderly")
+
+
+def _wall(moment: float | None) -> float:
+    """Seconds since the epoch of a moment on our clock; 0 for never."""
+    return 0.0 if moment is None else time.time() - (now() - moment)
+
+
+def thread_dump() -> str:
+    """The stacks of all threads of this process, as text."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, '?')} ({ident})\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()  # noqa: SLF001 - the only way to them
+    )
+
+
+def held_queues(session: Session) -> tuple[MessageQueue, ...]:
+    """The subscribed topics' queues held and not being given up, sorted."""
+    return tuple(
+        held.queue
+        for held in session.held()
+        if held.owned.dropped is None and not is_retry_topic(held.queue.topic)
+    )
+
+
+# --- queues in trouble in the running info, the worst first ---------------------------------------
+
+
+_LONG = 1.0  # seconds; a handler that runs for less is nothing to tell of
+_RUNNING = frozenset({Why.HANDLING, Why.HUNG})
+_WELL = frozenset({Why.EMPTY, Why.PULLING, Why.NOT_PULLING, Why.WAITING, Why.FLOW_CONTROLLED})
+_NOT_IN_WORK = frozenset({Why.LOCK_LOST, Why.LEAVING, Why.RELEASING})
+
+Hung = Container[tuple[MessageQueue, Hashable]]
+"""Queue and key, None by queue, of the handlers that hang."""
+
+
+def troubled(
+    held: Iterable[HeldQueue], hung: Hung, now: float
+) -> list[tuple[MessageQueue, QueueNews]]:
+    """The queues that do not just go on, with their news; those in trouble longest come first.
+
+    Args:
+        held: of the consumer. Takes each one's lock for a moment.
+        hung: see `Hung`.
+        now: seconds.
+    """
+    told = [(each.queue, _told(each, hung, now)) for each in held]
+    return sorted([pair for pair in told if _worth_telling(pair[1])], key=_longest_first)
+
+
+def without_key(news: QueueNews) -> QueueNews:
+    """The news with a hash instead of the key; the failure's text has nothing of the message."""
+    return news if news.key is None else replace(news, key=hidden(news.key))
+
+
+def _told(held: HeldQueue, hung: Hung, now: float) -> QueueNews:
+    owned = held.owned
+    with held.lock:
+        explained, lane = explain(owned, now), owned.messages.lowest_lane
+        why, seconds = _of_head(explained, lane, now)
+        untried = lane is None or lane.since is None
+    key = explained.key if owned.by_key else None
+    if why is Why.HANDLING and (held.queue, key) in hung:
+        why = Why.HUNG
+    offset = explained.offset
+    failing = None if offset is None else held.failures.of(key, offset)
+    return QueueNews(
+        why=why.name,
+        offset=offset,
+        key=key_text(explained.key),
+        attempts=0 if explained.attempt is None else explained.attempt - untried,
+        failing_for=None if failing is None else now - failing.since,
+        fingerprint=None if failing is None else failing.fingerprint.digest,
+        reason=None if failing is None else failing.fingerprint.text,
+        seconds=seconds,
+        parked=explained.keys_parked,
+    )
+
+
+def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:
+    """Why the first unfinished message is where it is; by key, others may well be handled."""
+    if lane is None or explained.why in _NOT_IN_WORK:
+        return explained.why, explained.seconds
+    if lane.since is not None:
+        return Why.HANDLING, now - lane.since
+    if lane.wake_at is not None:
+        return Why.SUSPENDED, max(0.0, lane.wake_at - now)
+    busy = explained.why is Why.HANDLING  # with another key
+    return (Why.WAITING, None) if busy else (explained.why, explained.seconds)
+
+
+def _worth_telling(news: QueueNews) -> bool:
+    why = Why[news.why]
+    if news.failing_for is not None or news.parked:
+        return True
+    return why not in _WELL and (why not in _RUNNING or (news.seconds or 0.0) >= _LONG)
+
+
+def _longest_first(pair: tuple[MessageQueue, QueueNews]) -> tuple[float, MessageQueue]:
+    queue, news = pair
+    running = news.seconds if Why[news.why] in _RUNNING else None
+    return -max(news.failing_for or 0.0, running or 0.0), queue
+
+
+# --- queues that are consumed ahead as far as may be, and wait for one key ------------------------
+
+
+class SpanEnds:
+    """Not thread-safe: one periodic thread calls it.
+
+    Args:
+        session: the consumer's shared state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: frozenset[HeldQueue] = frozenset()
+
+    def tell(self) -> None:
+        """Warn of each queue that came to its span's end since the last call.
+
+        Once, until it is pulled again: it is pulled again when half of the span is worked off.
+        """
+        waiting = set()
+        for held in self._session.held():
+            found = self._look(held)
+            if found is not None:
+                waiting.add(held)
+                if held not in self._waiting:
+                    _warn(held, found)
+        self._waiting = frozenset(waiting)
+
+    def _look(self, held: HeldQueue) -> Explanation | None:
+        with held.lock:
+            owned = held.owned
+            still = owned.throttled and held in self._waiting
+            if owned.dropped is None and (owned.at_span_end or still):
+                return explain(owned, now())
+        return None
+
+
+def _warn(held: HeldQueue, found: Explanation) -> None:
+    held.log.warning(
+        "queue.span_reached",
+        offset=found.offset,
+        key=key_text(found.key),
+        attempt=found.attempt,
+        span=found.span,
+        why=found.why.name,
+        hint="one key is too far behind the others (max_span): look at its handler",
+    )

@@ -1,0 +1,452 @@
+"""Parks messages of a key: into the park topic, on record, and only then are they done.
+
+A message that is parked twice, because a step in between failed, is one: readers know it by its
+source offset. So whatever fails, the same messages come again and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
+
+from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context, now
+from orderly.errors import LockLost, OrderlyError, ProtocolError
+from orderly.log import type_text
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.backoff import backoff
+from orderly.ordering.calls import MaxOffset, ParkedRead, ReadParked
+from orderly.ordering.context import Failure
+from orderly.ordering.lanes import Batch
+from orderly.ordering.parking import KeyIndex, KeyRatio, ParkedPlace, limit_reached, parked_of
+from orderly.ordering.state.topic import park_topic
+from orderly.protocol.park_record import (
+    PARKED,
+    ParkDetails,
+    Parked,
+    ParkMessage,
+    park_message,
+    park_request,
+)
+from orderly.protocol.parked_key import Key, ParkedKey, key_of, key_tag
+from orderly.protocol.records import Seal
+
+BEHIND = Failure("an earlier message of its key is parked")
+_NO_KEYS = (
+    "only with order='key', in clustering, and not in the group's retry topic a key can be parked:"
+    " the message blocks its queue"
+)
+_BAD_KEY = (
+    "a key that is {} cannot be parked, only a str of up to 1024 bytes or an int of 64 bits: the"
+    " message blocks its key"
+)
+_FORMER = (
+    "messages of its key are parked that are older than the topic: release or drop the key first"
+    " (orderly parked release); its new messages wait until then"
+)
+
+
+class Parker:
+    """Thread-safe; `park` blocks.
+
+    Args:
+        session: the consumer's shared state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._saver = OffsetSaver(session)
+        self._ratio = KeyRatio(session.config.parking.ratio)
+        self._lock = threading.Lock()  # of `_ratio`
+
+    def saw(self, key: Hashable) -> None:
+        """Note that a message of `key` was taken."""
+        with self._lock:
+            self._ratio.saw(key, now())
+
+    def park(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        failures: Mapping[int, Failure],
+        finished: Collection[int] = (),
+    ) -> float | None:
+        """Park all that a batch's lane has in hand; call it in the lane's turn only.
+
+        Where an operator wanted that (`HeldQueue.to_park`), it is told what became of it.
+
+        Args:
+            held: the queue.
+            batch: in work.
+            failures: by queue offset, what is known of messages that failed.
+            finished: queue offsets that are done already.
+
+        Returns:
+            None: all of it is parked, and on record, so that it may count as done. Else nothing
+            may, and the lane is to wait so many seconds.
+        """
+        with held.lock:
+            taken = batch.lane.messages.taken
+            wanted = held.to_park.get(batch.key)
+        messages = [m for m in taken if m.queue_offset not in finished]
+        if not messages:
+            return None
+        if wanted is not None:
+            failures = _wanted(held, batch, wanted) | dict(failures)
+        at = log_context(self._session.group, held, messages[0], batch.key)
+        key = self._key(held, batch.key)
+        refusal = self._refusal(held, batch.key, key, messages)
+        if refusal is not None:
+            config = self._session.config
+            seconds = min(config.max_suspend, config.longest_suspend)
+            if wanted is not None:  # it was not the handler that gave the key up
+                seconds = config.suspend
+                with held.lock:
+                    held.to_park.pop(batch.key, None)
+                    wanted.refusal = refusal
+            held.log.error("park.refused", **at, why=refusal, seconds=seconds)
+            return seconds
+        assert key is not None, "without a key it is refused"
+        try:
+            self._park(held, key, messages, failures)
+        except LockLost:  # nothing failed, and that is told as lock.lost
+            return self._session.config.suspend
+        except OrderlyError as error:
+            return self._failed(held, batch.key, at, error)
+        finally:
+            with held.lock:
+                held.being_parked.pop(batch.key, None)
+        with held.lock:
+            held.failed_parkings.pop(batch.key, None)
+            held.to_park.pop(batch.key, None)
+        return None
+
+    def _failed(
+        self, held: HeldQueue, key: Hashable, at: Mapping[str, object], error: OrderlyError
+    ) -> float:
+        """Note that nothing was parked; returns how long to wait."""
+        with held.lock:
+            failures = held.failed_parkings[key] = held.failed_parkings.get(key, 0) + 1
+        config = self._session.config
+        draw = random.random()  # noqa: S311 - it spreads waits
+        seconds = round(backoff(failures, config.suspend, config.max_suspend, draw), 3)
+        held.log.error("park.failed", **at, error=str(error), seconds=seconds)
+        return seconds
+
+    # --- whether a key may be parked -----------------------------------------------------------
+
+    def _key(self, held: HeldQueue, lane_key: Hashable) -> Key | None:
+        """The key as it is parked: 1, 1.0 and True are one key to a lane."""
+        with held.lock:
+            parked = held.owned.parking.get(lane_key)
+        return key_of(lane_key) if parked is None else parked.key
+
+    def _refusal(
+        self,
+        held: HeldQueue,
+        lane_key: Hashable,
+        key: Key | None,
+        messages: Sequence[ReceivedMessage],
+    ) -> str | None:
+        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
+        if held.memory is None:
+            return _NO_KEYS
+        if key is None:
+            return _BAD_KEY.format(type_text(lane_key))
+        size = sum(message.stored_size for message in messages)
+        with held.lock:
+            if held.owned.parking.is_former(lane_key):
+                return _FORMER
+            parked = held.owned.parking.parked(lane_key)
+            reached = self._reached(held, lane_key, len(messages), size)
+            if reached is None and not parked:
+                reached = self._out_of_ratio(lane_key, parks=True)
+            if reached is None:
+                held.being_parked[lane_key] = (len(messages), size)
+        return reached
+
+    def why_not(self, held: HeldQueue, key: Key, messages: int, size: int) -> str | None:
+        """Why a key that is not parked could not be now, or None; the queue's lock is held.
+
+        Args:
+            held: the queue.
+            key: which key.
+            messages: how many of it would be parked.
+            size: their bytes.
+        """
+        return self._reached(held, key, messages, size) or self._out_of_ratio(key, parks=False)
+
+    def _reached(self, held: HeldQueue, lane_key: Hashable, messages: int, size: int) -> str | None:
+        outlook = self._session.outlook.get(held.queue.topic)
+        share = self._session.config.parking.share(len(outlook.queues) if outlook else 1)
+        parking, others = held.owned.parking, held.being_parked
+        coming = sum(not parking.parked(key) for key in others)
+        if coming and not parking.parked(lane_key) and len(parking) + coming >= share.keys:
+            return f"{coming} more keys are just being parked; the queue's share is {share.keys}"
+        messages += sum(count for count, _ in others.values())
+        size += sum(of_key for _, of_key in others.values())
+        return limit_reached(share, parking, lane_key, messages, size)
+
+    def _out_of_ratio(self, lane_key: Hashable, *, parks: bool) -> str | None:
+        """Checked and noted at once, for bad keys come together."""
+        with self._lock:
+            reached = self._ratio.refuses(lane_key, now())
+            if reached is None and parks:
+                self._ratio.parks(lane_key, now())
+        return reached
+
+    # --- parking -------------------------------------------------------------------------------
+
+    def _park(
+        self,
+        held: HeldQueue,
+        key: Key,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        """Append them in order, then see that the key is on record; a failure parks nothing."""
+        assert held.memory is not None, "without a record nothing is parked"
+        lowest, queue = messages[0].queue_offset, ParkQueue(self._session, held)
+        with held.lock:
+            before = held.owned.parking.get(key)
+        changes = before is None or lowest < before.next  # lower: the offset was set back
+        try:
+            for message in messages:
+                failure = failures.get(message.queue_offset, BEHIND)
+                self._append(held, queue, key, message, failure)
+            if changes or not held.memory.recorded(key):
+                self._saver.record(held)
+        except OrderlyError:
+            if changes:
+                _undo(held, key, before)
+            raise
+        if before is None:
+            self._tell(held, key, messages, failures)
+
+    def _append(
+        self,
+        held: HeldQueue,
+        queue: ParkQueue,
+        key: Key,
+        message: ReceivedMessage,
+        failure: Failure,
+    ) -> None:
+        details = ParkDetails(
+            key=key,
+            attempts=failure.attempts,
+            reason=failure.reason,
+            fingerprint=failure.fingerprint,
+            first_error=failure.first_error,
+            last_error=failure.last_error,
+            parked_at=time.time(),
+            token=held.memory.token if held.memory else 0,
+        )
+        position = queue.append(park_message(message, details))
+        with held.lock:
+            held.owned.parking.note(key, message.queue_offset, position, message.stored_size)
+
+    def _tell(
+        self,
+        held: HeldQueue,
+        key: Key,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        failed = next((m for m in messages if m.queue_offset in failures), messages[0])
+        failure = failures.get(failed.queue_offset, BEHIND)
+        held.log.error(
+            "key.parked",
+            **log_context(self._session.group, held, failed, key),
+            reason=failure.reason,
+            attempts=failure.attempts,
+            fingerprint=failure.fingerprint,
+            messages=len(messages),
+        )
+
+
+def _wanted(held: HeldQueue, batch: Batch, wanted: KeyToPark) -> dict[int, Failure]:
+    """What is known of messages that an operator wants parked, by queue offset."""
+    reason, found = f"an operator parked the key ({wanted.by})", {}
+    for message in batch.messages:
+        failing = held.failures.of(batch.key, message.queue_offset)
+        how = None if failing is None else failing.fingerprint.text
+        found[message.queue_offset] = Failure(reason, message.reconsume_times, how)
+    return found
+
+
+def _undo(held: HeldQueue, key: Key, before: ParkedKey | None) -> None:
+    """Let the table say of a key what it said before."""
+    with held.lock:
+        parking = held.owned.parking
+        if before is not None:
+            parking.restore(before)
+        elif parking.parked(key):
+            parking.release(key)
+
+
+# --- the park queue of a held queue ---------------------------------------------------------------
+# Each method blocks for up to a request's time-out and raises OrderlyError when there is no
+# answer, or one that says no.
+
+
+_LOOKS = 20
+_PAUSE = 0.01  # seconds between two looks
+_PATIENCE = 3  # reads, each of which waits, before what is stored counts as invisible
+
+
+class ParkQueue:
+    """The park queue of one held queue. Thread-safe.
+
+    Args:
+        session: the consumer's shared state.
+        held: the queue.
+    """
+
+    def __init__(self, session: Session, held: HeldQueue) -> None:
+        self._session = session
+        self._held = held
+        self._seal = Seal(session.group, session.client.config.record_secrets)
+        self.queue = replace(held.queue, topic=park_topic(session.group, held.queue.topic))
+
+    def append(self, message: ParkMessage) -> int:
+        """Store a message; returns its position. It may be stored without an answer.
+
+        Raises:
+            LockLost: the source queue is not ours, or results do not count any more.
+            OrderlyError: a failure that may pass.
+        """
+        with self._held.lock:
+            ours = self._held.owned.keeps_lock(now()) and self._held.owned.counts
+        if not ours:
+            raise LockLost(f"{self._held.queue} is no longer ours; nothing is parked")
+        newest = None
+        if self._seal.signs and PARKED not in message.properties:
+            newest = self._session.perform(MaxOffset(self.queue)) - 1
+        command = park_request(
+            self._session.group, self.queue, message, time.time(), seal=self._seal, newest=newest
+        )
+        return self._session.client.brokers.send_now(self.queue, command).queue_offset
+
+    def read(self, position: int, tag: str | None = None, *, wait: bool = False) -> ParkedRead:
+        """Read one block from a position on."""
+        answer: ParkedRead = self._session.perform(ReadParked(self.queue, position, tag, wait))
+        return answer
+
+    def await_visible(self, position: int) -> None:
+        """Wait until what was stored at a position, and all before it, can be read.
+
+        Raises:
+            OrderlyError: it does not become so.
+        """
+        for _ in range(_LOOKS):  # a broker that is asked to wait may sleep 5 s over what came now
+            if self.read(position).next_offset > position:
+                return
+            time.sleep(_PAUSE)
+        for _ in range(_PATIENCE):
+            if self.read(position, wait=True).next_offset > position:
+                return
+        raise OrderlyError(f"what is stored at {position} of {self.queue} cannot be read there")
+
+
+# --- the parked messages of one key ---------------------------------------------------------------
+# In the order of its source queue, bodies read block by block. Of all that wait only their places
+# are kept: a key may have a hundred thousand messages.
+
+
+_LINE = 1000  # places taken off the index at once
+
+
+class KeyMessages:
+    """Not thread-safe. What reads raises OrderlyError if the broker does not answer.
+
+    Args:
+        queue: the park queue.
+        source: the queue the messages came from; others' do not count.
+        parked: the key, as it is on record.
+
+    Attributes:
+        scanned: position up to which was looked.
+        missing: how many of the key's messages the broker has deleted by their age, or damaged.
+    """
+
+    def __init__(self, queue: ParkQueue, source: MessageQueue, parked: ParkedKey) -> None:
+        self._queue = queue
+        self._source = source
+        self._parked = parked
+        self._tag = key_tag(parked.key)
+        self._index = KeyIndex(parked.key, parked.next)
+        self.scanned = parked.at
+        self._floor = 0  # below it the broker has deleted messages by their age
+        self._damaged = False
+        self._line: deque[ParkedPlace] = deque()
+        self._block: dict[int, Parked] = {}  # by position
+
+    def __len__(self) -> int:
+        """How many there are, as far as was scanned."""
+        return len(self._index)
+
+    @property
+    def missing(self) -> int:
+        """See above; 0 where nothing was seen to be lost: the number on record may be too high."""
+        if self._floor <= self._parked.at and not self._damaged:
+            return 0
+        return max(0, self._parked.messages - len(self))
+
+    def scan(self, end: int, check: Callable[[], None] = lambda: None) -> None:
+        """Find what is parked below position `end`; that must be visible.
+
+        Args:
+            end: see above.
+            check: called before each block; may raise, then a later call goes on from there.
+
+        Raises:
+            NotAvailableYet: a newer release parked some of it.
+        """
+        while self.scanned < end:
+            check()
+            read = self._queue.read(self.scanned, self._tag)
+            if read.next_offset <= self.scanned:
+                raise OrderlyError(f"{self._queue.queue} was to be read up to {end}, and ends")
+            self._floor = max(self._floor, read.min_offset)
+            for stored in read.messages:
+                parked = self._read(stored)
+                if parked is not None and stored.queue_offset < end:
+                    self._index.add(parked)
+            self.scanned = min(read.next_offset, end)
+
+    def places(self, count: int | None = None) -> list[ParkedPlace]:
+        """The first ones; None: all."""
+        return self._index.lowest(len(self._index) if count is None else count)
+
+    @property
+    def first(self) -> ParkedPlace | None:
+        """The first one that was not passed; None: there is none as far as was scanned."""
+        if not self._line:
+            self._line.extend(self._index.lowest(_LINE))
+        return self._line[0] if self._line else None
+
+    def passed(self) -> None:
+        """Go on behind the first one."""
+        place = self._line.popleft()
+        if not self._line:
+            self._index.settle(place.offset + 1)
+
+    def body(self, place: ParkedPlace) -> Parked | None:
+        """Read a message; None: it is not there any more, or damaged."""
+        if place.position not in self._block:
+            read = self._queue.read(place.position, self._tag)
+            found = (self._read(stored) for stored in read.messages)
+            self._block = {parked.position: parked for parked in found if parked is not None}
+        return self._block.get(place.position)
+
+    def _read(self, stored: ReceivedMessage) -> Parked | None:
+        """A message of the topic as a parked one of our queue; None: it is foreign, or damaged."""
+        try:
+            return parked_of(stored, self._source)
+        except ProtocolError:
+            self._damaged = True
+            return None

@@ -1,1 +1,0 @@
-"""What `Monitor` knows, for others: metrics, JSON over HTTP and a page. Never asks a broker."""

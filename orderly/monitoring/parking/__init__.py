@@ -1,1 +1,0 @@
-"""What parked keys look like from outside: read as an onlooker, commanded, reported."""

@@ -1,1 +1,0 @@
-"""Messages that end the process of whoever handles them: how they are found, from records alone."""

@@ -1,0 +1,365 @@
+"""What waits to be sent to one queue, and the rules that keep each key's order there.
+
+The broker reorders sends of one connection that overlap, so one batch at a time is in flight and
+everything else waits behind it. A batch that fails is retried as it is, to the same queue; when
+it fails for good, the later messages of its keys fail too instead of overtaking it.
+
+No clock and no I/O: the producer passes `now` (seconds) and does the sending.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from orderly.errors import OrderlyError, PrecedingSendFailed, SendFailed
+from orderly.model import MessageQueue
+
+# --- the values an outbox speaks of ---------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class OutboxEntry:
+    """A message in the outbox; the producer's subclass carries the message itself.
+
+    Attributes:
+        lane: messages of one lane keep their order; None: this one has no order to keep.
+        size: bytes it adds to a batch.
+        sys_flag: a batch has one for all its messages (compressed or not), so it does not mix.
+        deadline: no attempt begins later than this (seconds, the clock of `now`).
+        urgent: somebody waits for it, so it waits for no others to share its batch.
+        alone: set here on the members of a batch that the broker refused.
+    """
+
+    lane: str | None
+    size: int
+    sys_flag: int
+    deadline: float
+    urgent: bool = False
+    alone: bool = False
+
+
+E = TypeVar("E", bound=OutboxEntry)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutboxBatch(Generic[E]):
+    """Messages that travel in one request. `attempt` counts from 1."""
+
+    entries: Sequence[E]
+    attempt: int = 1
+
+    @property
+    def deadline(self) -> float:
+        """That of the most patient member: one impatient message must not fail the others."""
+        if len(self.entries) == 1:
+            return self.entries[0].deadline
+        return max(entry.deadline for entry in self.entries)
+
+
+class SendVerdict(Enum):
+    """What a failed attempt means for the batch.
+
+    NOT_STORED: the broker did not execute it (flow control, no connection): retry.
+    UNKNOWN: it may be stored or still on its way (time-out, lost connection): retry when the
+        broker would have dropped it from its queue.
+    BAD_MESSAGE: one of the messages is refused: send each of the batch alone, in order; a message
+        that is alone already fails.
+    REFUSED: no message of this queue would be accepted (no permission, no topic): all fail.
+    """
+
+    NOT_STORED = "not stored"
+    UNKNOWN = "unknown"
+    BAD_MESSAGE = "bad message"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRules:
+    """Limits and times of an outbox; fields as in ProducerConfig.
+
+    `longest_backoff` bounds the time between attempts, which doubles. `settle` is how long the
+    broker may keep an unanswered send in its queue before it drops it (Java:
+    BrokerConfig.waitTimeMillsInSendQueue, 200 ms).
+    """
+
+    retries: int = 2
+    retry_backoff: float = 0.3
+    longest_backoff: float = math.inf
+    hold_failed_key: float = 60.0
+    batch_messages: int = 64
+    batch_bytes: int = 256 * 1024
+    settle: float = 0.2
+    linger: float = 0.0
+
+
+# --- the errors of messages that are given up: what happened, and what to do next -----------------
+
+
+def send_failed(
+    entry: OutboxEntry, queue: MessageQueue, cause: Exception, attempts: int
+) -> SendFailed:
+    """The error of a message given up after `attempts` attempts; 0: it was never sent."""
+    tried = f"failed at attempt {attempts}" if attempts else "was not sent"
+    error = SendFailed(f"{_name(entry)} for {queue} {tried}: {cause}{_what_is_held(entry)}")
+    error.__cause__ = cause
+    return error
+
+
+def preceding_failed(
+    entry: OutboxEntry, queue: MessageQueue, ahead: SendFailed
+) -> PrecedingSendFailed:
+    """The error of a message held back because `ahead` happened to an earlier one of its lane."""
+    error = PrecedingSendFailed(
+        f"{_name(entry)} for {queue} was not sent: an earlier one failed and this one must not"
+        " overtake it. Deal with the failed one, then call producer.resume(key)"
+    )
+    error.__cause__ = ahead
+    return error
+
+
+def _name(entry: OutboxEntry) -> str:
+    return f"a message of key {entry.lane!r}" if entry.lane else "a message"
+
+
+def _what_is_held(entry: OutboxEntry) -> str:
+    if entry.lane is None:
+        return ""
+    who = "of its key" if entry.lane else "of its queue"
+    return f". Later messages {who} are refused until producer.resume() or hold_failed_key is over"
+
+
+# --- the outbox -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """A lane that failed, closed to later messages."""
+
+    until: float
+    cause: SendFailed
+
+
+Failed = tuple[E, SendFailed]
+
+
+class Outbox(Generic[E]):
+    """The messages of one queue that are not stored yet. Not thread-safe: the caller locks.
+
+    Every entry leaves exactly once: in a batch for which `stored` returned True, in a list of
+    failures, or unclaimed by `take`.
+    """
+
+    def __init__(self, queue: MessageQueue, rules: OutboxRules) -> None:
+        self.queue = queue
+        self._rules = rules
+        self._waiting: deque[E] = deque()
+        self._in_flight: OutboxBatch[E] | None = None
+        self._again: OutboxBatch[E] | None = None
+        self._last_cause: OrderlyError | None = None
+        self._not_before = -math.inf
+        self._ripe_at = -math.inf  # when what waits has waited long enough for more
+        self._held: dict[str, _Hold] = {}
+        self._earliest = math.inf  # no waiting entry's deadline is earlier
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits and nothing is in flight."""
+        return not (self._waiting or self._in_flight or self._again)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is in flight: nothing else is sent before its answer."""
+        return self._in_flight is not None
+
+    def submit(self, entry: E, now: float) -> list[Failed[E]]:
+        """Add an entry behind all others; fails at once if its lane is held."""
+        hold = self._hold_on(entry.lane, now)
+        if hold is not None:
+            return [(entry, preceding_failed(entry, self.queue, hold.cause))]
+        if entry.urgent or self._rules.linger == 0:
+            self._ripe_at = -math.inf
+        elif not self._waiting:
+            self._ripe_at = now + self._rules.linger
+        self._waiting.append(entry)
+        self._earliest = min(self._earliest, entry.deadline)
+        return []
+
+    def take(self, now: float, claim: Callable[[E], bool]) -> OutboxBatch[E] | None:
+        """Take the batch to send now, if one may be sent. Call `expire` first.
+
+        The caller sends it and then calls `stored` or `refused`; until then nothing else is taken.
+
+        Args:
+            now: seconds.
+            claim: called for each entry of a new batch (again if that batch is split); False
+                drops it (it was cancelled): its successors go on as if it had never been there.
+        """
+        if self._in_flight is not None or now < self._ready_at():
+            return None
+        self._in_flight, self._again = self._again or self._compose(claim), None
+        return self._in_flight
+
+    def stored(self, batch: OutboxBatch[E]) -> bool:
+        """Note that the broker acknowledged `batch`. False: it had been given up before."""
+        if batch is not self._in_flight:
+            return False
+        self._in_flight = self._last_cause = None
+        return True
+
+    def refused(
+        self, batch: OutboxBatch[E], verdict: SendVerdict, cause: OrderlyError, now: float
+    ) -> list[Failed[E]]:
+        """Note that an attempt failed; plan the retry or give up.
+
+        Returns:
+            The entries that failed for good, in order. Empty: there will be another attempt, or
+            the batch had been given up before.
+        """
+        if batch is not self._in_flight:
+            return []
+        self._in_flight = None
+        if verdict is SendVerdict.UNKNOWN:
+            self._not_before = now + self._rules.settle
+        if verdict is SendVerdict.BAD_MESSAGE and len(batch.entries) > 1:
+            self._split(batch)
+            return []
+        if verdict in (SendVerdict.NOT_STORED, SendVerdict.UNKNOWN) and self._plan_retry(
+            batch, now
+        ):
+            self._last_cause = cause
+            return []
+        return self._fail(batch, cause, now)
+
+    def expire(self, now: float) -> list[Failed[E]]:
+        """Fail the waiting entries whose deadline passed, and those behind them in their lanes."""
+        if now < self._earliest:
+            return []
+        return self._sweep({}, now)
+
+    def turn_away(self, entry: E, cause: Exception, now: float) -> list[Failed[E]]:
+        """Fail an entry that found no room to wait in; holds its lane as any failure does.
+
+        What already waits in the lane came before it, and goes on.
+        """
+        error = send_failed(entry, self.queue, cause, attempts=0)
+        if entry.lane is not None:
+            self._hold_all({entry.lane: error}, now)
+        return [(entry, error)]
+
+    def resume(self, lane: str) -> None:
+        """Open a held lane to new messages. Without effect if it is not held."""
+        self._held.pop(lane, None)
+
+    def give_up(self, cause: Exception) -> list[Failed[E]]:
+        """Fail everything that is not stored yet, what is in flight included."""
+        sent = self._in_flight or self._again
+        waiting = self._waiting
+        self._in_flight = self._again = None
+        self._waiting = deque()
+        self._earliest = math.inf
+        failed = self._failures(sent.entries, cause, sent.attempt) if sent else []
+        return failed + self._failures(waiting, cause, attempts=0)
+
+    def wake_at(self) -> float | None:
+        """When to look again if nothing happens before: a retry is due or a deadline passes."""
+        ready = math.inf
+        if self._in_flight is None and (self._again or self._waiting):
+            ready = self._ready_at()
+        wake = min(ready, self._earliest)
+        return None if wake == math.inf else wake
+
+    def _ready_at(self) -> float:
+        """When the next batch may go: the pause after a failure, and the time to gather one."""
+        gathers = self._again is None and len(self._waiting) < self._rules.batch_messages
+        return max(self._not_before, self._ripe_at) if gathers else self._not_before
+
+    def _compose(self, claim: Callable[[E], bool]) -> OutboxBatch[E] | None:
+        entries: list[E] = []
+        size = 0
+        while self._waiting and self._fits(self._waiting[0], entries, size):
+            entry = self._waiting.popleft()
+            if claim(entry):
+                entries.append(entry)
+                size += entry.size
+        if not self._waiting:
+            self._earliest = math.inf
+        return OutboxBatch(entries) if entries else None
+
+    def _fits(self, entry: E, entries: list[E], size: int) -> bool:
+        if not entries:
+            return True
+        return (
+            len(entries) < self._rules.batch_messages
+            and size + entry.size <= self._rules.batch_bytes
+            and entry.sys_flag == entries[0].sys_flag
+            and not (entry.alone or entries[0].alone)
+        )
+
+    def _split(self, batch: OutboxBatch[E]) -> None:
+        """Put the members back, in order, each to be sent alone: only the bad one is to fail."""
+        for entry in reversed(batch.entries):
+            entry.alone = True
+            self._waiting.appendleft(entry)
+            self._earliest = min(self._earliest, entry.deadline)
+
+    def _plan_retry(self, batch: OutboxBatch[E], now: float) -> bool:
+        if batch.attempt > self._rules.retries:
+            return False
+        doubled = self._rules.retry_backoff * 2 ** (batch.attempt - 1)
+        backoff = min(doubled, self._rules.longest_backoff)
+        start = max(now + backoff, self._not_before)
+        if start >= batch.deadline:
+            return False
+        self._again = OutboxBatch(batch.entries, batch.attempt + 1)
+        self._not_before = start
+        return True
+
+    def _fail(self, batch: OutboxBatch[E], cause: Exception, now: float) -> list[Failed[E]]:
+        failed = self._failures(batch.entries, cause, batch.attempt)
+        lost = {entry.lane: error for entry, error in failed if entry.lane is not None}
+        return failed + self._sweep(lost, now)
+
+    def _failures(self, entries: Iterable[E], cause: Exception, attempts: int) -> list[Failed[E]]:
+        return [(entry, send_failed(entry, self.queue, cause, attempts)) for entry in entries]
+
+    def _sweep(self, lost: dict[str, SendFailed], now: float) -> list[Failed[E]]:
+        """Fail what waits in the lanes `lost`, or too long, and hold every lane that lost one."""
+        failed: list[Failed[E]] = []
+        kept: deque[E] = deque()
+        for entry in self._waiting:
+            ahead = lost.get(entry.lane) if entry.lane is not None else None
+            if ahead is not None:
+                failed.append((entry, preceding_failed(entry, self.queue, ahead)))
+            elif entry.deadline <= now:
+                error = send_failed(entry, self.queue, self._why_late(), attempts=0)
+                failed.append((entry, error))
+                if entry.lane is not None:
+                    lost[entry.lane] = error
+            else:
+                kept.append(entry)
+        self._waiting = kept
+        self._earliest = min((entry.deadline for entry in kept), default=math.inf)
+        self._hold_all(lost, now)
+        return failed
+
+    def _hold_all(self, lost: dict[str, SendFailed], now: float) -> None:
+        self._held = {lane: hold for lane, hold in self._held.items() if now < hold.until}
+        for lane, error in lost.items():
+            self._held[lane] = _Hold(now + self._rules.hold_failed_key, error)
+
+    def _hold_on(self, lane: str | None, now: float) -> _Hold | None:
+        hold = self._held.get(lane) if lane is not None else None
+        return hold if hold is not None and now < hold.until else None
+
+    def _why_late(self) -> TimeoutError:
+        reason = (
+            f"the last attempt for the queue failed: {self._last_cause}"
+            if self._last_cause
+            else "more messages wait for the queue than it takes in that time"
+        )
+        return TimeoutError(f"its time was over before its turn came; {reason}")

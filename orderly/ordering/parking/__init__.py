@@ -1,1 +1,0 @@
-"""PURE: keys set aside: which they are, how many may be, and where their messages are found."""

@@ -1,1 +1,0 @@
-"""PURE: what keeps the order on the way to the broker."""

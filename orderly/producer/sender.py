@@ -1,0 +1,333 @@
+"""Sends what one queue's outbox gives out, and reports to it what came of that.
+
+The outbox decides under this object's lock; sending, and completing futures, happens outside it.
+No thread here sleeps: whoever brings news (a submit, a reply, a timer) takes the next batch
+along.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from orderly.client import Client
+from orderly.client.broker import Stored
+from orderly.client.connection import Attend
+from orderly.errors import (
+    BrokerBusy,
+    BrokerError,
+    BrokerUnavailable,
+    LifecycleError,
+    OrderlyError,
+    RemotingError,
+    RequestTimeout,
+)
+from orderly.model import MessageQueue, SendResult
+from orderly.ordering.outbox import E, Failed, Outbox, OutboxBatch, OutboxRules, SendVerdict
+from orderly.producer.pending import PendingSend, fail, succeed
+from orderly.protocol.codes import ResponseCode
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import RemotingCommand, render_ext, request
+from orderly.protocol.send import SendBatch, SendMessage, encode_batch
+
+_SYS_FLAG, _BORN_TIMESTAMP, _PROPERTIES = "f", "g", "i"  # on the wire; see `protocol.send`
+_BAD_MESSAGE = frozenset({ResponseCode.MESSAGE_ILLEGAL, ResponseCode.INVALID_PARAMETER})
+
+
+class SendCommands:
+    """Makes the requests of one queue.
+
+    What all their headers share is written once: a request and its frame take 5 us instead of 10.
+
+    Args:
+        group: the producer group.
+        queue: where to.
+    """
+
+    def __init__(self, group: str, queue: MessageQueue) -> None:
+        self._one = _Fixed(SendMessage, group, queue)
+        self._several = _Fixed(SendBatch, group, queue)
+
+    def make(
+        self, entries: Sequence[PendingSend], now: float, *, oneway: bool = False
+    ) -> RemotingCommand:
+        """The request: 310 for one message, 320 for several.
+
+        Args:
+            entries: at least one; several have the same `sys_flag`, which the broker gives to each.
+            now: seconds since the epoch, the messages' born time.
+            oneway: without a reply.
+        """
+        first = entries[0]
+        varying = {_SYS_FLAG: str(first.sys_flag), _BORN_TIMESTAMP: str(int(now * 1000))}
+        if len(entries) == 1:
+            fixed, body = self._one, first.body
+            varying[_PROPERTIES] = first.properties
+        else:
+            fixed = self._several
+            body = encode_batch((entry.body, entry.properties, 0) for entry in entries)
+        command = request(fixed.code, fixed.ext | varying, body, oneway=oneway)
+        command.json_ext = f"{fixed.json_ext},{render_ext(varying)}"
+        return command
+
+
+class _Fixed:
+    """What the headers of one kind share, also as JSON."""
+
+    def __init__(self, kind: type[SendMessage], group: str, queue: MessageQueue) -> None:
+        header = kind(
+            producer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            born_timestamp=0,
+            broker_name=queue.broker_name,
+        )
+        varying = (_SYS_FLAG, _BORN_TIMESTAMP)
+        self.code = kind.code
+        self.ext = {name: text for name, text in to_ext(header).items() if name not in varying}
+        self.json_ext = render_ext(self.ext)
+
+
+def results_of(
+    queue: MessageQueue, entries: Sequence[PendingSend], stored: Stored
+) -> list[tuple[PendingSend, SendResult]]:
+    """Give each message of a stored batch its result: offsets follow each other."""
+    ids = stored.offset_message_ids
+    padded = ids if len(ids) == len(entries) else ids[:1] * len(entries)
+    return [
+        (
+            entry,
+            SendResult(
+                queue, stored.queue_offset + place, entry.message_id, padded[place], stored.status
+            ),
+        )
+        for place, entry in enumerate(entries)
+    ]
+
+
+def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> SendVerdict:
+    """Say what a failed attempt means for the batch.
+
+    A generic failure (code 1) is what a broker makes of a batch that one message spoils, but also
+    of its own trouble: a batch is split, a single message is retried as if unanswered.
+
+    Args:
+        error: what the attempt ended with.
+        batch: what was sent.
+        sent: False: the request did not go out.
+    """
+    if isinstance(error, LifecycleError):
+        return SendVerdict.REFUSED
+    if not sent or isinstance(error, BrokerBusy | BrokerUnavailable):
+        return SendVerdict.NOT_STORED
+    if isinstance(error, RemotingError):
+        return SendVerdict.UNKNOWN
+    code = error.code if isinstance(error, BrokerError) else None
+    if code == ResponseCode.SYSTEM_ERROR:
+        return SendVerdict.BAD_MESSAGE if len(batch.entries) > 1 else SendVerdict.UNKNOWN
+    return SendVerdict.BAD_MESSAGE if code in _BAD_MESSAGE else SendVerdict.REFUSED
+
+
+# --- the sender of a queue ------------------------------------------------------------------------
+
+
+_SHORTEST_ATTEMPT = 0.05  # seconds; a retry that begins late still gets a chance of an answer
+
+
+class QueueSender:
+    """The sending side of one queue. Thread-safe.
+
+    Args:
+        client: sends the requests and keeps the timers.
+        executor: runs what may block (connecting, asking for a route).
+        queue: where to.
+        group: the producer group.
+        rules: of the outbox.
+        send_timeout: seconds an attempt may take.
+        log: for events; bound to the group.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        executor: Executor,
+        queue: MessageQueue,
+        *,
+        group: str,
+        rules: OutboxRules,
+        send_timeout: float,
+        log: Any,
+    ) -> None:
+        self.queue = queue
+        self._client = client
+        self._executor = executor
+        self._commands = SendCommands(group, queue)
+        self._send_timeout = send_timeout
+        self._log = log.bind(topic=queue.topic, broker=queue.broker_name, queue_id=queue.queue_id)
+        self._lock = threading.Lock()
+        self._outbox: Outbox[PendingSend] = Outbox(queue, rules)
+        self._wake_at = math.inf  # when the earliest timer fires that was not yet heard of
+        self._closed: OrderlyError | None = None
+
+    def add(self, entry: PendingSend) -> None:
+        """Send a message behind all others of the queue.
+
+        If it is urgent (the caller waits for it) and goes out alone now, its reply is read on this
+        thread. Otherwise this never blocks.
+        """
+        now = time.monotonic()
+        with self._lock:
+            if self._closed is not None:
+                failed = self._outbox.turn_away(entry, self._closed, now)
+            else:
+                failed = self._outbox.submit(entry, now)
+            later = self._outbox.busy and entry.deadline >= self._wake_at
+        if failed:
+            fail(failed)
+        elif not later:  # else the answer to what is in flight takes it along
+            self._pump(entry if entry.urgent else None)
+
+    def turn_away(self, entry: PendingSend, cause: Exception) -> None:
+        """Fail a message that found no room; its key is held as after any failed send."""
+        with self._lock:
+            failed = self._outbox.turn_away(entry, cause, time.monotonic())
+        fail(failed)
+
+    def resume(self, lane: str) -> None:
+        """Let further messages of a lane through."""
+        with self._lock:
+            self._outbox.resume(lane)
+
+    def close(self, cause: OrderlyError) -> None:
+        """Fail what is not stored yet, and whatever comes later. Idempotent."""
+        with self._lock:
+            self._closed = cause
+            failed = self._outbox.give_up(cause)
+        fail(failed)
+
+    def _pump(self, waited_for: PendingSend | None = None) -> None:
+        """Send the next batch, if one may be sent; go on while they fail on the spot."""
+        while (batch := self._next()) is not None:
+            alone = waited_for is not None and batch.entries == [waited_for]
+            try:
+                sent = self._transmit(batch, may_connect=False, attended=alone)
+            except BaseException:
+                # KeyboardInterrupt in a user's thread. How far the batch got is unknown, and it
+                # must not stay in flight for ever: others wait behind it.
+                self._refuse(batch, RequestTimeout("interrupted while sending"), sent=True)
+                self._executor.submit(self._pump)
+                raise
+            if not isinstance(sent, OrderlyError):
+                if sent is not None and alone:
+                    sent()
+                return
+            self._refuse(batch, sent, sent=False)
+
+    def _next(self) -> OutboxBatch[PendingSend] | None:
+        now = time.monotonic()
+        with self._lock:
+            failed = self._outbox.expire(now)
+            batch = self._outbox.take(now, PendingSend.claim)
+            broken = self._plan_wake(now)
+        if failed:
+            self._report(failed)
+            fail(failed)
+        if broken is not None:
+            self.close(broken)
+        return batch
+
+    def _transmit(
+        self, batch: OutboxBatch[PendingSend], *, may_connect: bool, attended: bool = False
+    ) -> Attend | OrderlyError | None:
+        """Send a batch, now or (None) from another thread; an error means that it did not go out.
+
+        What is returned else reads the reply on this thread.
+        """
+        left = batch.deadline - time.monotonic()
+        timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
+        try:
+            command = self._commands.make(batch.entries, time.time())
+            under_way = self._client.brokers.send(
+                self.queue,
+                command,
+                timeout,
+                partial(self._answered, batch),
+                may_connect=may_connect,
+                attended=attended,
+            )
+            if under_way is None:
+                self._executor.submit(self._connect_and_send, batch)
+        except OrderlyError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the batch must come back
+            unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
+            unexpected.__cause__ = error
+            return unexpected
+        return under_way
+
+    def _connect_and_send(self, batch: OutboxBatch[PendingSend]) -> None:
+        """Send a batch from a thread that may wait for a connection."""
+        sent = self._transmit(batch, may_connect=True)
+        if isinstance(sent, OrderlyError):
+            self._refuse(batch, sent, sent=False)
+            self._pump()
+
+    def _answered(self, batch: OutboxBatch[PendingSend], outcome: Stored | OrderlyError) -> None:
+        """Take in the answer to a batch; runs on a reader thread, a timer's or a waiting caller's.
+
+        The caller's may be interrupted anywhere here; then the reader thread does it again.
+        """
+        if isinstance(outcome, OrderlyError):
+            self._refuse(batch, outcome, sent=True)
+            self._pump()
+            return
+        with self._lock:
+            first_time = self._outbox.stored(batch)
+            empty = self._outbox.empty
+        if not empty:
+            self._pump()  # first, so that the queue is not idle while callbacks run
+        succeed(results_of(self.queue, batch.entries, outcome), first_time=first_time)
+
+    def _refuse(self, batch: OutboxBatch[PendingSend], error: OrderlyError, *, sent: bool) -> None:
+        verdict = verdict_on(error, batch, sent=sent)
+        with self._lock:
+            failed = self._outbox.refused(batch, verdict, error, time.monotonic())
+        if not failed:
+            self._log.info(
+                "send.attempt_failed",
+                messages=len(batch.entries),
+                attempt=batch.attempt,
+                verdict=verdict.value,
+                error=str(error),
+            )
+        else:
+            self._report(failed)
+            fail(failed)
+
+    def _report(self, failed: list[Failed[PendingSend]]) -> None:
+        entry, error = failed[0]
+        self._log.warning(
+            "send.failed", messages=len(failed), key=entry.lane or None, error=str(error)
+        )
+
+    def _plan_wake(self, now: float) -> LifecycleError | None:
+        """Have a timer call when the outbox wants to be looked at; one too many does no harm."""
+        wake_at = self._outbox.wake_at()
+        if wake_at is None or wake_at >= self._wake_at:
+            return None
+        try:
+            self._client.schedule.after(wake_at - now, self._wake)
+        except LifecycleError as error:  # the client was closed before this producer
+            return error
+        self._wake_at = wake_at
+        return None
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._wake_at = math.inf
+        self._pump()

@@ -1,0 +1,191 @@
+"""To pull: headers, the check of a filter, and a look at places of a queue in the log.
+
+Header names are Java's in snake_case; the wire names follow from them (`ext`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Any, ClassVar
+
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.heartbeat import Subscription, subscription_from_json, subscription_to_json
+from orderly.protocol.java_json import dumps, int_in, load_object, object_in, objects_in, text_in
+
+
+class PullFlag(IntFlag):
+    """Bits of a pull's `sys_flag` (PullSysFlag in Java)."""
+
+    COMMIT_OFFSET = 1
+    SUSPEND = 2
+    SUBSCRIPTION = 4
+    CLASS_FILTER = 8
+    LITE_PULL = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullMessage:
+    """Messages of one queue from an offset on; the reply's body is `stored_message`'s business.
+
+    With PullFlag.SUSPEND the broker holds an empty pull up to `suspend_timeout_millis`. With
+    PullFlag.SUBSCRIPTION the filter is this request's, else the one of the group's heartbeat.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.PULL_MESSAGE
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int = 32
+    sys_flag: int = 0
+    commit_offset: int = 0
+    suspend_timeout_millis: int = 0
+    subscription: str | None = None
+    sub_version: int = 0
+    expression_type: str | None = None
+    max_msg_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullReply:
+    """Where to go on, and where the queue begins and ends; sent with codes 0, 19, 20 and 21."""
+
+    suggest_which_broker_id: int
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    offset_delta: int | None = None
+    topic_sys_flag: int | None = None
+    group_sys_flag: int | None = None
+    forbidden_type: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewMessage:
+    """A message by its place in the broker's log (the last 16 digits of an offset id).
+
+    The broker does not check that a message begins there: check what comes.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.VIEW_MESSAGE_BY_ID
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryConsumeQueue:
+    """Where the messages of a queue are in the broker's log: `count` of them from `index` on."""
+
+    code: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_QUEUE
+
+    topic: str
+    queue_id: int
+    index: int
+    count: int = 1
+
+
+# --- whether a broker understands a filter --------------------------------------------------------
+# The body of RequestCode.CHECK_CLIENT_CONFIG (CheckClientRequestBody). Brokers look only at
+# expressions that are not tags.
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCheck:
+    """Who wants to subscribe to what."""
+
+    client_id: str
+    group: str
+    subscription: Subscription
+
+
+def encode_filter_check(check: FilterCheck) -> bytes:
+    """Write the question."""
+    return dumps(
+        {
+            "clientId": check.client_id,
+            "group": check.group,
+            "subscriptionData": subscription_to_json(check.subscription),
+        }
+    )
+
+
+def decode_filter_check(body: bytes) -> FilterCheck:
+    """Read the question.
+
+    Raises:
+        ProtocolError: not such a question.
+    """
+    fields = load_object(body)
+    return FilterCheck(
+        text_in(fields, "clientId"),
+        text_in(fields, "group"),
+        subscription_from_json(object_in(fields, "subscriptionData")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message is in the broker's log, for ViewMessage.
+
+    `size` in bytes; `tags_code` is Java's hash of the tag, 0 without one.
+    """
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeQueue:
+    """A part of a queue: its oldest offset, its next one, and the places that were asked for."""
+
+    minimum: int
+    maximum: int
+    entries: tuple[Place, ...]
+
+
+def decode_consume_queue(body: bytes) -> ConsumeQueue | None:
+    """Read the answer to QueryConsumeQueue (QueryConsumeQueueResponseBody).
+
+    Returns:
+        None: the index is below the minimum or not below the maximum (the answer is a success
+        without a body). "eval": false in an entry means nothing: no group was asked about.
+
+    Raises:
+        ProtocolError: not such an answer.
+    """
+    if not body:
+        return None
+    fields = load_object(body)
+    return ConsumeQueue(
+        int_in(fields, "minQueueIndex"),
+        int_in(fields, "maxQueueIndex"),
+        tuple(map(_place, objects_in(fields, "queueData"))),
+    )
+
+
+def _place(fields: dict[str, Any]) -> Place:
+    return Place(
+        int_in(fields, "physicOffset"), int_in(fields, "physicSize"), int_in(fields, "tagsCode", 0)
+    )
+
+
+def encode_consume_queue(part: ConsumeQueue) -> bytes:
+    """Write a part of a queue (QueryConsumeQueueResponseBody)."""
+    return dumps(
+        {
+            "maxQueueIndex": part.maximum,
+            "minQueueIndex": part.minimum,
+            "queueData": [
+                {
+                    "eval": False,
+                    "physicOffset": place.physical_offset,
+                    "physicSize": place.size,
+                    "tagsCode": place.tags_code,
+                }
+                for place in part.entries
+            ],
+        }
+    )

@@ -1,1 +1,0 @@
-"""PURE: offsets of queues: as text and as ranges, planned, limited, and what is lost of them."""
