@@ -40,7 +40,7 @@ HEAD = [
     "|---|---|---|---|---|---|---|",
 ]
 FOUND = re.compile(
-    r"^\d+ (?:seeds|cases|of \d+ mutants)\b.*|^mutations caught.*|^score.*"
+    r"^\d+ (?:seeds|cases of|of \d+ mutants)\b.*|^mutations caught.*|^score.*"
     r"|\d+ (?:passed|failed)\b.*(?= in )"
     r'|^ *"(?:rounds|sent|delivered|lost|disorder|skipped|flat)": [^\n{}\[\]]*$',
     re.MULTILINE,
