@@ -413,7 +413,7 @@ def _number(value: Number) -> str:
 
 
 # --- which topics and queues get series, and their labels -----------------------------------------
-# The Prometheus client library takes ten times as long (DESIGN, section 6), so it is not used.
+# The Prometheus client library takes ten times as long (DESIGN, section 8), so it is not used.
 
 
 MOST_SERIES = 5000  # with BAD_QUEUES, which is the default: what any Prometheus takes easily

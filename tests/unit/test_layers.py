@@ -89,7 +89,7 @@ def test_every_part_has_a_rank():
 
 
 def test_the_design_shows_these_layers():
-    (layers,) = re.findall(r"## 2\. Layers\n\n```\w*\n(.*?)```", DESIGN, re.DOTALL)
+    (layers,) = re.findall(r"## 3\. The tree\n\n```\w*\n(.*?)```", DESIGN, re.DOTALL)
     shown = [set(re.findall(r"\w+", layer)) for layer in layers.split("<-")]
     ranks = sorted(set(RANK.values()))
     assert shown == [{part for part, rank in RANK.items() if rank == at} for at in ranks]
