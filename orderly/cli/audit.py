@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
-from orderly.cli.output import Answer, Format, format_options, show, written
+from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
@@ -73,7 +73,7 @@ def report_text(report: PlacementReport, form: Format, *, color: bool) -> str:
     return "\n\n".join(parts)
 
 
-def _placements(report: PlacementReport) -> Answer:
+def _placements(report: PlacementReport) -> CommandOutput:
     """A line a way of placing keys."""
     found = report.found
     columns = [
@@ -89,7 +89,7 @@ def _placements(report: PlacementReport) -> Answer:
     if found.unexplained:
         messages = sum(seen.messages for seen in found.unexplained)
         rows.append((_UNKNOWN, None, _keys(found.unexplained), messages))
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
 def _keys(seen: Iterable[Sighting]) -> int:
@@ -97,7 +97,7 @@ def _keys(seen: Iterable[Sighting]) -> int:
     return len({each.key for each in seen})
 
 
-def _split(report: PlacementReport, most: int) -> Answer:
+def _split(report: PlacementReport, most: int) -> CommandOutput:
     """A line a queue of a key, of the `most` frequent."""
     columns = [Column("key"), Column("queue"), Column("messages", ColumnKind.COUNT),
                Column("first stored"), Column("last stored"), Column("placed by")]  # fmt: skip
@@ -113,10 +113,10 @@ def _split(report: PlacementReport, most: int) -> Answer:
         for key in report.found.split[:most]
         for seen in key
     ]
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
-def report_answer(report: PlacementReport) -> Answer:
+def report_answer(report: PlacementReport) -> CommandOutput:
     """For programs."""
     return replace(_split(report, _MOST), document=lambda: _document(report))
 
@@ -176,7 +176,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @of_topic
 @click.option(
     "--sample",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Finite
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import ProgressLine
 from orderly.config import ConsumerConfig
@@ -35,7 +35,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-n",
     "--count",
@@ -167,7 +167,9 @@ def _measured(
     return came and not told()
 
 
-def _answer(name: str, sent: Figures, consuming: Consuming | None, left: list[str]) -> Answer:
+def _answer(
+    name: str, sent: Figures, consuming: Consuming | None, left: list[str]
+) -> CommandOutput:
     """The figures so far, and what stays at the brokers."""
     sides: dict[str, dict[str, Any] | None] = {"send": _side(sent), "consume": None}
     if consuming is not None:
@@ -182,7 +184,7 @@ def _answer(name: str, sent: Figures, consuming: Consuming | None, left: list[st
         (_words(field), *(_cell(side.get(field)) for side in found.values())) for field in fields
     ]
     columns = (Column("figure"), *(Column(name, ColumnKind.NUMBER) for name in found))
-    return Answer(columns, rows, lambda: document)
+    return CommandOutput(columns, rows, lambda: document)
 
 
 def _side(figures: Figures) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.options import pairs
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError, EmbeddedBrokerError
 from orderly.monitoring.texts import Column
@@ -148,7 +148,7 @@ def status(ctx: click.Context, *, form: Format) -> int:
         if form.for_reader:
             click.echo("no broker runs; `orderly broker start` starts one")
         else:
-            show(Answer.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
+            show(CommandOutput.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
         return 1
     _tell(ctx, running, "runs", form)
     return 0
@@ -219,7 +219,7 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
             click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
         else:
             told = {"namesrv": running.namesrv, "topics": wanted}
-            show(Answer.of((Column("namesrv"),), [told], told), form, settings_of(ctx))
+            show(CommandOutput.of((Column("namesrv"),), [told], told), form, settings_of(ctx))
         signal.sigwait(_ENDS)
 
 
@@ -269,7 +269,7 @@ _COLUMNS = tuple(map(Column, ("namesrv", "broker", "pid", "directory", "started_
 def _tell(ctx: click.Context, running: Daemon, what: str, form: Format) -> None:
     if not form.for_reader:
         told = asdict(running)
-        show(Answer.of(_COLUMNS, [told], {"running": True, **told}), form, settings_of(ctx))
+        show(CommandOutput.of(_COLUMNS, [told], {"running": True, **told}), form, settings_of(ctx))
         return
     click.echo(f"{what}: name server {running.namesrv}, broker {running.broker}")
     click.echo(f"process {running.pid}, since {running.started_at}, in {running.directory}")

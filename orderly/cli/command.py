@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
 
-class Command(click.Command):
+class OrderlyCommand(click.Command):
     """A command of `orderly`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -91,4 +91,4 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of them."""
 
-    command_class = Command
+    command_class = OrderlyCommand

@@ -9,10 +9,17 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
-from orderly.cli.output import Answer, Format, format_options, group_by_option, show, show_groups
+from orderly.cli.output import (
+    CommandOutput,
+    Format,
+    format_options,
+    group_by_option,
+    show,
+    show_groups,
+)
 from orderly.cli.redacting import letter_without_key, redact_option
 from orderly.cli.selection import complete_topic, group_argument
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody
 from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
@@ -100,7 +107,7 @@ def _show_letters(
     group: str,
     letters: Sequence[DeadLetter],
     form: Format,
-    settings: Settings,
+    settings: CommonOptions,
     *,
     redact: bool = False,
 ) -> None:
@@ -109,7 +116,7 @@ def _show_letters(
         return {"schema": LIST_SCHEMA, "group": group, "dead_letters": told}
 
     rows = [_row(letter, redact=redact) for letter in letters]
-    show(Answer(_LETTERS, rows, document), form, settings)
+    show(CommandOutput(_LETTERS, rows, document), form, settings)
 
 
 def _row(letter: DeadLetter, *, redact: bool) -> tuple[Cell, ...]:
@@ -232,11 +239,13 @@ _REPLAYED = (
 
 
 def _show_outcomes(
-    group: str, outcomes: Sequence[Replayed], form: Format, settings: Settings
+    group: str, outcomes: Sequence[Replayed], form: Format, settings: CommonOptions
 ) -> None:
     told = [_outcome(outcome) for outcome in outcomes]
     document = {"schema": REPLAY_SCHEMA, "group": group, "messages": told}
-    show(Answer(_REPLAYED, [_cells(each) for each in told], lambda: document), form, settings)
+    show(
+        CommandOutput(_REPLAYED, [_cells(each) for each in told], lambda: document), form, settings
+    )
 
 
 def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.measuring import require_measured
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Duration, address
 from orderly.cli.redacting import redact_option, redacted
@@ -39,7 +39,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,

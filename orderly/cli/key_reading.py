@@ -8,7 +8,7 @@ import click
 
 from orderly.cli.options import Duration
 from orderly.cli.selection import complete_topic
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import ProgressLine, printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ patience_option = click.option(
 )
 
 
-def read_stored_keys(settings: Settings, topic: str, most: int, timeout: float) -> StoredKeys:
+def read_stored_keys(settings: CommonOptions, topic: str, most: int, timeout: float) -> StoredKeys:
     """Read at most so many messages, and say how far it is."""
     from orderly.monitoring.collecting.stored_keys import read_keys  # noqa: PLC0415  quick --help
 

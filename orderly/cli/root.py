@@ -13,7 +13,7 @@ import click
 
 from orderly.cli.command import LazyGroup
 from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED
-from orderly.cli.settings import Settings, common_options
+from orderly.cli.settings import CommonOptions, common_options
 from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
 from orderly.errors import OrderlyError
 
@@ -113,7 +113,7 @@ def spark() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run one command line and return its exit code; every failure is told on stderr."""
-    settings = Settings()
+    settings = CommonOptions()
     configure_logs(settings.verbose)
     try:
         code = root.main(list(args), prog_name="orderly", standalone_mode=False, obj=settings)

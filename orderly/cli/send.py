@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import pairs
 from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
@@ -42,7 +42,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @topic_argument
 @click.argument("body", required=False)
 @click.option("-k", "--key", metavar="KEY", help="Sharding key: messages of one key stay in order.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @topic_argument
 @click.option(
     "--from",

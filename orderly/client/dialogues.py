@@ -16,6 +16,7 @@ from orderly.ordering.calls import (
     LockQueues,
     MaxOffset,
     MinOffset,
+    OffsetAtTime,
     OffsetReset,
     ParkedRead,
     Peek,
@@ -25,7 +26,6 @@ from orderly.ordering.calls import (
     ReadRecords,
     RecordsRead,
     SaveOffset,
-    SearchOffset,
     UnlockQueues,
 )
 from orderly.ordering.state.records import BLOCK
@@ -70,7 +70,7 @@ def positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
     return {
         MinOffset: lambda call: brokers.min_offset(call.queue),
         MaxOffset: lambda call: brokers.max_offset(call.queue),
-        SearchOffset: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
+        OffsetAtTime: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
     }
 
 

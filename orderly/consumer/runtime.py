@@ -22,7 +22,7 @@ from orderly.client.preflight import (
     Found,
     NotOrdered,
     NotTold,
-    Refused,
+    StartRefused,
     SubscriptionsDiffer,
     check_start,
 )
@@ -335,7 +335,7 @@ class Lifecycle:
         """
         for found in findings:
             match found:
-                case Refused(error):
+                case StartRefused(error):
                     raise error
                 case NotTold():
                     self._not_told(found)

@@ -35,7 +35,7 @@ from orderly.monitoring.metrics import (
     chosen,
     metrics_of,
 )
-from orderly.small_http import Answer, Question
+from orderly.small_http import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
@@ -227,7 +227,7 @@ class Views:
 
     def __init__(self, exported: ServedSnapshot) -> None:
         self._exported = exported
-        self._paths: Mapping[str, Callable[[Question], Answer]] = {
+        self._paths: Mapping[str, Callable[[HttpRequest], HttpResponse]] = {
             **dict.fromkeys(_PAGE, _asset),
             "/metrics": self._metrics,
             "/healthz": self._live,
@@ -236,26 +236,28 @@ class Views:
             "/api/v1/history": self._history,
         }
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: HttpRequest) -> HttpResponse:
         """Answer one question; any path that is not ours is not found."""
         view = self._paths.get(question.path)
         if view is None:
             return _error(HTTPStatus.NOT_FOUND, f"there is only {', '.join(self._paths)}")
         return view(question)
 
-    def _metrics(self, question: Question) -> Answer:
+    def _metrics(self, question: HttpRequest) -> HttpResponse:
         openmetrics = "application/openmetrics-text" in question.accept
-        return Answer(self._exported.metrics(openmetrics=openmetrics), CONTENT_TYPE[openmetrics])
+        return HttpResponse(
+            self._exported.metrics(openmetrics=openmetrics), CONTENT_TYPE[openmetrics]
+        )
 
-    def _live(self, _: Question) -> Answer:
+    def _live(self, _: HttpRequest) -> HttpResponse:
         return _json({"live": True})
 
-    def _ready(self, _: Question) -> Answer:
+    def _ready(self, _: HttpRequest) -> HttpResponse:
         why = self._exported.why_stale()
         status = HTTPStatus.OK if why is None else HTTPStatus.SERVICE_UNAVAILABLE
         return _json({"ready": why is None, "reasons": [] if why is None else [why]}, status)
 
-    def _backlog(self, question: Question) -> Answer:
+    def _backlog(self, question: HttpRequest) -> HttpResponse:
         """?detail=group|topic|bad-queues|queue and ?group=NAME."""
         snapshot = self._exported.snapshot
         if snapshot is None:
@@ -272,7 +274,7 @@ class Views:
             return _error(HTTPStatus.BAD_REQUEST, text)
         return _json(document(snapshot, detail, groups=groups))
 
-    def _history(self, question: Question) -> Answer:
+    def _history(self, question: HttpRequest) -> HttpResponse:
         """?group=NAME and ?topic=NAME; without a group that of each."""
         snapshot = self._exported.snapshot
         groups = None if snapshot is None else _groups(snapshot, question)
@@ -283,7 +285,7 @@ class Views:
         return _json({"schema": HISTORY_SCHEMA, "topic": topic, "groups": series})
 
 
-def _groups(snapshot: Snapshot, question: Question) -> list[GroupStatus] | None:
+def _groups(snapshot: Snapshot, question: HttpRequest) -> list[GroupStatus] | None:
     name = question.query.get("group")
     if name is None:
         return list(snapshot.groups.values())
@@ -308,17 +310,17 @@ def _queues(groups: Iterable[GroupStatus], detail: Detail) -> int:
     )
 
 
-def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    return Answer(json.dumps(value, allow_nan=False), _JSON, status)
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+    return HttpResponse(json.dumps(value, allow_nan=False), _JSON, status)
 
 
-def _error(status: HTTPStatus, text: str) -> Answer:
+def _error(status: HTTPStatus, text: str) -> HttpResponse:
     return _json({"error": text}, status)
 
 
-def _asset(question: Question) -> Answer:
+def _asset(question: HttpRequest) -> HttpResponse:
     name, content_type = _PAGE[question.path]
-    return Answer(_file(name), content_type)
+    return HttpResponse(_file(name), content_type)
 
 
 @cache

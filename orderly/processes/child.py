@@ -97,7 +97,7 @@ class ParentTenure:
     def __init__(self, pipe: Connection, call: WorkerCall) -> None:
         self.token = call.token
         self._generation = call.generation
-        self.lost = Lost(self)
+        self.lost = LostFlag(self)
         self.over = False
         self._pipe = pipe
         self._number = call.number
@@ -160,7 +160,7 @@ class ParentTenure:
             self._pipe.send(Answered(self._number, outcome, context))
 
 
-class Lost:
+class LostFlag:
     """Whether the queue was lost, asked as a threading.Event is. Thread-safe."""
 
     def __init__(self, tenure: ParentTenure) -> None:

@@ -9,9 +9,9 @@ from textwrap import fill
 
 import click
 
-from orderly.cli.backlog.listing import Cut, Level, lines_of, listing, unread
+from orderly.cli.backlog.listing import Level, ListingOptions, lines_of, listing, unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, complete_group, selection_options
@@ -217,7 +217,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -245,6 +245,6 @@ def explain(
     if form.for_reader:
         click.echo("\n\n".join(explanation(snapshot)) or "no group has committed an offset")
     else:
-        cut = Cut(Level.QUEUE, only_bad=True, retry=True)
+        cut = ListingOptions(Level.QUEUE, only_bad=True, retry=True)
         show(listing(snapshot, lines_of(snapshot, cut), cut), form, settings)
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)

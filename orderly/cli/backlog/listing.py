@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from orderly.cli.options import gathered
-from orderly.cli.output import Answer
+from orderly.cli.output import CommandOutput
 from orderly.cli.selection import Names
 from orderly.monitoring.backlog.snapshot import (
     GroupStatus,
@@ -71,7 +71,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ListingOptions:
     """Which lines, and in which order.
 
     Attributes:
@@ -88,7 +88,7 @@ class Cut:
     top: int | None = None
     retry: bool = False
 
-    def fit(self, *, told_by_line: bool) -> Cut:
+    def fit(self, *, told_by_line: bool) -> ListingOptions:
         """With a level: a document tells all."""
         default = Level.TOPIC if told_by_line else Level.QUEUE
         return replace(self, level=self.level or default)
@@ -117,7 +117,7 @@ ORDERS: dict[str, tuple[Measure, bool]] = {
 """By name, what is compared, and whether the largest is first. What is not known is last."""
 
 
-def lines_of(snapshot: Snapshot, cut: Cut) -> list[Line]:
+def lines_of(snapshot: Snapshot, cut: ListingOptions) -> list[Line]:
     """The lines of a listing."""
     found = [
         line
@@ -130,7 +130,7 @@ def lines_of(snapshot: Snapshot, cut: Cut) -> list[Line]:
     return found[: cut.top]
 
 
-def lines_of_group(at: float, group: GroupStatus, cut: Cut) -> Iterator[Line]:
+def lines_of_group(at: float, group: GroupStatus, cut: ListingOptions) -> Iterator[Line]:
     """The lines of one group, as they come."""
     if cut.level is Level.GROUP:
         yield Line(at, group)
@@ -307,17 +307,19 @@ def cut_options(command: F) -> F:
     return gathered(command, _CUT, ("by", "only_bad", "sort_by", "top", "all"), _cut, "cut")
 
 
-def _cut(by: str | None, only_bad: bool, sort_by: str | None, top: int | None, retry: bool) -> Cut:
-    return Cut(Level(by) if by else None, only_bad, sort_by or "", top, retry)
+def _cut(
+    by: str | None, only_bad: bool, sort_by: str | None, top: int | None, retry: bool
+) -> ListingOptions:
+    return ListingOptions(Level(by) if by else None, only_bad, sort_by or "", top, retry)
 
 
-def listing(snapshot: Snapshot, lines: Sequence[Line], cut: Cut) -> Answer:
+def listing(snapshot: Snapshot, lines: Sequence[Line], cut: ListingOptions) -> CommandOutput:
     """The lines in all formats."""
     assert cut.level is not None
     fields = fields_of(cut.level)
     told = narrowed(snapshot, lines)
     detail = Detail.BAD_QUEUES if cut.only_bad and cut.level is Level.TOPIC else Detail(cut.level)
-    return Answer(
+    return CommandOutput(
         [field.column for field in fields],
         [[field.of(line) for field in fields] for line in lines],
         partial(document, told, detail),
@@ -347,7 +349,7 @@ def unread(snapshot: Snapshot) -> bool:
     return any(QueueState.UNKNOWN in group.sums.states for group in snapshot.groups.values())
 
 
-def nothing(snapshot: Snapshot, cut: Cut, names: Names) -> str:
+def nothing(snapshot: Snapshot, cut: ListingOptions, names: Names) -> str:
     """Why there is no line."""
     if cut.only_bad and snapshot.groups:
         count = len(snapshot.groups)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import click
 
-from orderly.cli.backlog.listing import Cut, cut_options, lines_of, listing, nothing, unread
+from orderly.cli.backlog.listing import (
+    ListingOptions,
+    cut_options,
+    lines_of,
+    listing,
+    nothing,
+    unread,
+)
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
 from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
@@ -22,7 +29,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -42,7 +49,7 @@ def ls(
     ctx: click.Context,
     *,
     names: Names,
-    cut: Cut,
+    cut: ListingOptions,
     watch: float | None,
     redact_keys: str | None,
     pace: Pace,

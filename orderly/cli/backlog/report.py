@@ -9,7 +9,7 @@ import click
 
 from orderly.cli.backlog.listing import unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-o",
     "--output",

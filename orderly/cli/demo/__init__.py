@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 import click
 
-from orderly.cli.command import Command
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.command import OrderlyCommand
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
 from orderly.monitoring.texts import Column
@@ -28,7 +28,7 @@ _COLUMNS = tuple(
 )
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "--limit",
     type=click.IntRange(min=100),
@@ -84,7 +84,7 @@ def demo(
     report = tell(plan, sys.stdout if form.for_reader else sys.stderr)
     if not form.for_reader:
         document = report.as_json()
-        show(Answer.of(_COLUMNS, [document], document), form, settings)
+        show(CommandOutput.of(_COLUMNS, [document], document), form, settings)
     return report.exit_code
 
 

@@ -18,7 +18,7 @@ from orderly.cli.demo.screen import LaneView, Meter, Screen
 from orderly.cli.demo.trouble import (
     BadRecord,
     EngineTroubleError,
-    FailingMessage,
+    FailingEvent,
     ReadTime,
     TakeOver,
     pick_bad,
@@ -56,7 +56,7 @@ class Stream:
     events: Sequence[FlightEvent]
     first_live: int
     bad: BadRecord
-    failing: FailingMessage
+    failing: FailingEvent
 
     def at_once(self, topic: str) -> Iterator[Numbered]:
         """The messages that are sent before anybody consumes."""
@@ -79,7 +79,7 @@ def stream_of(events: Sequence[FlightEvent], seed: int) -> Stream:
     first_live = len(events) - min(len(events) // 2, MOST_LIVE)
     number = pick_failing(events[:first_live], seed)
     event = events[number]
-    failing = FailingMessage(number, event.tail, f"{event.tail}'s {event.kind} of {event.time}")
+    failing = FailingEvent(number, event.tail, f"{event.tail}'s {event.kind} of {event.time}")
     return Stream(events, first_live, pick_bad(events, first_live), failing)
 
 

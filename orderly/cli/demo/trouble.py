@@ -38,7 +38,7 @@ def pick_failing(events: Sequence[FlightEvent], seed: int) -> int:
 
 
 @dataclass(slots=True)
-class FailingMessage:
+class FailingEvent:
     """Fails as `FAILURES` says, then succeeds. Handled by one thread at a time."""
 
     number: int

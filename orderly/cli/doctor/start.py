@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from orderly.cli.doctor.findings import Finding, FindingState, WantedStart
+from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.client import Client, preflight
 from orderly.client.calls import Calls
-from orderly.client.preflight import Found, NotOrdered, NotTold, Refused, SubscriptionsDiffer
+from orderly.client.preflight import Found, NotOrdered, NotTold, StartRefused, SubscriptionsDiffer
 from orderly.client.state_topics import NotThere, StateTopics
 from orderly.config import ConsumerConfig, check_group
 from orderly.errors import (
@@ -41,7 +41,7 @@ _NOT_ASKED = "it could not be asked"
 _MISSING = re.compile(r"(User:\S+) has no permission to access ((?:Topic|Group):\S+)")
 
 
-def look_at_start(client: Client, wanted: WantedStart) -> list[Finding]:
+def look_at_start(client: Client, wanted: WantedStart) -> list[DoctorFinding]:
     """Go through it, then try the rights on one queue of each topic and broker."""
     start = _Start(client, wanted)
     start.look()
@@ -64,7 +64,7 @@ class _Start:
         self._client = client
         self._wanted = wanted
         self._masters: dict[str, BrokerData] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[DoctorFinding] = []
         self.routes: dict[str, TopicRoute] = {}
 
     def look(self) -> None:
@@ -210,14 +210,14 @@ class _Start:
     # --- telling -------------------------------------------------------------------------------
 
     def _add(self, part: str, state: FindingState, found: str, advice: str = "") -> None:
-        finding = Finding("start", part, state, found, advice)
+        finding = DoctorFinding("start", part, state, found, advice)
         if finding not in self.findings:  # the members are asked for by us, too
             self.findings.append(finding)
 
     def _tell(self, part: str, findings: Iterable[Found]) -> None:
         for found in findings:
             match found:
-                case Refused(error):
+                case StartRefused(error):
                     self._refuse(part, error)
                 case NotTold(NoPermission() | GroupNotFound() as error):
                     self._refuse(part, error)
@@ -325,7 +325,7 @@ def _made_when_needed(client: Client, broker: BrokerData) -> bool:
 
 def _look_at_rights(
     client: Client, group: str | None, queues: Iterable[MessageQueue]
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Try what a consumer asks for, on one queue of each topic and broker.
 
     Args:
@@ -338,10 +338,10 @@ def _look_at_rights(
         refused = [error for ask in _trials(client, group, queue) if (error := _refusal(ask))]
         once = {_refusal_of(error): error for error in refused}
         for text, error in once.items():
-            yield Finding("access", where, FindingState.CRITICAL, text, _how_to_grant(error))
+            yield DoctorFinding("access", where, FindingState.CRITICAL, text, _how_to_grant(error))
         if not once:
             allowed = "may be read" if group is None else f"group {group} may consume it"
-            yield Finding("access", where, FindingState.OK, allowed)
+            yield DoctorFinding("access", where, FindingState.OK, allowed)
 
 
 def _trials(

@@ -196,7 +196,7 @@ class TopicQueues:
 
 
 @dataclass(slots=True)
-class OffsetTable:
+class TopicSpans:
     """What was read of a topic on one broker, by queue id; what could not be read is missing."""
 
     minimum: dict[int, int] = field(default_factory=dict)
@@ -214,9 +214,7 @@ class QueueSpans:
         silent: the first failure of each broker that did not answer, by name.
     """
 
-    tables: dict[TopicOnBroker, OffsetTable] = field(
-        default_factory=lambda: defaultdict(OffsetTable)
-    )
+    tables: dict[TopicOnBroker, TopicSpans] = field(default_factory=lambda: defaultdict(TopicSpans))
     gone: set[TopicOnBroker] = field(default_factory=set)
     silent: dict[str, RemotingError] = field(default_factory=dict)
 
@@ -224,7 +222,7 @@ class QueueSpans:
 # --- the columns ----------------------------------------------------------------------------------
 
 
-_UNTOUCHED = OffsetTable()
+_UNTOUCHED = TopicSpans()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +231,7 @@ class _Share:
 
     part: BrokerPart
     config: TopicConfig | None
-    table: OffsetTable
+    table: TopicSpans
     ids: Sequence[int]
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar, final
 
 from orderly.client import Client
-from orderly.client.pipeline import Limits, Pipeline, Question
+from orderly.client.pipeline import Pipeline, Question, RequestLimits
 from orderly.errors import BrokerError, OrderlyError, RemotingError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ, BrokerReading, GroupReading, Scan
@@ -416,7 +416,7 @@ class ScanSettings:
     """
 
     deadline: float = 10.0
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     cold_safe: bool = False
 
 

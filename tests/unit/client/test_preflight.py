@@ -10,7 +10,7 @@ from orderly.client import preflight
 from orderly.client.preflight import (
     NotOrdered,
     NotTold,
-    Refused,
+    StartRefused,
     SubscriptionsDiffer,
     check_filter,
     check_members,
@@ -61,7 +61,7 @@ def members(**changed):
 
 def refused(findings):
     """The text of the refusal, which is the only one."""
-    (text,) = [str(it.error) for it in findings if isinstance(it, Refused)]
+    (text,) = [str(it.error) for it in findings if isinstance(it, StartRefused)]
     return text
 
 
