@@ -17,7 +17,7 @@ from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import ProgressLine
 from orderly.config import ConsumerConfig
 from orderly.monitoring.texts import Column, ColumnKind
-from orderly.signals import Told, heard
+from orderly.signals import Noted, heard
 
 if TYPE_CHECKING:
     from orderly.bench import Consuming, Figures, Sending
@@ -150,7 +150,7 @@ def _config(given: dict[str, Any]) -> ConsumerConfig:
 
 
 def _measured(
-    sending: Sending, consuming: Consuming | None, count: int, *, together: bool, told: Told
+    sending: Sending, consuming: Consuming | None, count: int, *, together: bool, told: Noted
 ) -> bool:
     """Send and consume; False: it ended before all had come."""
     send = partial(sending.run, count, ProgressLine("sent", count).reached, told)

@@ -38,7 +38,7 @@ class StartRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class NotTold:
+class NotReported:
     """What was asked is not known, of a broker or of a member; a start goes on."""
 
     error: OrderlyError
@@ -77,7 +77,7 @@ class SubscriptionsDiffer:
         )
 
 
-Found = StartRefused | NotTold | NotOrdered | SubscriptionsDiffer
+Found = StartRefused | NotReported | NotOrdered | SubscriptionsDiffer
 
 
 def check_start(
@@ -146,7 +146,7 @@ def check_filter(client: Client, group: str, subscription: Subscription) -> Iter
         except ConfigError as error:
             yield StartRefused(error)
         except OrderlyError as error:
-            yield NotTold(error)
+            yield NotReported(error)
 
 
 def _asked(findings: Iterator[Found], broker: str | None = None) -> Iterator[Found]:
@@ -156,7 +156,7 @@ def _asked(findings: Iterator[Found], broker: str | None = None) -> Iterator[Fou
     except ConfigError as error:
         yield StartRefused(error)
     except OrderlyError as error:
-        yield NotTold(error, broker)
+        yield NotReported(error, broker)
 
 
 def _settings(
@@ -274,7 +274,7 @@ def check_orders(
     mixed = []
     for asked in orders_of(client, group, order, members):
         if asked.error is not None:
-            yield NotTold(asked.error, member=asked.client_id)
+            yield NotReported(asked.error, member=asked.client_id)
         mixed += [asked.wrong] if asked.wrong else []
     if mixed:
         here, there = ("key", "queue") if order == _BY_KEY else ("queue", "key")
@@ -292,7 +292,7 @@ class Asked:
     Attributes:
         client_id: of the member.
         wrong: who it is, and how it keeps order, if in another way; "" if nothing is known of that.
-        error: it did not tell.
+        error: it did not answer.
     """
 
     client_id: str

@@ -77,7 +77,7 @@ class NameServers:
         return decode_cluster_info(reply.body)
 
     def ask_all(self, command: RemotingCommand, what: str) -> None:
-        """Tell every name server, as they do not tell each other.
+        """Ask every name server, as they do not know of each other.
 
         Raises:
             OrderlyError: one did not do it; those before it have.

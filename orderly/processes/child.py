@@ -112,7 +112,7 @@ class ParentTenure:
 
     @property
     def deadline(self) -> float:
-        """As `ConsumeContext.deadline`; the parent tells of a renewal within 0.2 s."""
+        """As `ConsumeContext.deadline`; the parent sends a renewal within 0.2 s."""
         return self.hear().deadline
 
     def extend(self) -> float:
@@ -167,7 +167,7 @@ class LostFlag:
         self._tenure = tenure
 
     def is_set(self) -> bool:
-        """True once the queue is no longer ours; the parent tells within 0.2 s."""
+        """True once the queue is no longer ours; the parent says so within 0.2 s."""
         return self._tenure.hear().lost
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -151,7 +151,7 @@ class RangePulls:
         self._wanted = wanted
         self._on_loss = on_loss
         self._requests = PullRequests(wanted.queue, scan.group_prefix, scan.tags)
-        # How far an answer gets that is filtered nobody knows: no telling where the next begins.
+        # How far an answer gets that is filtered nobody knows, nor where the next begins.
         depth = scan.pull_depth if scan.tags == ALL_TAGS else 1
         self._ahead = PullWindow[Pulled | Span](
             wanted.start, wanted.end, batch=scan.pull_batch, depth=depth

@@ -15,7 +15,13 @@ from functools import partial
 from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.client import Client, preflight
 from orderly.client.calls import Calls
-from orderly.client.preflight import Found, NotOrdered, NotTold, StartRefused, SubscriptionsDiffer
+from orderly.client.preflight import (
+    Found,
+    NotOrdered,
+    NotReported,
+    StartRefused,
+    SubscriptionsDiffer,
+)
 from orderly.client.state_topics import NotThere, StateTopics
 from orderly.config import ConsumerConfig, check_group
 from orderly.errors import (
@@ -219,9 +225,9 @@ class _Start:
             match found:
                 case StartRefused(error):
                     self._refuse(part, error)
-                case NotTold(NoPermission() | GroupNotFound() as error):
+                case NotReported(NoPermission() | GroupNotFound() as error):
                     self._refuse(part, error)
-                case NotTold(error):  # a start goes on
+                case NotReported(error):  # a start goes on
                     where = f"{found.member}: " if found.member else ""
                     self._add(part, FindingState.UNKNOWN, f"{where}{_NOT_ASKED}", str(error))
                 case SubscriptionsDiffer(differences):

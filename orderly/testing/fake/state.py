@@ -641,7 +641,7 @@ class BrokerState:
         return int(self.settings["brokerPermission"])
 
     def announce(self, configs: Iterable[TopicConfig]) -> None:
-        """Tell the name server of topics."""
+        """Register topics at the name server."""
         self.name_server.announce(self.name, configs, self.permission)
 
     def create_topic(self, config: TopicConfig) -> TopicConfig:
@@ -667,7 +667,7 @@ class BrokerState:
         )
 
     def notify(self, group: str, connections: Iterable[int]) -> None:
-        """Tell members that the group's members or topics changed."""
+        """Notify members that the group's members or topics changed."""
         header = NotifyConsumerIdsChanged(consumer_group=group)
         config = self.groups.find(group, create=False)
         if config is None or config.notify_members_changed:
