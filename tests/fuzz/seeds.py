@@ -30,11 +30,11 @@ from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import Serializer, encode_frame, request, write_json_header
 from orderly.protocol.groups import GroupConfig, encode_group_config, encode_group_configs
 from orderly.protocol.members import (
-    ConsumeStatus,
     DirectOutcome,
     DirectResult,
     QueueInfo,
     RunningInfo,
+    TopicConsumeStatus,
     encode_direct_result,
     encode_running_info,
 )
@@ -78,7 +78,7 @@ _RUNNING = RunningInfo(
     {"PROP_CONSUMER_START_TIMESTAMP": "1700000000000"},
     (SUBSCRIPTION,),
     {queue: QueueInfo(commit_offset=7, locked=True, last_lock_time=1e9) for queue in QUEUES},
-    {"orders": ConsumeStatus(pull_rt=1.5, consume_ok_tps=3.25)},
+    {"orders": TopicConsumeStatus(pull_rt=1.5, consume_ok_tps=3.25)},
     "stacks",
 )
 

@@ -10,11 +10,11 @@ from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import (
     ConsumeDirectly,
-    ConsumeStatus,
     DirectOutcome,
     DirectResult,
     QueueInfo,
     RunningInfo,
+    TopicConsumeStatus,
     decode_direct_result,
 )
 from tests.support.brokers import broker_setting
@@ -36,7 +36,7 @@ def info(topic, queue):
         {"PROP_CONSUMEORDERLY": "true"},
         (Subscription.from_expression(topic, "a || b", 5),),
         {queue: state},
-        {topic: ConsumeStatus(pull_rt=1.5, consume_failed_messages=2)},
+        {topic: TopicConsumeStatus(pull_rt=1.5, consume_failed_messages=2)},
         "orderly-worker",
     )
 
