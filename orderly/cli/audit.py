@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
+from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
 from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
 from orderly.cli.settings import common_options, settings_of
@@ -200,11 +200,11 @@ def placement(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Look for keys of TOPIC that lie in several queues, and tell whose selector placed them.
+    """Look for keys of TOPIC that lie in several queues, and show whose selector placed them.
 
-    Producers in other languages place the same key elsewhere unless they are told otherwise; so
-    does any producer after the number of queues was changed. Nothing keeps the order of a key that
-    lies in several queues.
+    Producers in other languages place the same key elsewhere unless their settings say otherwise;
+    so does any producer after the number of queues was changed. Nothing keeps the order of a key
+    that lies in several queues.
 
     Reads messages without a trace: nothing is pulled, no group appears.
     """
@@ -218,5 +218,5 @@ def placement(
         )
     else:
         show(report_answer(report), form, settings)
-    tell_gaps(found)
+    print_gaps(found)
     return int(report.verdict)

@@ -1,4 +1,4 @@
-"""One bounded read of a topic's keys: what commands ask for, and what they tell of it on stderr."""
+"""One bounded read of a topic's keys: what commands ask for, and what they print on stderr."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def read_stored_keys(settings: CommonOptions, topic: str, most: int, timeout: fl
 
     progress: ProgressLine | None = None
 
-    def tell(count: int, planned: int) -> None:
+    def show_progress(count: int, planned: int) -> None:
         nonlocal progress
         progress = progress or ProgressLine("messages read", planned)
         progress.reached(count)
 
     with settings.client(timeout) as client:
-        return read_keys(client, settings.topic(topic), most, timeout, tell)
+        return read_keys(client, settings.topic(topic), most, timeout, show_progress)
 
 
-def tell_gaps(found: StoredKeys) -> None:
+def print_gaps(found: StoredKeys) -> None:
     """Say what the reading lacks."""
     for name, error in found.errors.items():
         click.echo(printable(f"broker {name} could not be read: {error}"), err=True)

@@ -55,9 +55,9 @@ Examples:
 @common_options
 @click.pass_context
 def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
-    """Tell who holds which queue of GROUP, as its members report it.
+    """Show who holds which queue of GROUP, as its members report it.
 
-    A broker tells nobody its locks, and asking for one would take it: so each member is asked. Of
+    A broker shows nobody its locks, and asking for one would take it: so each member is asked. Of
     members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
     a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s. A queue that no member
     claims waits for one that left or died: for 60 s at most, or as long as a handler of a consumer

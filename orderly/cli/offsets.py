@@ -342,7 +342,7 @@ def reset(
     if not form.for_reader:
         show(planned, form, settings)
     if not dry_run:
-        _tell_members(members)
+        _say_who_is_online(members)
     return 0
 
 
@@ -402,11 +402,11 @@ def _apply(client: Client, group: str, resets: Sequence[QueueReset]) -> None:
     try:
         client.groups.reset_queues(group, {entry.queue: entry.after for entry in resets})
     except OrderlyError:
-        click.echo("not all queues were reset; `orderly offsets show` tells which", err=True)
+        click.echo("not all queues were reset: see which with `orderly offsets show`", err=True)
         raise
 
 
-def _tell_members(members: list[str] | None) -> None:
+def _say_who_is_online(members: list[str] | None) -> None:
     if members is None:
         text = "whether members are online is not known"
     elif members:

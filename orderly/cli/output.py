@@ -141,7 +141,7 @@ def table(answer: CommandOutput, style: Style, *, everything: bool = False) -> s
     Nothing is cut off: names are there to be copied.
 
     Args:
-        answer: what is told.
+        answer: what is shown.
         style: how.
         everything: whether with the columns that only `wide` shows.
     """
@@ -385,7 +385,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
         alike.messages += row["messages"]
         alike.keys |= set() if row["key"] is None else {(row["topic"], row["key"])}
         alike.times += [] if row["time"] is None else [row["time"]]
-    told = [
+    groups = [
         {
             by: value,
             "keys": len(alike.keys),
@@ -395,7 +395,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
         }
         for value, alike in found.items()
     ]
-    return sorted(told, key=lambda it: (-it["messages"], str(it[by])))
+    return sorted(groups, key=lambda it: (-it["messages"], str(it[by])))
 
 
 def show_groups(
@@ -405,7 +405,7 @@ def show_groups(
     form: Format,
     settings: CommonOptions,
 ) -> None:
-    """Print what `grouped` tells; `document` has it as the field `groups`."""
+    """Print what `grouped` returns; `document` has it as the field `groups`."""
     groups = grouped(rows, by)
     columns = (Column(by), *_COUNTED)
     show(

@@ -159,9 +159,9 @@ def release(
     on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
     """
 
-    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
         run = parked.try_ if dry_run else parked.release
-        return run(key, patience=timeout, on_progress=told, on_sent=say)
+        return run(key, patience=timeout, on_progress=progress, on_sent=say)
 
     what = "messages tried" if dry_run else "messages settled"
     return _carry_out(ctx, act, form, what=what, **chosen)
@@ -216,8 +216,8 @@ _ADDED_COLUMNS = (*_AT, Column("parked", ColumnKind.COUNT), Column("reason"))
 
 
 def _added_fields(outcome: Outcome) -> dict[str, Any]:
-    told = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
-    return _queue_fields(outcome.queue) | told
+    fields = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
+    return _queue_fields(outcome.queue) | fields
 
 
 def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iterator[str]:
@@ -258,8 +258,8 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, form: Format, **ch
     if not yes:
         raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
 
-    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
-        return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
+    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
+        return parked.drop(key, patience=timeout, on_progress=progress, on_sent=say)
 
     return _carry_out(ctx, act, form, every=False, **chosen)
 
@@ -275,7 +275,7 @@ def _carry_out(
     topic: str | None,
     what: str = "messages settled",
 ) -> int:
-    """Do one thing with one key or all, tell what became of it, and give the exit code."""
+    """Do one thing with one key or all, show what became of it, and give the exit code."""
     settings = settings_of(ctx)
     if (key is None) != every:
         raise click.UsageError("give KEY, or --all", ctx)
@@ -455,7 +455,7 @@ def list_keys(
         listing = listing_without_keys(listing)
     if group_by is not None:
         rows = map(_to_group, listing.keys)
-        show_groups(rows, group_by, _told(GROUPS_SCHEMA, group, listing), form, settings)
+        show_groups(rows, group_by, _document_head(GROUPS_SCHEMA, group, listing), form, settings)
         for queue, error in listing.unknown:
             say(f"UNKNOWN {queue}: {error}")
     else:
@@ -492,7 +492,7 @@ def _to_group(report: KeyReport) -> dict[str, Any]:
     }
 
 
-def _told(schema: str, group: str, listing: Listing) -> dict[str, Any]:
+def _document_head(schema: str, group: str, listing: Listing) -> dict[str, Any]:
     return {
         "schema": schema,
         "time": iso_time(time.time()),
@@ -545,7 +545,7 @@ def _answer(group: str, listing: Listing) -> CommandOutput:
     keys = [_fields(report) for report in listing.keys]
     shown = [each | {"key": key_text(each["key"]), "why": _why(each)} for each in keys]
     rows = [[each[column.name] for column in _COLUMNS] for each in shown]
-    document = _told(LIST_SCHEMA, group, listing) | {"keys": keys}
+    document = _document_head(LIST_SCHEMA, group, listing) | {"keys": keys}
     return CommandOutput(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)], lambda: document)
 
 
@@ -590,11 +590,11 @@ def show_key(
         messages = iter(ParkedMessages(client, group, topic).show(key))
         found = list(islice(messages, limit))
         more = next(messages, None) is not None
-    told = [_message(each) | json_body(each.original) for each in found]
-    document = {"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told}
+    messages_shown = [_message(each) | json_body(each.original) for each in found]
+    document = {"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": messages_shown}
     rows = [
         fields | {"why": _why(fields), "body": preview(each.original, PREVIEW)}
-        for fields, each in zip(told, found, strict=True)
+        for fields, each in zip(messages_shown, found, strict=True)
     ]
     show(CommandOutput.of(_MESSAGES, rows, document), form, settings)
     if more:

@@ -30,7 +30,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 class _Root(LazyGroup):
-    """Tells what the exit codes mean everywhere."""
+    """Shows what the exit codes mean everywhere."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
@@ -112,7 +112,7 @@ def spark() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every failure is told on stderr."""
+    """Run one command line and return its exit code; every failure is printed on stderr."""
     settings = CommonOptions()
     configure_logs(settings.verbose)
     try:
@@ -126,16 +126,16 @@ def run(args: Sequence[str]) -> int:
     except _NO_COMMAND as error:
         click.echo(error.format_message(), err=True)
         return NOT_MEASURED
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to tell the user
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to report it
         if settings.debug:
             for line in traceback.format_exc().splitlines():
                 click.echo(printable(line), err=True)
-        click.echo(f"error: {printable(_told(error, debug=settings.debug))}", err=True)
+        click.echo(f"error: {printable(_failure_text(error, debug=settings.debug))}", err=True)
         return NOT_MEASURED
     return code if isinstance(code, int) else 0
 
 
-def _told(error: BaseException, *, debug: bool) -> str:
+def _failure_text(error: BaseException, *, debug: bool) -> str:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""

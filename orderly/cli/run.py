@@ -54,10 +54,10 @@ def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) ->
     configure_program_logs(settings.verbose)
     found = list(dict.fromkeys(_load(name) for name in consumers))
     configure_default_logs(settings.verbose)
-    with heard() as told, _probing(found, where):
+    with heard() as ended_by, _probing(found, where):
         try:
             for consumer in found:
-                if consumer.state == "created" and not told():
+                if consumer.state == "created" and not ended_by():
                     consumer.start()
             for consumer in found:
                 consumer.wait()

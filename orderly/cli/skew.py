@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
+from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
 from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
 from orderly.cli.settings import common_options, settings_of
@@ -72,9 +72,9 @@ def skew(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Tell how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
+    """Show how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
 
-    What the queues hold is told of all messages; keys are counted in the newest ones, of each queue
+    For the queues all messages count; keys are counted in the newest ones, of each queue
     as large a part as it holds of all.
 
     Reads without a trace: nothing is pulled, no group appears.
@@ -91,7 +91,7 @@ def skew(
         lines = [*_lines(found, keys, name)]
         document = partial(_document, found, keys, name)
         show(CommandOutput([*columns, Column("share", _NUMBER)], lines, document), form, settings)
-    tell_gaps(found)
+    print_gaps(found)
     return int(Verdict.UNKNOWN if found.errors else Verdict.OK)
 
 
@@ -152,8 +152,8 @@ def _queues(found: StoredKeys) -> CommandOutput:
     rows: list[Sequence[Cell]] = []
     for queue, count in sorted(found.held.items(), key=lambda each: -(each[1] or 0)):
         share = _share(count, total)
-        told = (None, None) if share is None else (percent(share), f"{share * number:.2f}")
-        rows.append((str(queue), count, *told))
+        shares = (None, None) if share is None else (percent(share), f"{share * number:.2f}")
+        rows.append((str(queue), count, *shares))
     return CommandOutput(columns, rows)
 
 
@@ -165,7 +165,7 @@ def _about_keys(found: StoredKeys) -> str:
         line += f"; {seen.keyless:,} have no key (Java's producers do not store it)"
     split = len(seen.split())
     if split:
-        line += f"; {counted(split, 'key')} in several queues: orderly audit placement tells why"
+        line += f"; {counted(split, 'key')} in several queues: orderly audit placement shows why"
     return f"{line}."
 
 

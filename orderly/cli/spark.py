@@ -53,7 +53,7 @@ class Job:
         master: of Spark; None: local[*], or what spark-submit says.
         conf: settings of Spark.
         form: how to print what was found.
-        quiet: whether to tell no progress.
+        quiet: whether to print no progress.
     """
 
     topic: str
@@ -190,7 +190,7 @@ _RUNNING = (
         metavar="NAME=VALUE",
         help="A setting of Spark, as in spark.driver.memory=4g; may be given again.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Tell no progress."),
+    click.option("-q", "--quiet", is_flag=True, help="Print no progress."),
 )
 
 
@@ -208,7 +208,7 @@ class JobContext:
     Attributes:
         spark: the session.
         output: where results go; None: nowhere.
-        progress: tells of steps.
+        progress: prints steps.
         job: the options.
         settings: what all commands have.
     """
@@ -229,7 +229,7 @@ class JobContext:
         topic = {"topic": self.settings.topic(self.job.topic)} if self.job.topic else {}
         return {**connection(self.settings), **topic, **self.job.source()}
 
-    def tell(self, verdict: Verdict, headline: str, answer: CommandOutput) -> int:
+    def show_result(self, verdict: Verdict, headline: str, answer: CommandOutput) -> int:
         """Print what was found, and return the exit code."""
         if self.job.form.for_reader:
             click.echo(f"{verdict.name}: {headline}")
@@ -319,7 +319,7 @@ _OURS = re.compile(r"orderly\.errors\.\w+: (.+)")
 
 
 def cause(text: str) -> str:
-    """What of a Spark error tells the user most: our own error's line, or the first."""
+    """What of a Spark error helps the user most: our own error's line, or the first."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
@@ -382,7 +382,7 @@ def audit(
             here.source, seq_property, gaps=gaps, redact_keys=redact_keys is not None
         )
         result = run(here.spark, settings, here.output, here.progress)
-        return here.tell(result.verdict, result.headline, audit_answer(result))
+        return here.show_result(result.verdict, result.headline, audit_answer(result))
 
 
 def audit_answer(result: AuditResult) -> CommandOutput:
@@ -454,7 +454,7 @@ Examples:
 def replay(
     ctx: click.Context, /, *, table: str, into: str, job: Job, send: bool, **wanted: Any
 ) -> int:
-    """Tell what of TABLE would go into a topic; with --send, send it.
+    """Show what of TABLE would go into a topic; with --send, send it.
 
     TABLE is any with the source's columns topic, broker, queue_id, queue_offset, sharding_key,
     store_ts and body (and tag, keys, properties), such as a stream writes to Parquet.
@@ -485,7 +485,7 @@ def replay(
             **options,
         )
         result = run(here.spark, settings, here.progress)
-        return here.tell(result.verdict, result.headline, replay_answer(result))
+        return here.show_result(result.verdict, result.headline, replay_answer(result))
 
 
 def _selection(

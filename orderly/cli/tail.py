@@ -72,7 +72,7 @@ def tail(
         reader = TopicReader(client, topic, start)
         found = islice(_selected(reader.messages(follow=follow), key), limit)
         try:
-            show_each(_COLUMNS, map(_told, found), form, settings)
+            show_each(_COLUMNS, map(_shown, found), form, settings)
         except KeyboardInterrupt:
             if not follow:
                 raise  # with --follow it is how one stops
@@ -95,7 +95,7 @@ _COLUMNS = (
 )
 
 
-def _told(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shown(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
     """A row of a table, and the document, in which a body that is not UTF-8 is in base64."""
     queue = message.queue
     fields = {

@@ -126,7 +126,7 @@ def grow(
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 _say("nothing was changed")
                 return NOT_MEASURED
-            growth.run(Patience(**seconds), _Teller())
+            growth.run(Patience(**seconds), _GrowthProgress())
     if not form.for_reader:
         document = partial(_document, growth, seen, began, dry_run=dry_run)
         show(CommandOutput(_PLANNED, _rows(growth), document), form, settings)
@@ -144,15 +144,15 @@ class _Seen:
     producers: dict[str, int] | None
 
 
-class _Teller:
+class _GrowthProgress:
     """Says on stderr how far it is; the same text once."""
 
     def __init__(self) -> None:
-        self._told = ""
+        self._last = ""
 
     def __call__(self, text: str) -> None:
-        if text != self._told:
-            self._told = text
+        if text != self._last:
+            self._last = text
             _say(text)
 
 
@@ -352,8 +352,8 @@ def show_topic(ctx: click.Context, name: str, form: Format) -> int:
         configs, errors = _settings(client, name, found)
     rows = [_row(broker, config) for broker, config in configs]
     layout = _layout_text(found)
-    told = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
-    document = {"schema": SHOW_SCHEMA, "topic": name} | told
+    fields = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
+    document = {"schema": SHOW_SCHEMA, "topic": name} | fields
     show(CommandOutput.of(_SHOWN, rows, document), form, settings)
     if form.for_rows:
         click.echo(f"layout: {layout or '-'}", err=True)

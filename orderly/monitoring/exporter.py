@@ -115,7 +115,7 @@ class ServedSnapshot:
 
     Args:
         watched: the monitor.
-        totals: what it tells its snapshots.
+        totals: what it gives its snapshots to.
         detail: how far the metrics go down.
         clock: seconds since the epoch.
     """
@@ -334,14 +334,14 @@ def _file(name: str) -> bytes:
 
 
 Attributes = dict[str, str]
-Told = tuple[Attributes, Any]
+LabelledSubject = tuple[Attributes, Any]
 
 
 @contextmanager
 def pushing(exported: ServedSnapshot) -> Iterator[None]:
     """Push metrics while the context lasts, and once more at its end.
 
-    Where to, and how often, is told by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_ENDPOINT,
+    Where to, and how often, OpenTelemetry's own variables say (OTEL_EXPORTER_OTLP_ENDPOINT,
     OTEL_METRIC_EXPORT_INTERVAL, …).
 
     Raises:
@@ -391,7 +391,7 @@ def _observations(
             yield Observation(known, attributes)
 
 
-def _subjects(exported: ServedSnapshot, level: str) -> Iterable[Told]:
+def _subjects(exported: ServedSnapshot, level: str) -> Iterable[LabelledSubject]:
     """What a level's metrics are read from, each with its labels."""
     newest = exported.fresh()
     if level == "itself":
@@ -402,30 +402,30 @@ def _subjects(exported: ServedSnapshot, level: str) -> Iterable[Told]:
             yield cluster | attributes, subject
 
 
-def _broker_subjects(newest: Newest, _: Detail) -> Iterable[Told]:
+def _broker_subjects(newest: Newest, _: Detail) -> Iterable[LabelledSubject]:
     for broker in newest.snapshot.brokers.values():
         yield {"broker": broker.name}, broker
 
 
-def _group_subjects(newest: Newest, _: Detail) -> Iterable[Told]:
+def _group_subjects(newest: Newest, _: Detail) -> Iterable[LabelledSubject]:
     for group in newest.snapshot.groups.values():
         yield {"group": group.group}, GroupSubject(group, newest.snapshot.at)
 
 
-def _topic_subjects(newest: Newest, detail: Detail) -> Iterable[Told]:
+def _topic_subjects(newest: Newest, detail: Detail) -> Iterable[LabelledSubject]:
     for topic in chosen(newest.snapshot, detail)[0]:
         lost = newest.lost.totals.get((topic.group, topic.topic), 0)
         yield {"group": topic.group, "topic": topic.topic}, TopicSubject(topic, lost)
 
 
-def _queue_subjects(newest: Newest, detail: Detail) -> Iterable[Told]:
+def _queue_subjects(newest: Newest, detail: Detail) -> Iterable[LabelledSubject]:
     for row in chosen(newest.snapshot, detail)[1]:
         queue = row.queue
         place = {"broker": queue.broker_name, "queue": str(queue.queue_id)}
         yield {"group": row.group, "topic": queue.topic, **place}, row
 
 
-_SUBJECTS: Mapping[str, Callable[[Newest, Detail], Iterable[Told]]] = {
+_SUBJECTS: Mapping[str, Callable[[Newest, Detail], Iterable[LabelledSubject]]] = {
     "broker": _broker_subjects,
     "group": _group_subjects,
     "topic": _topic_subjects,

@@ -133,9 +133,9 @@ def _rows(lines: Sequence[Line]) -> Iterator[QueueStatus]:
 
 
 def _queues(lines: Sequence[Line]) -> CommandOutput:
-    """A line a queue; what is the same in all of them, or told below, is left out."""
-    told_elsewhere = ("group", "key", "attempts", "cause")
-    fields = [it for it in fields_of(Level.QUEUE) if it.column.name not in told_elsewhere]
+    """A line a queue; what is the same in all of them, or shown below, is left out."""
+    shown_elsewhere = ("group", "key", "attempts", "cause")
+    fields = [it for it in fields_of(Level.QUEUE) if it.column.name not in shown_elsewhere]
     rows = [[it.of(line) for it in fields] for line in lines]
     return CommandOutput([it.column for it in fields], rows)
 
@@ -210,7 +210,7 @@ def describe(
     pace: Pace,
     form: Format,
 ) -> int:
-    """Tell all that is known about GROUP (or -g GROUP).
+    """Show all that is known about GROUP (or -g GROUP).
 
     Topics and queues with their offsets and owners, members, first messages that are not finished,
     parked keys, dead letters, and what is odd about the group as a whole.
@@ -223,8 +223,12 @@ def describe(
     if form.for_reader:
         color = settings.use_color()
         style = form.style(color=color)
-        told = partial(description, snapshot.at, style=style, everything=form.output == "wide")
-        click.echo("\n\n".join(told(group) for group in snapshot.groups.values()), color=color)
+        describe_one = partial(
+            description, snapshot.at, style=style, everything=form.output == "wide"
+        )
+        click.echo(
+            "\n\n".join(describe_one(group) for group in snapshot.groups.values()), color=color
+        )
     else:
         cut = ListingOptions(Level.QUEUE, retry=True)
         show(listing(snapshot, lines_of(snapshot, cut), cut), form, settings)

@@ -79,7 +79,7 @@ class ListingOptions:
         only_bad: only those in trouble.
         sort_by: one of ORDERS; "": as they come.
         top: only the first so many; None: all.
-        retry: also retry topics that have nothing to tell.
+        retry: also retry topics that have nothing to show.
     """
 
     level: Level | None = None
@@ -88,9 +88,9 @@ class ListingOptions:
     top: int | None = None
     retry: bool = False
 
-    def fit(self, *, told_by_line: bool) -> ListingOptions:
-        """With a level: a document tells all."""
-        default = Level.TOPIC if told_by_line else Level.QUEUE
+    def fit(self, *, by_line: bool) -> ListingOptions:
+        """With a level: a document shows all."""
+        default = Level.TOPIC if by_line else Level.QUEUE
         return replace(self, level=self.level or default)
 
 
@@ -146,7 +146,7 @@ def lines_of_group(at: float, group: GroupStatus, cut: ListingOptions) -> Iterat
 
 
 def _idle_retry(line: Line) -> bool:
-    """Whether it is of a group's own retry topic and has nothing to tell."""
+    """Whether it is of a group's own retry topic and has nothing to show."""
     if line.topic is None or not is_retry_topic(line.topic.topic):
         return False
     return line.topic.sums.backlog == 0 and not line.bad
@@ -285,7 +285,7 @@ _CUT = (
     click.option(
         "--by",
         type=click.Choice([str(level) for level in Level]),
-        help="What a line is. Default: topic; json and yaml tell all, down to queues.",
+        help="What a line is. Default: topic; json and yaml show all, down to queues.",
     ),
     click.option("--only-bad", is_flag=True, help="Only those that are not in order."),
     click.option(
@@ -297,7 +297,7 @@ _CUT = (
     click.option(
         "--all",
         is_flag=True,
-        help="Also %RETRY% topics with nothing to tell.",
+        help="Also %RETRY% topics with nothing to show.",
     ),
 )
 
@@ -317,14 +317,14 @@ def listing(snapshot: Snapshot, lines: Sequence[Line], cut: ListingOptions) -> C
     """The lines in all formats."""
     assert cut.level is not None
     fields = fields_of(cut.level)
-    told = narrowed(snapshot, lines)
+    shown = narrowed(snapshot, lines)
     detail = Detail.BAD_QUEUES if cut.only_bad and cut.level is Level.TOPIC else Detail(cut.level)
     return CommandOutput(
         [field.column for field in fields],
         [[field.of(line) for field in fields] for line in lines],
-        partial(document, told, detail),
-        partial(metrics, told, detail),
-        partial(_verdict_line, told),
+        partial(document, shown, detail),
+        partial(metrics, shown, detail),
+        partial(_verdict_line, shown),
     )
 
 

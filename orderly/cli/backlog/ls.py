@@ -61,7 +61,7 @@ def ls(
     oldest, the time until it is worked off (ETA; it needs --samples 3), parked messages. DEAD
     letters and MEMBERS are of the group. `-` means not known, which is never 0.
     """
-    settings, cut = settings_of(ctx), cut.fit(told_by_line=form.for_rows)
+    settings, cut = settings_of(ctx), cut.fit(by_line=form.for_rows)
     if watch is not None:
         from orderly.cli.backlog.watch import WatchOptions, follow  # noqa: PLC0415  only here
 

@@ -68,7 +68,7 @@ def report(
     write_html = _writer()
     if output != STDOUT:
         _check_target(Path(output))
-    judge = _Told(pace.samples)
+    judge = _Sampling(pace.samples)
     snapshot = measure(settings_of(ctx), names, pace, backlog=judge)
     history = {group: judge.history(group) for group in snapshot.groups}
     html = write_html(redacted(snapshot, redact_keys), history, samples=pace.samples, top=top)
@@ -80,7 +80,7 @@ def report(
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 
-class _Told(Backlog):
+class _Sampling(Backlog):
     """Says on stderr how far the sampling is."""
 
     def __init__(self, samples: int) -> None:

@@ -134,7 +134,7 @@ def follow(settings: CommonOptions, watch: WatchOptions) -> int:
     """Show what is watched until it is interrupted, which is how it ends: exit code 0.
 
     Raises:
-        OrderlyError: the first round failed. Later ones may: the display tells it and goes on.
+        OrderlyError: the first round failed. Later ones may: the display shows it and goes on.
     """
     drawn = watch.form.for_reader and sys.stdout.isatty() and can_draw(os.environ)
     display = _Screen(settings, watch) if drawn else _Log(settings, watch)
@@ -320,9 +320,9 @@ def watch(
     """Show the backlog again and again, with its trend, until Ctrl-C.
 
     A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
-    with their time. A round that fails is told, and the next one tried.
+    with their time. A round that fails is reported, and the next one tried.
     """
-    cut = cut.fit(told_by_line=form.for_rows)
+    cut = cut.fit(by_line=form.for_rows)
     watched = WatchOptions(
         names, cut, form, interval, timeout, samples, trend=True, redact=redact_keys
     )

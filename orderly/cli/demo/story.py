@@ -242,7 +242,7 @@ class DemoPlan:
     seed: int
 
 
-def tell(plan: DemoPlan, out: TextIO) -> DemoReport:
+def run_demo(plan: DemoPlan, out: TextIO) -> DemoReport:
     """Run the whole demo, and show it on `out`.
 
     Raises:

@@ -105,7 +105,7 @@ class TakeOver:
     started: float
     queues: frozenset[MessageQueue]
     first: dict[MessageQueue, float] = field(default_factory=dict)
-    told: bool = False
+    shown: bool = False
 
     def delivered(self, queue: MessageQueue, now: float) -> None:
         """The survivor was handed a message of `queue`."""

@@ -93,7 +93,7 @@ def doctor(
     may not do; with --group or --topic all that a consumer's start would refuse or warn of.
 
     Nothing is joined, pulled or written. ABSENT is no fault: most programs need neither all extras
-    nor an administrator's key. Rights to send are not tried: only a message would tell.
+    nor an administrator's key. Rights to send are not tried: only a message would show them.
     """
     settings = settings_of(ctx)
     if consumer["tags"] and consumer["sql"]:

@@ -127,10 +127,10 @@ def look_at_name_servers(client: Client) -> tuple[list[DoctorFinding], Brokers |
     They do not know of each other: a broker that registers with one only is found by some clients,
     and not by others.
     """
-    told = {address: _asked(client, address) for address in client.config.addresses}
-    known = [brokers for _, brokers in told.values() if brokers is not None]
+    answers = {address: _asked(client, address) for address in client.config.addresses}
+    known = [brokers for _, brokers in answers.values() if brokers is not None]
     together = _together(known) if known else None
-    return [_finding(address, *said, together) for address, said in told.items()], together
+    return [_finding(address, *said, together) for address, said in answers.items()], together
 
 
 def _asked(client: Client, address: str) -> tuple[ServerAnswer, Brokers | None]:
@@ -210,7 +210,7 @@ class SeenReplica:
     """What a replica said.
 
     Attributes:
-        running: of itself (brokers tell administrators only, where there is access control).
+        running: of itself (brokers show it to administrators only, where there is access control).
         settings: its configuration.
     """
 
@@ -278,20 +278,20 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
     if answer.error is not None:
         yield _unknown(part, answer.error)
         return
-    told = decode_settings(answer.body)
-    yield _broker(part, FindingState.OK, _summary(told))
-    permission = told.get("brokerPermission", "")
+    settings = decode_settings(answer.body)
+    yield _broker(part, FindingState.OK, _summary(settings))
+    permission = settings.get("brokerPermission", "")
     if permission.isdecimal() and _BOTH not in Permission(int(permission) & _BOTH):
         advice = "set brokerPermission=6 when it is to serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it does not serve all, as when it is drained"
         yield _broker(part, FindingState.WARNING, found, advice)
 
 
-def _summary(told: Mapping[str, str]) -> str:
-    kept = retention_of(told)
-    parts = [told.get("brokerRole", "role not told")]
+def _summary(settings: Mapping[str, str]) -> str:
+    kept = retention_of(settings)
+    parts = [settings.get("brokerRole", "role not known")]
     parts += [] if kept is None else [f"keeps messages for {duration(kept)}"]
-    made = told.get("autoCreateSubscriptionGroup")
+    made = settings.get("autoCreateSubscriptionGroup")
     parts += [] if made is None else [f"makes groups: {'yes' if made == 'true' else 'no'}"]
     return ", ".join(parts)
 
@@ -305,7 +305,9 @@ def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
     except OrderlyError as error:
         return _unknown(part, error)
     if found is None:
-        return _broker(part, FindingState.UNKNOWN, "it does not tell its time", "see its own host")
+        return _broker(
+            part, FindingState.UNKNOWN, "it does not report its time", "see its own host"
+        )
     if found.matters:
         advice = "set both by NTP: ages, retention and starts at a time go by these clocks"
         return _broker(part, FindingState.WARNING, str(found), advice)
@@ -313,14 +315,14 @@ def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
 
 
 def _unknown(part: str, error: OrderlyError) -> DoctorFinding:
-    if isinstance(error, NoPermission):  # a matter of the key, which `access` tells
+    if isinstance(error, NoPermission):  # a matter of the key, which `access` reports
         advice = "look with an administrator's key, if you need to know"
-        return _broker(part, FindingState.ABSENT, "not told to this key", advice)
+        return _broker(part, FindingState.ABSENT, "not shown to this key", advice)
     return _broker(part, FindingState.UNKNOWN, "it could not be asked", str(error))
 
 
 def administers(seen: SeenReplica) -> bool:
-    """Whether the broker told what it tells administrators only."""
+    """Whether the broker showed what only administrators may see."""
     return not not_granted(seen.running.error) and not not_granted(seen.settings.error)
 
 
@@ -328,7 +330,7 @@ def administers(seen: SeenReplica) -> bool:
 
 _RUNTIME = re.compile(r"(\d{1,6}) days?, (\d{1,2}) hours?, (\d{1,2}) minutes?, (\d{1,2}) seconds?")
 _UNITS = (86400, 3600, 60, 1)  # seconds
-_RESOLUTION = 1.0  # second: it tells whole ones
+_RESOLUTION = 1.0  # second: the broker gives whole ones
 _MILLIS = re.compile(r"\d{1,15}")
 TOLERATED = 2.0  # seconds
 
@@ -353,10 +355,10 @@ class Difference:
 
 
 def difference(runtime: Mapping[str, object], answer: ServerAnswer) -> Difference | None:
-    """Read it from a broker's runtime info; None if that does not tell.
+    """Read it from a broker's runtime info; None if it is not there.
 
     Args:
-        runtime: what the broker told.
+        runtime: what the broker answered.
         answer: that it came with: when it was asked for, and when it came.
     """
     booted, running = str(runtime.get("bootTimestamp")), str(runtime.get("runtime"))
@@ -389,4 +391,4 @@ def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> DoctorFinding:
             " most administration; consumers and producers need none"
         )
         return _key(FindingState.ABSENT, f"{named}; it is no administrator's", advice)
-    return _key(FindingState.OK, f"{named}; brokers tell all that was asked")
+    return _key(FindingState.OK, f"{named}; brokers answer all that was asked")

@@ -27,7 +27,7 @@ class FindingState(StrEnum):
     """How it is with a part."""
 
     OK = "OK"
-    ABSENT = "ABSENT"  # not there, or not told to this key; no fault, for most need it not
+    ABSENT = "ABSENT"  # not there, or not shown to this key; no fault, for most need it not
     WARNING = "WARNING"  # it works, and should be looked at
     UNKNOWN = "UNKNOWN"  # it could not be asked
     CRITICAL = "CRITICAL"  # it cannot be used, or would be refused
@@ -77,7 +77,7 @@ class WantedStart:
     sql: str = ""
 
 
-# --- telling -----------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 def verdict_of(findings: Sequence[DoctorFinding]) -> Verdict:
@@ -104,14 +104,14 @@ def _document(findings: Sequence[DoctorFinding]) -> dict[str, Any]:
 
 def advice_lines(findings: Sequence[DoctorFinding]) -> list[str]:
     """What to do, one line each, the worst first; then what is absent, for who needs it."""
-    told = [it for it in findings if it.advice]
-    worst = sorted(told, key=lambda it: -severity(it.state.verdict))
+    advised = [it for it in findings if it.advice]
+    worst = sorted(advised, key=lambda it: -severity(it.state.verdict))
     due = [
         f"{it.state.value:<8}  {it.part}: {it.advice}"
         for it in worst
         if it.state is not FindingState.ABSENT
     ]
-    absent = [f"{it.part}: {it.advice}" for it in told if it.state is FindingState.ABSENT]
+    absent = [f"{it.part}: {it.advice}" for it in advised if it.state is FindingState.ABSENT]
     return [*_section("What to do:", due), *_section("Absent, if you need it:", absent)]
 
 

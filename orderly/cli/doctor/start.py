@@ -2,7 +2,7 @@
 
 The checks are the start's own (`orderly.client.preflight`); here each is asked to its end, where a
 start stops at the first refusal. Rights are tried without joining, pulling or writing; those to
-send, and to make topics, only a message and a topic would tell.
+send, and to make topics, only a message and a topic would show.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class _Start:
     # --- topics --------------------------------------------------------------------------------
 
     def _topic(self, topic: str) -> None:
-        self._tell(f"topic {topic}", preflight.check_topic(self._client, topic))
-        with contextlib.suppress(OrderlyError):  # told by the check
+        self._add_found(f"topic {topic}", preflight.check_topic(self._client, topic))
+        with contextlib.suppress(OrderlyError):  # the check reports it
             route = self._client.routes.get(topic)
             self.routes[topic] = route
             for broker in sorted(route.brokers, key=lambda each: each.broker_name):
@@ -133,7 +133,7 @@ class _Start:
         """Those that members subscribe to, or that the group has offsets on."""
         found = set(members.subscriptions) if members else set[str]()
         if not found:
-            with contextlib.suppress(OrderlyError):  # a key that may not ask; `access` tells
+            with contextlib.suppress(OrderlyError):  # a key that may not ask; `access` reports it
                 found = {queue.topic for queue in self._client.admin.consume_stats(group)}
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
@@ -149,7 +149,7 @@ class _Start:
         found = preflight.check_group(
             self._client, group, wanted, config, brokers=self._brokers(), read=settings
         )
-        self._tell(f"group {group}", found)
+        self._add_found(f"group {group}", found)
         if config.by_key and not config.broadcasting:
             self._own_topics(group)
 
@@ -193,7 +193,7 @@ class _Start:
 
     def _settings(self, group: str, broker: str, *, known: bool) -> GroupConfig:
         settings = group_settings(self._client, group, self._masters[broker], known=known)
-        text = "not there yet: made when a member joins" if settings is None else _told(settings)
+        text = "not there yet: made when a member joins" if settings is None else _shown(settings)
         self._add(f"group {group}", FindingState.OK, f"{broker}: {text}")
         return settings or GroupConfig(name=group)
 
@@ -213,14 +213,14 @@ class _Start:
                 if not faults:
                     self._add(f"state and park topic of {topic}", FindingState.OK, "there")
 
-    # --- telling -------------------------------------------------------------------------------
+    # --- findings ------------------------------------------------------------------------------
 
     def _add(self, part: str, state: FindingState, found: str, advice: str = "") -> None:
         finding = DoctorFinding("start", part, state, found, advice)
         if finding not in self.findings:  # the members are asked for by us, too
             self.findings.append(finding)
 
-    def _tell(self, part: str, findings: Iterable[Found]) -> None:
+    def _add_found(self, part: str, findings: Iterable[Found]) -> None:
         for found in findings:
             match found:
                 case StartRefused(error):
@@ -233,7 +233,7 @@ class _Start:
                 case SubscriptionsDiffer(differences):
                     text = " ".join(["subscriptions differ", *differences])
                     self._add(part, FindingState.WARNING, text, found.hint)
-                case NotOrdered():  # told with the settings
+                case NotOrdered():  # shown with the settings
                     pass
 
     def _refuse(self, part: str, error: OrderlyError) -> None:
@@ -260,7 +260,7 @@ def _state_of(error: OrderlyError) -> FindingState:
     return FindingState.CRITICAL if refusal else FindingState.UNKNOWN
 
 
-def _told(settings: GroupConfig) -> str:
+def _shown(settings: GroupConfig) -> str:
     parts = ["may consume" if settings.consume_enabled else "may not consume"]
     parts += ["may broadcast" if settings.broadcast_enabled else "may not broadcast"]
     parts += ["marked as ordered" if settings.orderly else "not marked as ordered"]
@@ -320,10 +320,10 @@ def _listed(client: Client, group: str, broker: BrokerData) -> GroupConfig | Non
 
 def _made_when_needed(client: Client, broker: BrokerData) -> bool:
     try:
-        told = client.admin.broker_settings(broker)
+        settings = client.admin.broker_settings(broker)
     except OrderlyError:  # the default of a broker
         return True
-    return told.get("autoCreateSubscriptionGroup", "true") == "true"
+    return settings.get("autoCreateSubscriptionGroup", "true") == "true"
 
 
 # --- rights ------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def _trials(
 
 
 def _refusal(ask: Callable[[], object]) -> NoPermission | None:
-    """Whether it is refused; what is not answered at all is told elsewhere."""
+    """Whether it is refused; what is not answered at all is reported elsewhere."""
     try:
         ask()
     except NoPermission as error:

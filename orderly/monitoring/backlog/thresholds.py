@@ -167,7 +167,7 @@ VALUES: dict[Measure, Callable[[GroupStatus], float | None]] = {
     Measure.LOST: lambda group: group.sums.lost,
 }
 
-# Thresholds judge what these states tell of, so that a limit can be raised or switched off.
+# Thresholds judge what these states are about, so that a limit can be raised or switched off.
 _BY_THRESHOLD = {QueueState.LOST, QueueState.LAGGING}
 
 

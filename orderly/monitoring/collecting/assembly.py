@@ -42,7 +42,7 @@ class BrokerPart:
         pairs: groups and topics with offsets: of `committed`, or remembered.
         configs: its topics; None: not known.
         groups: its groups; None: not known.
-        unread: groups whose offsets it refused to tell.
+        unread: groups whose offsets it refused to give.
     """
 
     broker: str
@@ -114,7 +114,7 @@ def catalogue(
 
 
 def _existing(parts: Iterable[BrokerPart]) -> frozenset[str] | None:
-    """All topics of all brokers; None if no broker told its topics."""
+    """All topics of all brokers; None if no broker listed its topics."""
     tables = [part.configs for part in parts if part.configs is not None]
     return frozenset(chain.from_iterable(tables)) if tables else None
 
@@ -134,7 +134,7 @@ def _stored(
 def _on_record(
     groups: Container[str], existing: Collection[str], selection: Selection
 ) -> Iterable[TopicOfGroup]:
-    """Pairs of which a state topic tells: offsets are deleted with a topic that is made anew."""
+    """Pairs that have a state topic: offsets are deleted with a topic that is made anew."""
     for name in existing:
         pair = pair_of_state_topic(name, groups, existing)
         if pair is not None and is_consumed(pair[1], selection):
@@ -324,7 +324,7 @@ def _reading(topic: str, shares: Sequence[_Share]) -> TopicReading:
 
 
 def _unread(topic: str, shares: Sequence[_Share]) -> Iterator[MessageQueue]:
-    """Queues that no consumer is told of: beyond the read number, or not readable at all."""
+    """Queues that no consumer sees: beyond the read number, or not readable at all."""
     for share in shares:
         if share.config is not None:
             readable = Permission.READ in Permission(share.config.perm)
