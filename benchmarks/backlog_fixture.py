@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, replace
 
 from orderly.client import Client
-from orderly.client.pipeline import Limits, Pipeline, Question
+from orderly.client.pipeline import Pipeline, Question, RequestLimits
 from orderly.errors import BrokerBusy, OrderlyError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import to_ext
@@ -119,7 +119,9 @@ class Asking:
     def __init__(self, client, address, tell):
         self._address = address
         self._tell = tell
-        self._pipeline = Pipeline(client.connections, Limits(in_flight=64, patience=PATIENCE))
+        self._pipeline = Pipeline(
+            client.connections, RequestLimits(in_flight=64, patience=PATIENCE)
+        )
         self._deadline = time.monotonic() + DEADLINE
 
     def all(self, what, count, commands):

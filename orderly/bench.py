@@ -121,26 +121,28 @@ class Sending:
         self._rate, self._sync = rate, sync
         self._lock = threading.Lock()
 
-    def run(self, count: int, tell: Callable[[int], None], told: Callable[[], object]) -> None:
+    def run(
+        self, count: int, progress: Callable[[int], None], stopped: Callable[[], object]
+    ) -> None:
         """Send `count` messages and wait for all answers.
 
         Args:
             count: how many.
-            tell: gets how many are sent.
-            told: whether to end before.
+            progress: gets how many are sent.
+            stopped: whether to end before.
         """
         figures, cpu = self.figures, time.process_time()
         figures.began = time.monotonic()
         try:
             with self._producer:
                 for place in range(count):
-                    if told():
+                    if stopped():
                         break
                     if self._rate:
                         due = figures.began + place / self._rate
                         time.sleep(max(0.0, due - time.monotonic()))
                     self._send(place)
-                    tell(place + 1)
+                    progress(place + 1)
                     if not figures.messages and figures.failed.total() >= _HOPELESS:
                         break
                 self._producer.flush()
@@ -189,7 +191,7 @@ class Consuming:
         config: of the consumer.
         handler_ms: how long the handler waits, in milliseconds.
         coroutines: the handler is an `async def`.
-        delays: take latencies; how old a backlog is tells nothing.
+        delays: take latencies; how old a backlog is says nothing.
     """
 
     def __init__(
@@ -221,26 +223,28 @@ class Consuming:
                 time.sleep(_LOOK)
             yield
 
-    def wait(self, count: int, tell: Callable[[int], None], told: Callable[[], object]) -> bool:
+    def wait(
+        self, count: int, progress: Callable[[int], None], stopped: Callable[[], object]
+    ) -> bool:
         """Wait until `count` messages came, or later ones of their keys.
 
         Args:
             count: how many.
-            tell: gets how many did.
-            told: whether to end before.
+            progress: gets how many did.
+            stopped: whether to end before.
 
         Returns:
             False: it was to end before, or nothing moved for a minute.
         """
         moved, seen = time.monotonic(), -1
         while (came := self.order.reached) < count:
-            if told():
+            if stopped():
                 return False
             if self.figures.messages != seen:
                 moved, seen = time.monotonic(), self.figures.messages
             if time.monotonic() - moved > _STALLED:
                 return False
-            tell(came)
+            progress(came)
             time.sleep(_LOOK)
         return True
 

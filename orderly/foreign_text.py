@@ -42,5 +42,5 @@ def hidden(key: str | int) -> str:
 
 
 def is_hidden(key: str | int) -> bool:
-    """Whether a key was hidden, so that nobody can be told to give it to a command."""
+    """Whether a key was hidden, so that no advice may name it for a command."""
     return isinstance(key, str) and _HIDDEN.fullmatch(key) is not None

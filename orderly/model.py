@@ -178,7 +178,7 @@ class UndecodableMessage(ReceivedMessage):
     """A message whose body cannot be read. Its `body` raises UndecodableBody, all else is there.
 
     Its sender marked it as compressed and it is not, say. So whoever needs the body fails, clearly
-    and with this message only; its key, properties and offset tell where it belongs.
+    and with this message only; its key, properties and offset say where it belongs.
 
     Args:
         stored: the same message with the body as it is stored; its `sys_flag` says how.
@@ -286,7 +286,7 @@ class BrokerData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Where a topic's queues live, as a name server told it."""
+    """Where a topic's queues live, as a name server gave it."""
 
     topic: str
     queues: tuple[QueueData, ...]

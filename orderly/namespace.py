@@ -35,13 +35,13 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
 
 
-def first_topic(topic: str, told: str | None) -> str:
+def first_topic(topic: str, stated: str | None) -> str:
     """The topic that a message was sent to.
 
     Only of a message of a retry or dead-letter topic, which consumers and brokers write, it is
-    what the message says (`told`, its property RETRY_TOPIC): elsewhere a sender may say anything.
+    what the message says (`stated`, its property RETRY_TOPIC): elsewhere a sender may say anything.
     """
-    return told if told and topic.startswith(_KINDS) else topic
+    return stated if stated and topic.startswith(_KINDS) else topic
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -28,11 +28,11 @@ def redacted(event: Mapping[str, Any]) -> dict[str, Any]:
     """
     found, name, key = dict(event), event.get("event"), event.get("key")
     error = _exception(found.pop("exc_info", None))
-    told = NOT_SHOWN if error is None else type(error).__name__
+    shown = NOT_SHOWN if error is None else type(error).__name__
     if "reason" in found and name not in _REASONS_OF_OURS:
-        found["reason"] = told
+        found["reason"] = shown
     if "error" in found and (error is not None or name in _FOREIGN_ERRORS):
-        found["error"] = told
+        found["error"] = shown
     if error is not None:
         found["stack"] = places(error)
     if isinstance(key, str) and key:

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT (Ctrl-C) as a note for whoever waits: how a program is told to end.
+"""SIGTERM and SIGINT (Ctrl-C) as a note for whoever waits: how a program is asked to end.
 
 Python runs a signal's handler in the main thread, between any two steps of it: that thread may hold
 the very lock that the handler would take. So the handler leaves a note and takes none, and whoever
@@ -18,12 +18,12 @@ LOOK = 0.2  # seconds between two looks
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 
-Told = Callable[[], signal.Signals | None]
+Noted = Callable[[], signal.Signals | None]
 """Which signal has come; None: none yet."""
 
 
 @contextmanager
-def heard(wanted: bool = True) -> Iterator[Told]:
+def heard(wanted: bool = True) -> Iterator[Noted]:
     """Have the two signals leave a note meanwhile; the note stays readable afterwards.
 
     Only Python's own handlers are replaced, and put back at the end: whoever has others, an event

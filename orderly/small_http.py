@@ -31,7 +31,7 @@ _C = TypeVar("_C", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What callers may take of a server.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Place:
 class Places(Generic[_C]):
     """The places of a server's connections. Times are seconds of one clock."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._taken: dict[_C, _Place] = {}  # the oldest first
 
@@ -121,7 +121,7 @@ class Places(Generic[_C]):
 
 
 _log = get_logger("orderly.http")
-_LIMITS = Limits()
+_LIMITS = ServerLimits()
 _WORTH_PACKING = 1024  # bytes
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -137,7 +137,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HttpRequest:
     """A request: its path, its query, and the formats that the caller takes."""
 
     path: str
@@ -146,7 +146,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A reply. `status` is HTTP's."""
 
     body: str | bytes
@@ -172,9 +172,9 @@ class Server:
         self,
         host: str,
         port: int,
-        answer: Callable[[Question], Answer],
+        answer: Callable[[HttpRequest], HttpResponse],
         role: str,
-        limits: Limits = _LIMITS,
+        limits: ServerLimits = _LIMITS,
     ) -> None:
         check_port("port", port)
         check_text("host", host)
@@ -249,9 +249,9 @@ class _Server(ThreadingMixIn, TCPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        answer: Callable[[Question], Answer],
+        answer: Callable[[HttpRequest], HttpResponse],
         role: str,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> None:
         self.answer = answer
         self.role = role
@@ -342,7 +342,7 @@ class _Request(BaseHTTPRequestHandler):
                 return head
         return b""
 
-    def _answered(self) -> Answer:
+    def _answered(self) -> HttpResponse:
         if self.command not in ("GET", "HEAD"):
             return _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
         if self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0":
@@ -353,7 +353,7 @@ class _Request(BaseHTTPRequestHandler):
         accept = self.headers.get("Accept", "")
         try:
             fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=16))
-            return self.server.answer(Question(path, fields, accept))
+            return self.server.answer(HttpRequest(path, fields, accept))
         except ValueError:
             return _refusal(HTTPStatus.BAD_REQUEST)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the server
@@ -366,7 +366,7 @@ class _Request(BaseHTTPRequestHandler):
             )
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpResponse) -> None:
         body = answer.body.encode() if isinstance(answer.body, str) else answer.body
         headers = {"Content-Type": answer.content_type, **_HEADERS}
         if len(body) >= _WORTH_PACKING and self._takes_gzip():
@@ -408,5 +408,5 @@ def _names_this_host(host: str) -> bool:
     return not host or is_loopback(name.strip("[]"))
 
 
-def _refusal(status: HTTPStatus) -> Answer:
-    return Answer(f"{status.value} {status.phrase}\n", "text/plain; charset=utf-8", status)
+def _refusal(status: HTTPStatus) -> HttpResponse:
+    return HttpResponse(f"{status.value} {status.phrase}\n", "text/plain; charset=utf-8", status)

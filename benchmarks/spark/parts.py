@@ -17,7 +17,7 @@ from orderly.spark.discovering import pin
 from orderly.spark.jobs.audit.judging import judge, merged, message_columns
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.progress import silent
-from orderly.spark.options import Scan
+from orderly.spark.options import ScanOptions
 from orderly.spark.reading import RangePulls, read_range
 from orderly.spark.sink import write_ordered
 from orderly.spark.source import read
@@ -142,12 +142,12 @@ def _pulled(client, ranges):
     return sum(
         end - start
         for each in ranges
-        for start, end, _ in RangePulls(client, Scan(NARROW), each, _lost).pieces()
+        for start, end, _ in RangePulls(client, ScanOptions(NARROW), each, _lost).pieces()
     )
 
 
 def _decoded(client, ranges):
-    scan = Scan(NARROW, SEQ_PROPERTY)
+    scan = ScanOptions(NARROW, SEQ_PROPERTY)
     return sum(len(batch) for each in ranges for batch in read_range(client, scan, each, _lost))
 
 

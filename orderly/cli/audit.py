@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from orderly.cli.command import Command
-from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
-from orderly.cli.output import Answer, Format, format_options, show, written
+from orderly.cli.command import OrderlyCommand
+from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
+from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
@@ -73,7 +73,7 @@ def report_text(report: PlacementReport, form: Format, *, color: bool) -> str:
     return "\n\n".join(parts)
 
 
-def _placements(report: PlacementReport) -> Answer:
+def _placements(report: PlacementReport) -> CommandOutput:
     """A line a way of placing keys."""
     found = report.found
     columns = [
@@ -89,7 +89,7 @@ def _placements(report: PlacementReport) -> Answer:
     if found.unexplained:
         messages = sum(seen.messages for seen in found.unexplained)
         rows.append((_UNKNOWN, None, _keys(found.unexplained), messages))
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
 def _keys(seen: Iterable[Sighting]) -> int:
@@ -97,7 +97,7 @@ def _keys(seen: Iterable[Sighting]) -> int:
     return len({each.key for each in seen})
 
 
-def _split(report: PlacementReport, most: int) -> Answer:
+def _split(report: PlacementReport, most: int) -> CommandOutput:
     """A line a queue of a key, of the `most` frequent."""
     columns = [Column("key"), Column("queue"), Column("messages", ColumnKind.COUNT),
                Column("first stored"), Column("last stored"), Column("placed by")]  # fmt: skip
@@ -113,10 +113,10 @@ def _split(report: PlacementReport, most: int) -> Answer:
         for key in report.found.split[:most]
         for seen in key
     ]
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
-def report_answer(report: PlacementReport) -> Answer:
+def report_answer(report: PlacementReport) -> CommandOutput:
     """For programs."""
     return replace(_split(report, _MOST), document=lambda: _document(report))
 
@@ -176,7 +176,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @of_topic
 @click.option(
     "--sample",
@@ -200,11 +200,11 @@ def placement(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Look for keys of TOPIC that lie in several queues, and tell whose selector placed them.
+    """Look for keys of TOPIC that lie in several queues, and show whose selector placed them.
 
-    Producers in other languages place the same key elsewhere unless they are told otherwise; so
-    does any producer after the number of queues was changed. Nothing keeps the order of a key that
-    lies in several queues.
+    Producers in other languages place the same key elsewhere unless their settings say otherwise;
+    so does any producer after the number of queues was changed. Nothing keeps the order of a key
+    that lies in several queues.
 
     Reads messages without a trace: nothing is pulled, no group appears.
     """
@@ -218,5 +218,5 @@ def placement(
         )
     else:
         show(report_answer(report), form, settings)
-    tell_gaps(found)
+    print_gaps(found)
     return int(report.verdict)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Finite
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import ProgressLine
 from orderly.config import ConsumerConfig
 from orderly.monitoring.texts import Column, ColumnKind
-from orderly.signals import Told, heard
+from orderly.signals import Noted, heard
 
 if TYPE_CHECKING:
     from orderly.bench import Consuming, Figures, Sending
@@ -35,7 +35,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-n",
     "--count",
@@ -107,7 +107,7 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
     """Measure your own cluster: send, then consume what was sent; with --rate both at once.
 
     The handler checks the order of every key. Topic and group are made for it (orderly-bench-…),
-    and taken away in the end, also after Ctrl-C. It sends 26 MB unless told otherwise.
+    and taken away in the end, also after Ctrl-C. It sends 26 MB unless the options say otherwise.
     """
     from orderly.bench import Consuming, Sending, named, scratch  # noqa: PLC0415  `--help` is quick
 
@@ -115,7 +115,7 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
     size, keys, rate, queues = (given[name] for name in ("size", "keys", "rate", "queues"))
     count = given["count"] or math.ceil((rate or 0) * _RATE_SECONDS) or _COUNT
     consuming: Consuming | None = None
-    with settings.client() as client, settings.client() as other, heard() as told:
+    with settings.client() as client, settings.client() as other, heard() as ended_by:
         name = named(client, secrets.randbits(32))
         where = f"{client.config.namesrv}, {queues} queues on each broker"
         click.echo(f"makes topic and group {name} at {where}", err=True)
@@ -133,7 +133,9 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
                     coroutines=given["coroutines"],
                     delays=rate is not None,
                 )
-            done = _measured(sending, consuming, count, together=rate is not None, told=told)
+            done = _measured(
+                sending, consuming, count, together=rate is not None, ended_by=ended_by
+            )
     show(_answer(name, sending.figures, consuming, left), form, settings)
     for line in left:
         click.echo(f"left behind: {line}", err=True)
@@ -150,24 +152,26 @@ def _config(given: dict[str, Any]) -> ConsumerConfig:
 
 
 def _measured(
-    sending: Sending, consuming: Consuming | None, count: int, *, together: bool, told: Told
+    sending: Sending, consuming: Consuming | None, count: int, *, together: bool, ended_by: Noted
 ) -> bool:
     """Send and consume; False: it ended before all had come."""
-    send = partial(sending.run, count, ProgressLine("sent", count).reached, told)
+    send = partial(sending.run, count, ProgressLine("sent", count).reached, ended_by)
     if consuming is None:
         send()
-        return not told()
+        return not ended_by()
     if not together:
         send()
     with consuming.running():
         if together:
             send()
         sent = sending.figures.messages
-        came = consuming.wait(sent, ProgressLine("consumed", count).reached, told)
-    return came and not told()
+        came = consuming.wait(sent, ProgressLine("consumed", count).reached, ended_by)
+    return came and not ended_by()
 
 
-def _answer(name: str, sent: Figures, consuming: Consuming | None, left: list[str]) -> Answer:
+def _answer(
+    name: str, sent: Figures, consuming: Consuming | None, left: list[str]
+) -> CommandOutput:
     """The figures so far, and what stays at the brokers."""
     sides: dict[str, dict[str, Any] | None] = {"send": _side(sent), "consume": None}
     if consuming is not None:
@@ -182,7 +186,7 @@ def _answer(name: str, sent: Figures, consuming: Consuming | None, left: list[st
         (_words(field), *(_cell(side.get(field)) for side in found.values())) for field in fields
     ]
     columns = (Column("figure"), *(Column(name, ColumnKind.NUMBER) for name in found))
-    return Answer(columns, rows, lambda: document)
+    return CommandOutput(columns, rows, lambda: document)
 
 
 def _side(figures: Figures) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.options import pairs
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError, EmbeddedBrokerError
 from orderly.monitoring.texts import Column
@@ -107,7 +107,7 @@ def start(
     running = find()
     if running is not None:
         _refuse_other(running, directory, port, extra)
-        _tell(ctx, running, "runs already", form)
+        _show_running(ctx, running, "runs already", form)
         return
     find_java()
     with download_progress() as progress:
@@ -119,7 +119,7 @@ def start(
     arguments = ["--directory", str(where), "--port", str(port)]
     for text in properties:
         arguments += ["--property", text]
-    _tell(ctx, daemon.launch(arguments), "started", form)
+    _show_running(ctx, daemon.launch(arguments), "started", form)
 
 
 @broker.command(epilog=STOP)
@@ -148,9 +148,9 @@ def status(ctx: click.Context, *, form: Format) -> int:
         if form.for_reader:
             click.echo("no broker runs; `orderly broker start` starts one")
         else:
-            show(Answer.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
+            show(CommandOutput.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
         return 1
-    _tell(ctx, running, "runs", form)
+    _show_running(ctx, running, "runs", form)
     return 0
 
 
@@ -218,8 +218,8 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
             click.echo(f"fake broker: name server {running.namesrv}; Ctrl-C ends it")
             click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
         else:
-            told = {"namesrv": running.namesrv, "topics": wanted}
-            show(Answer.of((Column("namesrv"),), [told], told), form, settings_of(ctx))
+            fields = {"namesrv": running.namesrv, "topics": wanted}
+            show(CommandOutput.of((Column("namesrv"),), [fields], fields), form, settings_of(ctx))
         signal.sigwait(_ENDS)
 
 
@@ -266,10 +266,14 @@ def _refuse_other(
 _COLUMNS = tuple(map(Column, ("namesrv", "broker", "pid", "directory", "started_at")))
 
 
-def _tell(ctx: click.Context, running: Daemon, what: str, form: Format) -> None:
+def _show_running(ctx: click.Context, running: Daemon, what: str, form: Format) -> None:
     if not form.for_reader:
-        told = asdict(running)
-        show(Answer.of(_COLUMNS, [told], {"running": True, **told}), form, settings_of(ctx))
+        fields = asdict(running)
+        show(
+            CommandOutput.of(_COLUMNS, [fields], {"running": True, **fields}),
+            form,
+            settings_of(ctx),
+        )
         return
     click.echo(f"{what}: name server {running.namesrv}, broker {running.broker}")
     click.echo(f"process {running.pid}, since {running.started_at}, in {running.directory}")

@@ -63,11 +63,11 @@ class LazyGroup(click.Group):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
 
-class Command(click.Command):
+class OrderlyCommand(click.Command):
     """A command of `orderly`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its own options; of those that every command has only where they are told."""
+        """Write its own options, and where to read of those that every command has."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         own = [option for option in options if option.name not in COMMON]
         records = [record for option in own if (record := option.get_help_record(ctx)) is not None]
@@ -91,4 +91,4 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of them."""
 
-    command_class = Command
+    command_class = OrderlyCommand

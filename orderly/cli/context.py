@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from orderly.cli.command import Group
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import (
-    Settings,
+    CommonOptions,
     common_options,
     complete_context,
     parse_settings,
@@ -86,7 +86,7 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
         click.echo(f"there are no contexts; write them into {file.path}", err=True)
     names = [column.name for column in columns]
     show(
-        Answer(columns, rows, lambda: [dict(zip(names, row, strict=True)) for row in rows]),
+        CommandOutput(columns, rows, lambda: [dict(zip(names, row, strict=True)) for row in rows]),
         form,
         settings,
     )
@@ -143,15 +143,15 @@ def show_settings(ctx: click.Context, *, form: Format) -> None:
     settings = settings_of(ctx)
     rows = [(name, *_effective(settings, name)) for name in SETTINGS]
     columns = (Column("setting"), Column("value", ColumnKind.TEXT), Column("from"))
-    show(Answer(columns, rows, lambda: _document(settings, rows)), form, settings)
+    show(CommandOutput(columns, rows, lambda: _document(settings, rows)), form, settings)
 
 
-def _effective(settings: Settings, name: str) -> tuple[str, str]:
+def _effective(settings: CommonOptions, name: str) -> tuple[str, str]:
     value, origin = settings.found().get(name, (_DEFAULTS[name], "default"))
     return (NOT_SHOWN if value and secret(name) else str(value)), origin
 
 
-def _document(settings: Settings, rows: list[tuple[str, str, str]]) -> Mapping[str, Any]:
+def _document(settings: CommonOptions, rows: list[tuple[str, str, str]]) -> Mapping[str, Any]:
     return {
         "context": settings.context_name() or None,
         "file": os.fspath(settings.file().path),

@@ -9,10 +9,17 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
-from orderly.cli.output import Answer, Format, format_options, group_by_option, show, show_groups
+from orderly.cli.output import (
+    CommandOutput,
+    Format,
+    format_options,
+    group_by_option,
+    show,
+    show_groups,
+)
 from orderly.cli.redacting import letter_without_key, redact_option
 from orderly.cli.selection import complete_topic, group_argument
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody
 from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
@@ -69,7 +76,7 @@ def list_letters(
         letters = DeadLetters(client, group).list()
     redact = redact_keys is not None
     if group_by is not None:
-        rows = [_told(letter, redact=redact) | {"messages": 1} for letter in letters]
+        rows = [_shown(letter, redact=redact) | {"messages": 1} for letter in letters]
         show_groups(rows, group_by, {"schema": GROUPS_SCHEMA, "group": group}, form, settings)
     else:
         _show_letters(group, letters, form, settings, redact=redact)
@@ -77,7 +84,7 @@ def list_letters(
         click.echo(f"group {group} has no dead letters", err=True)
 
 
-def _told(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
+def _shown(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
     """A body is not shown where keys are not: it may have the key in it."""
     fields = _fields(letter)
     return letter_without_key(fields) if redact else fields | json_body(letter.message)
@@ -100,16 +107,16 @@ def _show_letters(
     group: str,
     letters: Sequence[DeadLetter],
     form: Format,
-    settings: Settings,
+    settings: CommonOptions,
     *,
     redact: bool = False,
 ) -> None:
     def document() -> dict[str, Any]:
-        told = [_told(letter, redact=redact) for letter in letters]
-        return {"schema": LIST_SCHEMA, "group": group, "dead_letters": told}
+        shown = [_shown(letter, redact=redact) for letter in letters]
+        return {"schema": LIST_SCHEMA, "group": group, "dead_letters": shown}
 
     rows = [_row(letter, redact=redact) for letter in letters]
-    show(Answer(_LETTERS, rows, document), form, settings)
+    show(CommandOutput(_LETTERS, rows, document), form, settings)
 
 
 def _row(letter: DeadLetter, *, redact: bool) -> tuple[Cell, ...]:
@@ -200,7 +207,7 @@ def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLett
 
 
 def _confirmed(ctx: click.Context, plan: ReplayPlan, group: str, form: Format) -> bool:
-    """What is refused is told afterwards; if that is all, nobody need be asked."""
+    """What is refused is shown afterwards; if that is all, there is no question to ask."""
     if not plan.due:
         return True
     require_somebody(ctx, "--yes")
@@ -232,19 +239,23 @@ _REPLAYED = (
 
 
 def _show_outcomes(
-    group: str, outcomes: Sequence[Replayed], form: Format, settings: Settings
+    group: str, outcomes: Sequence[Replayed], form: Format, settings: CommonOptions
 ) -> None:
-    told = [_outcome(outcome) for outcome in outcomes]
-    document = {"schema": REPLAY_SCHEMA, "group": group, "messages": told}
-    show(Answer(_REPLAYED, [_cells(each) for each in told], lambda: document), form, settings)
+    results = [_outcome(outcome) for outcome in outcomes]
+    document = {"schema": REPLAY_SCHEMA, "group": group, "messages": results}
+    show(
+        CommandOutput(_REPLAYED, [_cells(each) for each in results], lambda: document),
+        form,
+        settings,
+    )
 
 
 def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:
     failed = sum(outcome.error is not None for outcome in outcomes)
     click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
     if len(outcomes) < total:
-        untold = total - len(outcomes)
-        click.echo(f"it ended early: {untold} more may have been sent, or not", err=True)
+        unknown = total - len(outcomes)
+        click.echo(f"it ended early: {unknown} more may have been sent, or not", err=True)
     keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
     if keyless:
         click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)

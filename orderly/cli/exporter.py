@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.backlog.measuring import require_measured
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Duration, address
 from orderly.cli.redacting import redact_option, redacted
@@ -39,7 +39,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
@@ -136,7 +136,7 @@ def _monitor(
 def _serve(
     monitor: Monitor, exported: ServedSnapshot, where: tuple[str, int], *, otlp: bool
 ) -> None:
-    """Scan and serve until it is told to end."""
+    """Scan and serve until a signal ends it."""
     host, port = where
     shown = f"[{host}]" if ":" in host else host
     if not is_loopback(host):
@@ -145,11 +145,11 @@ def _serve(
             " members, and keys of messages (--redact-keys hash); there is no password",
             err=True,
         )
-    with heard() as told, ExitStack() as running:
+    with heard() as ended_by, ExitStack() as running:
         if otlp:
             running.enter_context(pushing(exported))
         server = running.enter_context(Server(host, port, Views(exported).answer, "exporter"))
         running.enter_context(monitor)
         click.echo(f"serving http://{shown}:{server.port}/", err=True)
-        while told() is None:
+        while ended_by() is None:
             time.sleep(LOOK)

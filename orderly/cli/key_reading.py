@@ -1,4 +1,4 @@
-"""One bounded read of a topic's keys: what commands ask for, and what they tell of it on stderr."""
+"""One bounded read of a topic's keys: what commands ask for, and what they print on stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from orderly.cli.options import Duration
 from orderly.cli.selection import complete_topic
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import ProgressLine, printable
 
 if TYPE_CHECKING:
@@ -26,22 +26,22 @@ patience_option = click.option(
 )
 
 
-def read_stored_keys(settings: Settings, topic: str, most: int, timeout: float) -> StoredKeys:
+def read_stored_keys(settings: CommonOptions, topic: str, most: int, timeout: float) -> StoredKeys:
     """Read at most so many messages, and say how far it is."""
     from orderly.monitoring.collecting.stored_keys import read_keys  # noqa: PLC0415  quick --help
 
     progress: ProgressLine | None = None
 
-    def tell(count: int, planned: int) -> None:
+    def show_progress(count: int, planned: int) -> None:
         nonlocal progress
         progress = progress or ProgressLine("messages read", planned)
         progress.reached(count)
 
     with settings.client(timeout) as client:
-        return read_keys(client, settings.topic(topic), most, timeout, tell)
+        return read_keys(client, settings.topic(topic), most, timeout, show_progress)
 
 
-def tell_gaps(found: StoredKeys) -> None:
+def print_gaps(found: StoredKeys) -> None:
     """Say what the reading lacks."""
     for name, error in found.errors.items():
         click.echo(printable(f"broker {name} could not be read: {error}"), err=True)

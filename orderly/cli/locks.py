@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import complete_group
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
@@ -40,7 +40,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-g", "--group", required=True, metavar="GROUP", shell_complete=complete_group, help="Of whom."
 )
@@ -55,9 +55,9 @@ Examples:
 @common_options
 @click.pass_context
 def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
-    """Tell who holds which queue of GROUP, as its members report it.
+    """Show who holds which queue of GROUP, as its members report it.
 
-    A broker tells nobody its locks, and asking for one would take it: so each member is asked. Of
+    A broker shows nobody its locks, and asking for one would take it: so each member is asked. Of
     members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
     a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s. A queue that no member
     claims waits for one that left or died: for 60 s at most, or as long as a handler of a consumer
@@ -73,7 +73,7 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
     return int(report.verdict)
 
 
-def _ask(settings: Settings, group: str, timeout: float) -> LockReport:
+def _ask(settings: CommonOptions, group: str, timeout: float) -> LockReport:
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415  `--help` is quick
     from orderly.monitoring.collecting.details import Details  # noqa: PLC0415
     from orderly.monitoring.collecting.scan import Collector, ScanSettings  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _require(scan: Scan, report: LockReport) -> None:
     )
 
 
-def _answer(report: LockReport) -> Answer:
+def _answer(report: LockReport) -> CommandOutput:
     rows = [
         (
             it.lock.queue.topic,
@@ -119,7 +119,7 @@ def _answer(report: LockReport) -> Answer:
         )
         for it in report.locks
     ]
-    return Answer(_COLUMNS, rows, partial(_document, report))
+    return CommandOutput(_COLUMNS, rows, partial(_document, report))
 
 
 def _document(report: LockReport) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import complete_group, complete_topic
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import confirmed
@@ -231,7 +231,7 @@ def show_offsets(ctx: click.Context, *, group: str, topic: str | None, form: For
         rows = _rows(client, group, topic)
     queues = [queue_fields(row) for row in rows]
     heading = {"schema": SHOW_SCHEMA, "time": iso_time(measured), "group": group}
-    show(Answer.of(_COLUMNS, queues, heading | {"queues": queues}), form, settings)
+    show(CommandOutput.of(_COLUMNS, queues, heading | {"queues": queues}), form, settings)
     return 0 if all(row.state is not QueueState.UNKNOWN for row in rows) else NOT_MEASURED
 
 
@@ -342,7 +342,7 @@ def reset(
     if not form.for_reader:
         show(planned, form, settings)
     if not dry_run:
-        _tell_members(members)
+        _say_who_is_online(members)
     return 0
 
 
@@ -378,12 +378,12 @@ _PLANNED = (
 )
 
 
-def _answer(resets: Sequence[QueueReset], heading: dict[str, Any]) -> Answer:
+def _answer(resets: Sequence[QueueReset], heading: dict[str, Any]) -> CommandOutput:
     queues = [_planned(entry) for entry in resets]
     rows = [
         (entry.queue.topic, *fields.values()) for entry, fields in zip(resets, queues, strict=True)
     ]
-    return Answer(_PLANNED, rows, lambda: heading | {"queues": queues})
+    return CommandOutput(_PLANNED, rows, lambda: heading | {"queues": queues})
 
 
 def _planned(entry: QueueReset) -> dict[str, str | int | None]:
@@ -402,11 +402,11 @@ def _apply(client: Client, group: str, resets: Sequence[QueueReset]) -> None:
     try:
         client.groups.reset_queues(group, {entry.queue: entry.after for entry in resets})
     except OrderlyError:
-        click.echo("not all queues were reset; `orderly offsets show` tells which", err=True)
+        click.echo("not all queues were reset: see which with `orderly offsets show`", err=True)
         raise
 
 
-def _tell_members(members: list[str] | None) -> None:
+def _say_who_is_online(members: list[str] | None) -> None:
     if members is None:
         text = "whether members are online is not known"
     elif members:

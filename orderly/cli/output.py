@@ -1,8 +1,8 @@
 """How a command prints what it found: columns and cells, a colour a state, a writer a format.
 
-A command makes an `Answer`; `format_options` adds -o, --no-headers and --raw; `show` prints. What
-is not known is `-` in a table, empty in CSV, null in JSON and YAML, and absent in metrics. Only
-data is on stdout; everything else is stderr.
+A command makes a `CommandOutput`; `format_options` adds -o, --no-headers and --raw; `show` prints.
+What is not known is `-` in a table, empty in CSV, null in JSON and YAML, and absent in metrics.
+Only data is on stdout; everything else is stderr.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import click
 
 from orderly.cli.options import gathered
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import discard_stdout, printable
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
@@ -38,7 +38,7 @@ _NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandOutput:
     """What a command found; a part that is None has no such format.
 
     Attributes:
@@ -57,7 +57,7 @@ class Answer:
     @classmethod
     def of(
         cls, columns: Sequence[Column], found: Iterable[Mapping[str, Any]], document: Any
-    ) -> Answer:
+    ) -> CommandOutput:
         """A row for each of `found`, whose fields have the columns' names."""
         rows = [[each[column.name] for column in columns] for each in found]
         return cls(columns, rows, lambda: document)
@@ -135,13 +135,13 @@ def moment(seconds: float) -> str:
 # --- tables
 
 
-def table(answer: Answer, style: Style, *, everything: bool = False) -> str:
+def table(answer: CommandOutput, style: Style, *, everything: bool = False) -> str:
     """Aligned columns, two spaces between them.
 
     Nothing is cut off: names are there to be copied.
 
     Args:
-        answer: what is told.
+        answer: what is shown.
         style: how.
         everything: whether with the columns that only `wide` shows.
     """
@@ -183,12 +183,12 @@ def _cell(text: str, column: Column, width: int, style: Style, *, heading: bool)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets run
 
 
-def _json(answer: Answer, _: Style) -> str:
+def _json(answer: CommandOutput, _: Style) -> str:
     """Indented JSON; escapes what is not ASCII, so nothing in it acts on a terminal."""
     return json.dumps(_document(answer), indent=2, allow_nan=False)
 
 
-def _yaml(answer: Answer, style: Style) -> str:
+def _yaml(answer: CommandOutput, style: Style) -> str:
     """YAML of the same document."""
     try:
         import yaml  # noqa: PLC0415  only here, and costs time
@@ -200,7 +200,7 @@ def _yaml(answer: Answer, style: Style) -> str:
     return text.rstrip("\n")
 
 
-def _csv(answer: Answer, style: Style) -> str:
+def _csv(answer: CommandOutput, style: Style) -> str:
     """All columns, numbers as they are; a text that a spreadsheet would run is quoted with '."""
     import csv  # noqa: PLC0415  only here, and costs time
 
@@ -219,18 +219,18 @@ def _field(cell: Cell) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _prometheus(answer: Answer, _: Style) -> str:
+def _prometheus(answer: CommandOutput, _: Style) -> str:
     """Prometheus' text format."""
     text: str = _made(answer.metrics, "prometheus")
     return text.rstrip("\n")
 
 
-def _nagios(answer: Answer, _: Style) -> str:
+def _nagios(answer: CommandOutput, _: Style) -> str:
     """The line of a monitoring plugin."""
     return printable(_made(answer.line, "nagios"))
 
 
-def _document(answer: Answer) -> Any:
+def _document(answer: CommandOutput) -> Any:
     return _made(answer.document, "json and yaml")
 
 
@@ -242,7 +242,7 @@ def _made(make: Any, name: str) -> Any:
 
 # --- the options, and printing
 
-_WRITERS: dict[str, Callable[[Answer, Style], str]] = {
+_WRITERS: dict[str, Callable[[CommandOutput, Style], str]] = {
     "table": table,
     "wide": partial(table, everything=True),
     "json": _json,
@@ -303,12 +303,12 @@ def _format(output: str, no_headers: bool, raw: bool) -> Format:
     return Format(output, not no_headers, raw)
 
 
-def written(answer: Answer, form: Format, *, color: bool) -> str:
+def written(answer: CommandOutput, form: Format, *, color: bool) -> str:
     """The answer as a text without a last line end."""
     return _WRITERS[form.output](answer, form.style(color=color))
 
 
-def show(answer: Answer, form: Format, settings: Settings) -> None:
+def show(answer: CommandOutput, form: Format, settings: CommonOptions) -> None:
     """Print the answer on stdout; a table without a line prints nothing.
 
     A reader that leaves (`| head -1`) ends the printing alone: the exit code is still the verdict.
@@ -325,7 +325,7 @@ def show_each(
     columns: Sequence[Column],
     found: Iterable[tuple[Mapping[str, Any], Any]],
     form: Format,
-    settings: Settings,
+    settings: CommonOptions,
 ) -> None:
     """Print rows as they come: of each its fields, and its document, in JSON an object a line.
 
@@ -333,7 +333,7 @@ def show_each(
     """
     color = settings.use_color()
     for number, (fields, document) in enumerate(found):
-        answer = Answer.of(columns, [fields], document)
+        answer = CommandOutput.of(columns, [fields], document)
         if form.output == "json":
             text = json.dumps(document)
         else:
@@ -344,7 +344,7 @@ def show_each(
             form = replace(form, headers=False)
 
 
-def _as_wide_as(answer: Answer, form: Format) -> list[Column]:
+def _as_wide_as(answer: CommandOutput, form: Format) -> list[Column]:
     """The columns, as wide as the answer's row makes them."""
     style, (row,) = form.style(color=False), answer.rows
     return [
@@ -385,7 +385,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
         alike.messages += row["messages"]
         alike.keys |= set() if row["key"] is None else {(row["topic"], row["key"])}
         alike.times += [] if row["time"] is None else [row["time"]]
-    told = [
+    groups = [
         {
             by: value,
             "keys": len(alike.keys),
@@ -395,7 +395,7 @@ def grouped(rows: Iterable[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
         }
         for value, alike in found.items()
     ]
-    return sorted(told, key=lambda it: (-it["messages"], str(it[by])))
+    return sorted(groups, key=lambda it: (-it["messages"], str(it[by])))
 
 
 def show_groups(
@@ -403,12 +403,14 @@ def show_groups(
     by: str,
     document: Mapping[str, Any],
     form: Format,
-    settings: Settings,
+    settings: CommonOptions,
 ) -> None:
-    """Print what `grouped` tells; `document` has it as the field `groups`."""
+    """Print what `grouped` returns; `document` has it as the field `groups`."""
     groups = grouped(rows, by)
     columns = (Column(by), *_COUNTED)
-    show(Answer.of(columns, groups, {**document, "by": by, "groups": groups}), form, settings)
+    show(
+        CommandOutput.of(columns, groups, {**document, "by": by, "groups": groups}), form, settings
+    )
 
 
 _COUNTED = (

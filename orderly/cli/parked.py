@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.command import Command, Group
+from orderly.cli.command import Group, OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Finite
-from orderly.cli.output import Answer, Format, format_options, group_by_option, show, show_groups
+from orderly.cli.output import (
+    CommandOutput,
+    Format,
+    format_options,
+    group_by_option,
+    show,
+    show_groups,
+)
 from orderly.cli.redacting import listing_without_keys, redact_option
 from orderly.cli.selection import complete_topic, group_argument
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import ProgressLine, json_body, preview, printable
 from orderly.errors import ConfigError, OrderlyError
 from orderly.foreign_text import escaped
@@ -132,7 +139,7 @@ def _timeout_option(command: F) -> F:
 
 
 @click.command(
-    cls=Command, short_help="Have a key run by its owner; it goes on live.", epilog=RELEASE
+    cls=OrderlyCommand, short_help="Have a key run by its owner; it goes on live.", epilog=RELEASE
 )
 @group_argument
 @keys_options
@@ -152,15 +159,15 @@ def release(
     on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
     """
 
-    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
+    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
         run = parked.try_ if dry_run else parked.release
-        return run(key, patience=timeout, on_progress=told, on_sent=say)
+        return run(key, patience=timeout, on_progress=progress, on_sent=say)
 
     what = "messages tried" if dry_run else "messages settled"
     return _carry_out(ctx, act, form, what=what, **chosen)
 
 
-@click.command(cls=Command, short_help="Have a key parked that blocks.", epilog=ADD)
+@click.command(cls=OrderlyCommand, short_help="Have a key parked that blocks.", epilog=ADD)
 @group_argument
 @key_argument
 @click.option("--dry-run", is_flag=True, help="Ask whether it would be parked; park nothing.")
@@ -197,7 +204,7 @@ def add(
     unknown = [_queue_fields(queue) | {"error": str(why)} for queue, why in added.unknown]
     document = {"schema": ADD_SCHEMA, "group": group, "keys": fields, "unknown": unknown}
     rows = [each | {"key": key_text(key)} for each in fields]
-    show(Answer.of(_ADDED_COLUMNS, rows, document), form, settings)
+    show(CommandOutput.of(_ADDED_COLUMNS, rows, document), form, settings)
     for line in _added_remarks(group, key, added, dry_run=dry_run):
         say(line)
     refused = any(outcome.refused for outcome in added.outcomes)
@@ -209,8 +216,8 @@ _ADDED_COLUMNS = (*_AT, Column("parked", ColumnKind.COUNT), Column("reason"))
 
 
 def _added_fields(outcome: Outcome) -> dict[str, Any]:
-    told = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
-    return _queue_fields(outcome.queue) | told
+    fields = {"key": outcome.key, "parked": outcome.settled, "reason": outcome.reason}
+    return _queue_fields(outcome.queue) | fields
 
 
 def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iterator[str]:
@@ -235,7 +242,9 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
         )
 
 
-@click.command(cls=Command, short_help="Give a key's messages up; it goes on live.", epilog=DROP)
+@click.command(
+    cls=OrderlyCommand, short_help="Give a key's messages up; it goes on live.", epilog=DROP
+)
 @group_argument
 @key_argument
 @click.option("-y", "--yes", is_flag=True, help="Yes, give them up.")
@@ -249,8 +258,8 @@ def drop(ctx: click.Context, /, *, yes: bool, timeout: float, form: Format, **ch
     if not yes:
         raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
 
-    def act(parked: ParkedMessages, key: Key, told: OnProgress) -> tuple[Outcome, ...]:
-        return parked.drop(key, patience=timeout, on_progress=told, on_sent=say)
+    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
+        return parked.drop(key, patience=timeout, on_progress=progress, on_sent=say)
 
     return _carry_out(ctx, act, form, every=False, **chosen)
 
@@ -266,7 +275,7 @@ def _carry_out(
     topic: str | None,
     what: str = "messages settled",
 ) -> int:
-    """Do one thing with one key or all, tell what became of it, and give the exit code."""
+    """Do one thing with one key or all, show what became of it, and give the exit code."""
     settings = settings_of(ctx)
     if (key is None) != every:
         raise click.UsageError("give KEY, or --all", ctx)
@@ -319,15 +328,15 @@ def _each(
 
 
 def _show_outcomes(
-    group: str, outcomes: Sequence[Outcome], form: Format, settings: Settings
+    group: str, outcomes: Sequence[Outcome], form: Format, settings: CommonOptions
 ) -> None:
     fields = [_outcome_fields(outcome) for outcome in outcomes]
     rows = [each | {"key": key_text(each["key"])} for each in fields]
     document = {"schema": COMMAND_SCHEMA, "group": group, "keys": fields}
-    show(Answer.of(_OUTCOMES, rows, document), form, settings)
+    show(CommandOutput.of(_OUTCOMES, rows, document), form, settings)
     tried = [(key_text(o.key), offset, text) for o in outcomes for offset, text in o.outcomes]
     if tried and form.for_reader:  # a document has them in it
-        show(Answer(_TRIED, tried), form, settings)
+        show(CommandOutput(_TRIED, tried), form, settings)
     for line in _remarks(outcomes):
         say(line)
 
@@ -446,7 +455,7 @@ def list_keys(
         listing = listing_without_keys(listing)
     if group_by is not None:
         rows = map(_to_group, listing.keys)
-        show_groups(rows, group_by, _told(GROUPS_SCHEMA, group, listing), form, settings)
+        show_groups(rows, group_by, _document_head(GROUPS_SCHEMA, group, listing), form, settings)
         for queue, error in listing.unknown:
             say(f"UNKNOWN {queue}: {error}")
     else:
@@ -483,7 +492,7 @@ def _to_group(report: KeyReport) -> dict[str, Any]:
     }
 
 
-def _told(schema: str, group: str, listing: Listing) -> dict[str, Any]:
+def _document_head(schema: str, group: str, listing: Listing) -> dict[str, Any]:
     return {
         "schema": schema,
         "time": iso_time(time.time()),
@@ -532,12 +541,12 @@ _COLUMNS = (
 )
 
 
-def _answer(group: str, listing: Listing) -> Answer:
+def _answer(group: str, listing: Listing) -> CommandOutput:
     keys = [_fields(report) for report in listing.keys]
     shown = [each | {"key": key_text(each["key"]), "why": _why(each)} for each in keys]
     rows = [[each[column.name] for column in _COLUMNS] for each in shown]
-    document = _told(LIST_SCHEMA, group, listing) | {"keys": keys}
-    return Answer(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)], lambda: document)
+    document = _document_head(LIST_SCHEMA, group, listing) | {"keys": keys}
+    return CommandOutput(_COLUMNS, [*rows, *_unknown_rows(listing.unknown)], lambda: document)
 
 
 def _why(fields: dict[str, Any]) -> str | None:
@@ -581,13 +590,13 @@ def show_key(
         messages = iter(ParkedMessages(client, group, topic).show(key))
         found = list(islice(messages, limit))
         more = next(messages, None) is not None
-    told = [_message(each) | json_body(each.original) for each in found]
-    document = {"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": told}
+    messages_shown = [_message(each) | json_body(each.original) for each in found]
+    document = {"schema": SHOW_SCHEMA, "group": group, "key": key, "messages": messages_shown}
     rows = [
         fields | {"why": _why(fields), "body": preview(each.original, PREVIEW)}
-        for fields, each in zip(told, found, strict=True)
+        for fields, each in zip(messages_shown, found, strict=True)
     ]
-    show(Answer.of(_MESSAGES, rows, document), form, settings)
+    show(CommandOutput.of(_MESSAGES, rows, document), form, settings)
     if more:
         say(f"only the first {limit} messages are shown (--limit)")
 

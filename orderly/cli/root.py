@@ -13,7 +13,7 @@ import click
 
 from orderly.cli.command import LazyGroup
 from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED
-from orderly.cli.settings import Settings, common_options
+from orderly.cli.settings import CommonOptions, common_options
 from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
 from orderly.errors import OrderlyError
 
@@ -30,7 +30,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 class _Root(LazyGroup):
-    """Tells what the exit codes mean everywhere."""
+    """Shows what the exit codes mean everywhere."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
@@ -112,8 +112,8 @@ def spark() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every failure is told on stderr."""
-    settings = Settings()
+    """Run one command line and return its exit code; every failure is printed on stderr."""
+    settings = CommonOptions()
     configure_logs(settings.verbose)
     try:
         code = root.main(list(args), prog_name="orderly", standalone_mode=False, obj=settings)
@@ -126,16 +126,16 @@ def run(args: Sequence[str]) -> int:
     except _NO_COMMAND as error:
         click.echo(error.format_message(), err=True)
         return NOT_MEASURED
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to tell the user
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the last place to report it
         if settings.debug:
             for line in traceback.format_exc().splitlines():
                 click.echo(printable(line), err=True)
-        click.echo(f"error: {printable(_told(error, debug=settings.debug))}", err=True)
+        click.echo(f"error: {printable(_failure_text(error, debug=settings.debug))}", err=True)
         return NOT_MEASURED
     return code if isinstance(code, int) else 0
 
 
-def _told(error: BaseException, *, debug: bool) -> str:
+def _failure_text(error: BaseException, *, debug: bool) -> str:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""

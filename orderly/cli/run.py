@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import address
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import configure_default_logs, configure_program_logs, printable
 from orderly.errors import ConfigError
 from orderly.signals import heard
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.argument("consumers", nargs=-1, required=True, metavar="MODULE:NAME...")
 @click.option(
     "--probe",
@@ -54,10 +54,10 @@ def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) ->
     configure_program_logs(settings.verbose)
     found = list(dict.fromkeys(_load(name) for name in consumers))
     configure_default_logs(settings.verbose)
-    with heard() as told, _probing(found, where):
+    with heard() as ended_by, _probing(found, where):
         try:
             for consumer in found:
-                if consumer.state == "created" and not told():
+                if consumer.state == "created" and not ended_by():
                     consumer.start()
             for consumer in found:
                 consumer.wait()
@@ -70,7 +70,7 @@ def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) ->
     return 1 if left else 0
 
 
-def _hand_on(settings: Settings) -> None:
+def _hand_on(settings: CommonOptions) -> None:
     """Let the program find what the command line, a context or a local broker says."""
     found = {name: str(value) for name, (value, _) in settings.found().items()}
     if "namesrv" not in found:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orderly.cli.options import gathered
-from orderly.cli.settings import Settings, settings_of
+from orderly.cli.settings import CommonOptions, settings_of
 from orderly.namespace import unwrap, wrap
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Names:
     topics: tuple[str, ...] = ()
     regex: bool = False
 
-    def selection(self, settings: Settings) -> Selection:
+    def selection(self, settings: CommonOptions) -> Selection:
         """The same over the names that brokers know, in the namespace of the settings.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import pairs
 from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
@@ -34,7 +34,7 @@ _COLUMNS = (
     Column("message id"),
     Column("status"),
 )
-IN_FLIGHT = 1000  # results awaited at most, so that a failure is told soon
+IN_FLIGHT = 1000  # results awaited at most, so that a failure is reported soon
 EXAMPLES = """\b
 Examples:
   orderly send orders "created" --key order-17 --tag status
@@ -42,7 +42,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @topic_argument
 @click.argument("body", required=False)
 @click.option("-k", "--key", metavar="KEY", help="Sharding key: messages of one key stay in order.")
@@ -101,7 +101,7 @@ def send(
     )
     with settings.client() as client, _producer(client, topic) as producer:
         results = in_order(producer.submit(message) for message in messages)
-        show_each(_COLUMNS, map(_told, results), form, settings)
+        show_each(_COLUMNS, map(_shown, results), form, settings)
 
 
 def _producer(client: Client, topic: str) -> OrderlyProducer:
@@ -155,7 +155,7 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         yield from (line.rstrip(b"\r\n") for line in stream)
 
 
-def _told(result: SendResult) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shown(result: SendResult) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields, for a row and for a document."""
     queue = result.queue
     fields = {

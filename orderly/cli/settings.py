@@ -66,7 +66,7 @@ Name = TypeVar("Name", str, str | None)
 
 
 @dataclass(slots=True)
-class Settings:
+class CommonOptions:
     """The common options, wherever on the command line they were given; the last one wins.
 
     Attributes: see the options; None and "" are "not given".
@@ -177,9 +177,9 @@ class Settings:
 _TIMEOUTS = ("connect_timeout", "request_timeout")
 
 
-def settings_of(ctx: click.Context) -> Settings:
+def settings_of(ctx: click.Context) -> CommonOptions:
     """The settings of the command line that `ctx` belongs to."""
-    return ctx.ensure_object(Settings)
+    return ctx.ensure_object(CommonOptions)
 
 
 def _choose_context(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -293,5 +293,5 @@ _COMMON = (
 
 
 def common_options(command: F) -> F:
-    """Add what every command takes; the values are found in `Settings`."""
+    """Add what every command takes; the values are found in `CommonOptions`."""
     return with_options(command, _COMMON)

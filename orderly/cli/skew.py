@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command
-from orderly.cli.key_reading import of_topic, patience_option, read_stored_keys, tell_gaps
-from orderly.cli.output import Answer, Format, format_options, show, written
+from orderly.cli.command import OrderlyCommand
+from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
+from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
@@ -39,7 +39,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @of_topic
 @click.option(
     "--sample",
@@ -72,9 +72,9 @@ def skew(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Tell how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
+    """Show how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
 
-    What the queues hold is told of all messages; keys are counted in the newest ones, of each queue
+    For the queues all messages count; keys are counted in the newest ones, of each queue
     as large a part as it holds of all.
 
     Reads without a trace: nothing is pulled, no group appears.
@@ -90,8 +90,8 @@ def skew(
         columns = [Column("part"), Column("name"), Column("messages", _NUMBER)]
         lines = [*_lines(found, keys, name)]
         document = partial(_document, found, keys, name)
-        show(Answer([*columns, Column("share", _NUMBER)], lines, document), form, settings)
-    tell_gaps(found)
+        show(CommandOutput([*columns, Column("share", _NUMBER)], lines, document), form, settings)
+    print_gaps(found)
     return int(Verdict.UNKNOWN if found.errors else Verdict.OK)
 
 
@@ -121,7 +121,7 @@ def _messages(key: Key) -> int:
 # --- for a reader --------------------------------------------------------------------------------
 
 
-def _text(found: StoredKeys, keys: Answer, form: Format, *, color: bool) -> str:
+def _text(found: StoredKeys, keys: CommandOutput, form: Format, *, color: bool) -> str:
     parts = [_heading(found), written(_queues(found), form, color=color)]
     if keys.rows:
         parts.append(f"{_about_keys(found)}\n{written(keys, form, color=color)}")
@@ -144,7 +144,7 @@ def _heading(found: StoredKeys) -> str:
     )
 
 
-def _queues(found: StoredKeys) -> Answer:
+def _queues(found: StoredKeys) -> CommandOutput:
     """A line a queue, the fullest first."""
     total, number = _total(found), len(found.held)
     columns = [Column("queue"), Column("messages", ColumnKind.COUNT), Column("share", _NUMBER),
@@ -152,9 +152,9 @@ def _queues(found: StoredKeys) -> Answer:
     rows: list[Sequence[Cell]] = []
     for queue, count in sorted(found.held.items(), key=lambda each: -(each[1] or 0)):
         share = _share(count, total)
-        told = (None, None) if share is None else (percent(share), f"{share * number:.2f}")
-        rows.append((str(queue), count, *told))
-    return Answer(columns, rows)
+        shares = (None, None) if share is None else (percent(share), f"{share * number:.2f}")
+        rows.append((str(queue), count, *shares))
+    return CommandOutput(columns, rows)
 
 
 def _about_keys(found: StoredKeys) -> str:
@@ -165,11 +165,11 @@ def _about_keys(found: StoredKeys) -> str:
         line += f"; {seen.keyless:,} have no key (Java's producers do not store it)"
     split = len(seen.split())
     if split:
-        line += f"; {counted(split, 'key')} in several queues: orderly audit placement tells why"
+        line += f"; {counted(split, 'key')} in several queues: orderly audit placement shows why"
     return f"{line}."
 
 
-def _keys(found: StoredKeys, keys: Sequence[Key], name: Name) -> Answer:
+def _keys(found: StoredKeys, keys: Sequence[Key], name: Name) -> CommandOutput:
     columns = [Column("key"), Column("messages", ColumnKind.COUNT), Column("share", _NUMBER),
                Column("queue")]  # fmt: skip
     rows = [
@@ -181,7 +181,7 @@ def _keys(found: StoredKeys, keys: Sequence[Key], name: Name) -> Answer:
         )
         for key in keys
     ]
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
 def percent(share: float) -> str:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import gathered, pairs
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.redacting import redact_option
 from orderly.cli.selection import complete_topic
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.texts import Column, ColumnKind
@@ -53,7 +53,7 @@ class Job:
         master: of Spark; None: local[*], or what spark-submit says.
         conf: settings of Spark.
         form: how to print what was found.
-        quiet: whether to tell no progress.
+        quiet: whether to print no progress.
     """
 
     topic: str
@@ -190,7 +190,7 @@ _RUNNING = (
         metavar="NAME=VALUE",
         help="A setting of Spark, as in spark.driver.memory=4g; may be given again.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Tell no progress."),
+    click.option("-q", "--quiet", is_flag=True, help="Print no progress."),
 )
 
 
@@ -208,7 +208,7 @@ class JobContext:
     Attributes:
         spark: the session.
         output: where results go; None: nowhere.
-        progress: tells of steps.
+        progress: prints steps.
         job: the options.
         settings: what all commands have.
     """
@@ -217,7 +217,7 @@ class JobContext:
     output: Output | None
     progress: Progress
     job: Job
-    settings: Settings
+    settings: CommonOptions
 
     @property
     def source(self) -> dict[str, str]:
@@ -229,7 +229,7 @@ class JobContext:
         topic = {"topic": self.settings.topic(self.job.topic)} if self.job.topic else {}
         return {**connection(self.settings), **topic, **self.job.source()}
 
-    def tell(self, verdict: Verdict, headline: str, answer: Answer) -> int:
+    def show_result(self, verdict: Verdict, headline: str, answer: CommandOutput) -> int:
         """Print what was found, and return the exit code."""
         if self.job.form.for_reader:
             click.echo(f"{verdict.name}: {headline}")
@@ -240,7 +240,9 @@ class JobContext:
 
 
 @contextmanager
-def job_context(job: Job, settings: Settings, name: str, *, output: bool) -> Iterator[JobContext]:
+def job_context(
+    job: Job, settings: CommonOptions, name: str, *, output: bool
+) -> Iterator[JobContext]:
     """Start what the job needs, and end it; see `Job.running`."""
     if job.topic:  # to say at once what is wrong there, not after Spark has started
         settings.topic(job.topic)
@@ -258,7 +260,7 @@ def job_context(job: Job, settings: Settings, name: str, *, output: bool) -> Ite
         yield JobContext(spark, results, progress, job, settings)
 
 
-def connection(settings: Settings) -> dict[str, str]:
+def connection(settings: CommonOptions) -> dict[str, str]:
     """How Spark's processes reach the brokers: an address, and a file's path for the rest.
 
     Secrets are no options: workers read them from the same file, or their environment.
@@ -273,7 +275,7 @@ def connection(settings: Settings) -> dict[str, str]:
 
 
 @contextmanager
-def session(job: Job, settings: Settings, name: str) -> Iterator[SparkSession]:
+def session(job: Job, settings: CommonOptions, name: str) -> Iterator[SparkSession]:
     """The running session, or one that ends with the command."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an extra, and costs time
@@ -317,7 +319,7 @@ _OURS = re.compile(r"orderly\.errors\.\w+: (.+)")
 
 
 def cause(text: str) -> str:
-    """What of a Spark error tells the user most: our own error's line, or the first."""
+    """What of a Spark error helps the user most: our own error's line, or the first."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
@@ -343,7 +345,7 @@ _AUDITED = (
 )
 
 
-@click.command(cls=Command, epilog=AUDIT_EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=AUDIT_EXAMPLES)
 @click.option(
     "--seq-property",
     default="",
@@ -380,12 +382,12 @@ def audit(
             here.source, seq_property, gaps=gaps, redact_keys=redact_keys is not None
         )
         result = run(here.spark, settings, here.output, here.progress)
-        return here.tell(result.verdict, result.headline, audit_answer(result))
+        return here.show_result(result.verdict, result.headline, audit_answer(result))
 
 
-def audit_answer(result: AuditResult) -> Answer:
+def audit_answer(result: AuditResult) -> CommandOutput:
     """The worst keys."""
-    return Answer.of(_AUDITED, result.worst(_SHOWN), result.document)
+    return CommandOutput.of(_AUDITED, result.worst(_SHOWN), result.document)
 
 
 # --- `orderly spark replay`: part of a table into a topic, in each key's order --------------------
@@ -399,7 +401,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=REPLAY_EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=REPLAY_EXAMPLES)
 @click.argument("table")
 @click.option(
     "--into",
@@ -452,7 +454,7 @@ Examples:
 def replay(
     ctx: click.Context, /, *, table: str, into: str, job: Job, send: bool, **wanted: Any
 ) -> int:
-    """Tell what of TABLE would go into a topic; with --send, send it.
+    """Show what of TABLE would go into a topic; with --send, send it.
 
     TABLE is any with the source's columns topic, broker, queue_id, queue_offset, sharding_key,
     store_ts and body (and tag, keys, properties), such as a stream writes to Parquet.
@@ -483,7 +485,7 @@ def replay(
             **options,
         )
         result = run(here.spark, settings, here.progress)
-        return here.tell(result.verdict, result.headline, replay_answer(result))
+        return here.show_result(result.verdict, result.headline, replay_answer(result))
 
 
 def _selection(
@@ -508,7 +510,7 @@ def _selection(
     return ReplaySelection(**given, keys=wanted, places=places)
 
 
-def replay_answer(result: ReplayResult) -> Answer:
+def replay_answer(result: ReplayResult) -> CommandOutput:
     """The most frequent keys."""
     columns = [
         Column("key"),
@@ -529,7 +531,7 @@ def replay_answer(result: ReplayResult) -> Answer:
         )
         for it in result.keys[:20]
     ]
-    return Answer(columns, rows, document=lambda: result.document)
+    return CommandOutput(columns, rows, document=lambda: result.document)
 
 
 # --- `orderly spark bundle`: what a cluster needs to run the jobs ---------------------------------
@@ -543,7 +545,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=BUNDLE_EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=BUNDLE_EXAMPLES)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @common_options
 def bundle(directory: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
@@ -25,7 +25,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @topic_argument
 @click.option(
     "--from",
@@ -72,7 +72,7 @@ def tail(
         reader = TopicReader(client, topic, start)
         found = islice(_selected(reader.messages(follow=follow), key), limit)
         try:
-            show_each(_COLUMNS, map(_told, found), form, settings)
+            show_each(_COLUMNS, map(_shown, found), form, settings)
         except KeyboardInterrupt:
             if not follow:
                 raise  # with --follow it is how one stops
@@ -95,7 +95,7 @@ _COLUMNS = (
 )
 
 
-def _told(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shown(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
     """A row of a table, and the document, in which a body that is not UTF-8 is in base64."""
     queue = message.queue
     fields = {

@@ -195,7 +195,7 @@ _EVERY = 1.0  # seconds
 
 
 class ProgressLine:
-    """Counts what is done, and tells it at most once a second. For one thread.
+    """Counts what is done, and prints it at most once a second. For one thread.
 
     Args:
         what: is being done, as in "sent".
@@ -205,11 +205,11 @@ class ProgressLine:
     def __init__(self, what: str, total: int | None = None) -> None:
         self._what = what
         self._of = "" if total is None else f" of {total}"
-        self._told_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def reached(self, count: int) -> None:
         """Note that `count` are done."""
         now = time.monotonic()
-        if now - self._told_at >= _EVERY:
-            self._told_at = now
+        if now - self._printed_at >= _EVERY:
+            self._printed_at = now
             click.echo(f"{count}{self._of} {self._what}", err=True)

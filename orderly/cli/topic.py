@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orderly.cli.command import Command, Group
+from orderly.cli.command import Group, OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Duration
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import complete_group, name_argument
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import confirmed, printable
 from orderly.errors import OrderlyError, RouteError
 from orderly.model import BrokerData, Permission, TopicRoute
@@ -41,7 +41,7 @@ Examples:
 
 @click.command(
     "grow",
-    cls=Command,
+    cls=OrderlyCommand,
     short_help="Give a topic more queues, in order: drained first.",
     epilog=GROW,
 )
@@ -126,10 +126,10 @@ def grow(
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 _say("nothing was changed")
                 return NOT_MEASURED
-            growth.run(Patience(**seconds), _Teller())
+            growth.run(Patience(**seconds), _GrowthProgress())
     if not form.for_reader:
         document = partial(_document, growth, seen, began, dry_run=dry_run)
-        show(Answer(_PLANNED, _rows(growth), document), form, settings)
+        show(CommandOutput(_PLANNED, _rows(growth), document), form, settings)
     elif growth.plan.needed and not dry_run:
         _say(f"{topic} has {queues} queues on each broker; pin its producers to the new layout:")
         click.echo(f"layout={growth.plan.pin}")
@@ -144,15 +144,15 @@ class _Seen:
     producers: dict[str, int] | None
 
 
-class _Teller:
+class _GrowthProgress:
     """Says on stderr how far it is; the same text once."""
 
     def __init__(self) -> None:
-        self._told = ""
+        self._last = ""
 
     def __call__(self, text: str) -> None:
-        if text != self._told:
-            self._told = text
+        if text != self._last:
+            self._last = text
             _say(text)
 
 
@@ -160,12 +160,12 @@ def _say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def _show_plan(growth: TopicGrowth, seen: _Seen, form: Format, settings: Settings) -> None:
+def _show_plan(growth: TopicGrowth, seen: _Seen, form: Format, settings: CommonOptions) -> None:
     plan = growth.plan
     if not plan.needed:
         _say(f"{plan.topic} has {plan.queues} queues on each broker: nothing to do")
         return
-    show(Answer(_PLANNED, _rows(growth)), form, settings)
+    show(CommandOutput(_PLANNED, _rows(growth)), form, settings)
     for behind in seen.standing.behind:
         _say(f"not finished: {behind}")
     _say(f"producers connected, of this or other topics: {_listed(seen.producers)}")
@@ -323,7 +323,7 @@ def list_topics(ctx: click.Context, *, everything: bool, form: Format) -> None:
             own = {*info.brokers, *info.clusters}  # a topic each, to be found by
             names = [name for name in names if name not in own and not is_system_topic(name)]
     rows = [(name,) for name in names]
-    show(Answer((Column("topic"),), rows, lambda: names), form, settings)
+    show(CommandOutput((Column("topic"),), rows, lambda: names), form, settings)
 
 
 def is_system_topic(name: str) -> bool:
@@ -352,9 +352,9 @@ def show_topic(ctx: click.Context, name: str, form: Format) -> int:
         configs, errors = _settings(client, name, found)
     rows = [_row(broker, config) for broker, config in configs]
     layout = _layout_text(found)
-    told = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
-    document = {"schema": SHOW_SCHEMA, "topic": name} | told
-    show(Answer.of(_SHOWN, rows, document), form, settings)
+    fields = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
+    document = {"schema": SHOW_SCHEMA, "topic": name} | fields
+    show(CommandOutput.of(_SHOWN, rows, document), form, settings)
     if form.for_rows:
         click.echo(f"layout: {layout or '-'}", err=True)
     for broker, error in errors.items():

@@ -278,7 +278,7 @@ class Admin:
             topic: its name.
             broker: of which only the master is asked.
             queues: to read and to write; what there is more of stays.
-            present: what `topic_config` told; its other settings stay.
+            present: what `topic_config` returned; its other settings stay.
         """
         check_count("queues", queues, 1)
         check_given("present", present, TopicConfig)

@@ -16,7 +16,7 @@ from orderly.client.calls import ONLY_SUCCESS, Calls, failure
 from orderly.client.connection import Attend
 from orderly.client.routes import Routes, address_in
 from orderly.errors import OrderlyError, RemotingError, ReplyTooLarge, RouteError
-from orderly.model import MessageQueue, ReceivedMessage, TopicRoute
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, to_ext
 from orderly.protocol.frame import RemotingCommand, request
@@ -219,119 +219,10 @@ def read_send_reply(queue: MessageQueue, reply: RemotingCommand, address: str) -
     return Stored(status, header.queue_id, header.queue_offset, tuple(header.msg_id.split(",")))
 
 
-# --- a broker that has the queue, by the routes this client knows ---------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 R = TypeVar("R")
-
-
-class QueueRequests:
-    """`Calls` by queue instead of by address. Thread-safe.
-
-    A failure that makes the route suspect has it fetched again in the background.
-    """
-
-    def __init__(self, calls: Calls, routes: Routes) -> None:
-        self._calls = calls
-        self._routes = routes
-
-    def ask(
-        self,
-        queue: MessageQueue,
-        command: RemotingCommand,
-        what: str,
-        *,
-        timeout: float | None = None,
-        accept: Collection[int] = ONLY_SUCCESS,
-        replica: int | None = None,
-    ) -> RemotingCommand:
-        """Ask the broker of `queue`; further errors as `Calls.ask`.
-
-        Args:
-            queue: its topic's route says where its broker is.
-            command: the request.
-            what: what is asked, for the error's text, with topic and group.
-            timeout: seconds for the reply; None: the client's request time-out.
-            accept: response codes that are answers, not errors.
-            replica: the broker id to prefer where a slave will do, too; None: only the master.
-
-        Raises:
-            RouteError: the broker is not in the route, or has no fitting address.
-        """
-        try:
-            address = _address(self._routes.get(queue.topic), queue, replica)
-            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
-        except OrderlyError as error:
-            self._note(queue.topic, error)
-            raise
-
-    def submit(
-        self,
-        queue: MessageQueue,
-        command: RemotingCommand,
-        read: Callable[[RemotingCommand, str], R],
-        on_result: Callable[[R | OrderlyError], None],
-        *,
-        timeout: float,
-        may_connect: bool,
-        attended: bool = False,
-        replica: int | None = None,
-    ) -> Attend | None:
-        """Send to the broker of `queue` and return; errors as `Calls.submit`.
-
-        Args:
-            queue: its topic's route says where its broker is.
-            command: the request.
-            read: turns reply and address into the result, or raises OrderlyError.
-            on_result: called exactly once if the request went out; see `Calls.submit`.
-            timeout: seconds for the reply.
-            may_connect: False on threads that must not block: neither is a route fetched.
-            attended: the caller waits, and calls what is returned.
-            replica: as for `ask`.
-
-        Returns:
-            What reads the reply on the calling thread. None if it would have had to connect or to
-            ask a name server, and must not.
-        """
-        topic = queue.topic
-
-        def heard(result: R | OrderlyError) -> None:
-            if isinstance(result, OrderlyError):
-                self._note(topic, result)
-            on_result(result)
-
-        try:
-            route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
-            if route is None:
-                return None
-            return self._calls.submit(
-                _address(route, queue, replica),
-                command,
-                read,
-                heard,
-                timeout=timeout,
-                may_connect=may_connect,
-                attended=attended,
-            )
-        except OrderlyError as error:
-            self._note(topic, error)
-            raise
-
-    def _note(self, topic: str, error: OrderlyError) -> None:
-        """Have the topic's route fetched again after a failure that says it may be wrong."""
-        if error.refresh_route:
-            self._routes.suspect(topic)
-
-
-def _address(route: TopicRoute, queue: MessageQueue, replica: int | None) -> str:
-    """The master's address; with a `replica` preferred, any that is there will do."""
-    if replica is None:
-        return address_in(route, queue.broker_name)
-    return address_in(route, queue.broker_name, master=False, broker_id=replica)
-
-
-# --- requests -------------------------------------------------------------------------------------
-
 
 OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 
@@ -350,7 +241,7 @@ class BrokerCalls:
     """
 
     def __init__(self, calls: Calls, routes: Routes, client_id: str) -> None:
-        self._requests = QueueRequests(calls, routes)
+        self._calls = calls
         self._routes = routes
         self._client_id = client_id
         self._silent: set[str] = set()  # brokers that did not answer who the members are
@@ -377,7 +268,7 @@ class BrokerCalls:
             return wanted
         command = self._lock_command(RequestCode.LOCK_BATCH_MQ, group, wanted)
         what = f"the lock of {len(wanted)} queues of group {group!r}"
-        reply = self._requests.ask(_on(broker_name, wanted), command, what, timeout=timeout)
+        reply = self._ask(_on(broker_name, wanted), command, what, timeout=timeout)
         return decode_locked(reply.body) & wanted
 
     def unlock_queues(
@@ -393,7 +284,7 @@ class BrokerCalls:
             return
         command = self._lock_command(RequestCode.UNLOCK_BATCH_MQ, group, wanted)
         what = f"the unlock of {len(wanted)} queues of group {group!r}"
-        self._requests.ask(_on(broker_name, wanted), command, what, timeout=timeout)
+        self._ask(_on(broker_name, wanted), command, what, timeout=timeout)
 
     def _lock_command(
         self, code: RequestCode, group: str, queues: frozenset[MessageQueue]
@@ -410,7 +301,7 @@ class BrokerCalls:
             queue_id=queue.queue_id,
             set_zero_if_not_found=False,
         )
-        reply = self._requests.ask(
+        reply = self._ask(
             queue,
             request(header.code, to_ext(header)),
             f"the offset of group {group!r} in {queue}",
@@ -433,7 +324,7 @@ class BrokerCalls:
             commit_offset=offset,
         )
         what = f"the commit of offset {offset} of group {group!r} in {queue}"
-        self._requests.ask(queue, request(header.code, to_ext(header)), what)
+        self._ask(queue, request(header.code, to_ext(header)), what)
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset the queue's next message will get; 0 also for a queue that does not exist."""
@@ -460,7 +351,7 @@ class BrokerCalls:
 
     def _offset(self, queue: MessageQueue, header: OffsetQuestion, what: str) -> int:
         command = request(header.code, to_ext(header))
-        reply = self._requests.ask(queue, command, f"{what} of {queue}")
+        reply = self._ask(queue, command, f"{what} of {queue}")
         return from_ext(OffsetReply, reply.ext).offset
 
     # --- members -------------------------------------------------------------------------------
@@ -498,7 +389,7 @@ class BrokerCalls:
 
     def _ids_at(self, topic: str, broker_name: str, group: str) -> tuple[str, ...]:
         header = GetConsumerList(consumer_group=group)
-        reply = self._requests.ask(
+        reply = self._ask(
             MessageQueue(topic, broker_name, 0),
             request(header.code, to_ext(header)),
             f"the members of group {group!r}",
@@ -530,7 +421,7 @@ class BrokerCalls:
         Raises:
             OrderlyError: nothing was sent; `on_result` is not called.
         """
-        sent = self._requests.submit(
+        sent = self._submit(
             query.queue,
             pull_command(query),
             partial(read_pull_reply, query),
@@ -551,7 +442,7 @@ class BrokerCalls:
             master: ask nobody else: a slave may lag.
         """
         try:
-            reply = self._requests.ask(
+            reply = self._ask(
                 query.queue,
                 pull_command(query),
                 f"messages of {query.queue} for group {query.group!r}",
@@ -595,7 +486,7 @@ class BrokerCalls:
         Raises:
             OrderlyError: nothing was sent and nothing is stored; `on_result` is not called.
         """
-        return self._requests.submit(
+        return self._submit(
             queue,
             command,
             partial(read_send_reply, queue),
@@ -611,10 +502,79 @@ class BrokerCalls:
         The header's topic may be another one than the queue's: a dead letter is written where
         the message came from.
         """
-        reply = self._requests.ask(
+        reply = self._ask(
             queue, command, f"a send to the broker of {queue}", accept=frozenset(SEND_STATUS)
         )
         return read_send_reply(queue, reply, "")
+
+    # --- which broker is asked --------------------------------------------------------------------
+
+    def _ask(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        what: str,
+        *,
+        timeout: float | None = None,
+        accept: Collection[int] = ONLY_SUCCESS,
+        replica: int | None = None,
+    ) -> RemotingCommand:
+        """Ask the broker of `queue`; arguments and errors as `Calls.ask`, or a RouteError.
+
+        `replica`: as for `address_in`.
+        """
+        try:
+            route = self._routes.get(queue.topic)
+            address = address_in(route, queue.broker_name, replica=replica)
+            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+        except OrderlyError as error:
+            self._note(queue.topic, error)
+            raise
+
+    def _submit(
+        self,
+        queue: MessageQueue,
+        command: RemotingCommand,
+        read: Callable[[RemotingCommand, str], R],
+        on_result: Callable[[R | OrderlyError], None],
+        *,
+        timeout: float,
+        may_connect: bool,
+        attended: bool = False,
+        replica: int | None = None,
+    ) -> Attend | None:
+        """Send to the broker of `queue` and return; arguments and errors as `Calls.submit`.
+
+        If it may not connect, it does not fetch a route either, and returns None without one.
+        """
+        topic = queue.topic
+
+        def heard(result: R | OrderlyError) -> None:
+            if isinstance(result, OrderlyError):
+                self._note(topic, result)
+            on_result(result)
+
+        try:
+            route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
+            if route is None:
+                return None
+            return self._calls.submit(
+                address_in(route, queue.broker_name, replica=replica),
+                command,
+                read,
+                heard,
+                timeout=timeout,
+                may_connect=may_connect,
+                attended=attended,
+            )
+        except OrderlyError as error:
+            self._note(topic, error)
+            raise
+
+    def _note(self, topic: str, error: OrderlyError) -> None:
+        """Have the topic's route fetched again after a failure that says it may be wrong."""
+        if error.refresh_route:
+            self._routes.suspect(topic)
 
 
 def _on(broker_name: str, queues: frozenset[MessageQueue]) -> MessageQueue:

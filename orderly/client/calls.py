@@ -94,7 +94,7 @@ _UNKNOWN = (BrokerError, "it was refused")
 # (NettyRemotingAbstract), and only the class in the remark that it is a refusal.
 _ACL_1 = "org.apache.rocketmq.acl.common.AclException"
 
-# What the remark of a refusal tells beyond the code: words of ACL 2.0 (AuthenticationPipeline,
+# What the remark of a refusal says beyond the code: words of ACL 2.0 (AuthenticationPipeline,
 # AuthorizationPipeline), then of ACL 1.0 (PlainPermissionManager). Only the advice hangs on them.
 _ACCESS: tuple[tuple[str, str], ...] = (
     ("username cannot be null", _NO_KEY),

@@ -179,5 +179,5 @@ def retention(client: Client, queue: MessageQueue) -> float:
         raise RouteError(f"broker {name} is not in the route of {queue.topic}")
     seconds = retention_of(client.admin.broker_settings(broker))
     if seconds is None:
-        raise OrderlyError(f"broker {name} does not tell how long it keeps messages")
+        raise OrderlyError(f"broker {name} does not say how long it keeps messages")
     return seconds

@@ -432,7 +432,7 @@ class Connection:
         max_frame: bytes; a longer frame from the peer is thrown away. A reply's request fails with
             ReplyTooLarge, all others go on.
         on_request: gets the peer's own requests, on the reader thread: must not block.
-        on_close: called once, on the reader thread, before pending calls are told of the loss.
+        on_close: called once, on the reader thread, before pending calls fail with the loss.
         security: how requests are signed and the connection is encrypted.
 
     Raises:
@@ -593,7 +593,7 @@ class Connection:
         except ConnectionLost:
             if self._pending.claim(request_id) is not None:
                 raise
-            # else the reader saw the loss first and told on_reply: once is enough
+            # else the reader saw the loss first and called on_reply: once is enough
         except BaseException:
             self._pending.claim(request_id)
             raise
@@ -689,7 +689,7 @@ class Connection:
             else:
                 self._on_request(self, command)
         except ConnectionLost:
-            pass  # the end of the connection is told
+            pass  # the reader reports the end of the connection
         except Exception as error:  # noqa: BLE001 - a handler's failure must not end the reader
             log_failure("request.handler_failed", self.address, command.code, error)
         return False

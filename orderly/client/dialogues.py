@@ -9,13 +9,14 @@ from typing import Any
 from orderly.client.broker import BrokerCalls, PullQuery, PullStatus
 from orderly.errors import ProtocolError, ReplyTooLarge
 from orderly.log import get_logger, where
-from orderly.model import ReceivedMessage
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.calls import (
     AppendRecord,
     Call,
     LockQueues,
     MaxOffset,
     MinOffset,
+    OffsetAtTime,
     OffsetReset,
     ParkedRead,
     Peek,
@@ -25,7 +26,6 @@ from orderly.ordering.calls import (
     ReadRecords,
     RecordsRead,
     SaveOffset,
-    SearchOffset,
     UnlockQueues,
 )
 from orderly.ordering.state.records import BLOCK
@@ -33,7 +33,7 @@ from orderly.protocol import properties as names
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
-from orderly.protocol.park_record import PARKED
+from orderly.protocol.park_record import PARKED, ParkMessage, park_request
 from orderly.protocol.records import Seal, without_content
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import record_kind
@@ -70,7 +70,7 @@ def positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
     return {
         MinOffset: lambda call: brokers.min_offset(call.queue),
         MaxOffset: lambda call: brokers.max_offset(call.queue),
-        SearchOffset: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
+        OffsetAtTime: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
     }
 
 
@@ -78,7 +78,7 @@ def peek(brokers: BrokerCalls, group: str, call: Peek) -> Peeked:
     """Look at one message by a pull, which every broker and proxy answers.
 
     Raises:
-        OffsetReset: an operator has reset the group's offset; this pull was told so.
+        OffsetReset: an operator has reset the group's offset; this pull's reply says so.
         OrderlyError: no answer, or one that says no; TopicNotFound where there is no such topic.
     """
     query = PullQuery(group, call.queue, call.offset, 1, Subscription(call.queue.topic), 0.0)
@@ -141,6 +141,23 @@ def read_records(brokers: BrokerCalls, group: str, seal: Seal, call: ReadRecords
     records = tuple((message.queue_offset, message.raw_body) for message in believed)
     stored_at = max((round(message.store_time * 1000) for message in result.messages), default=0)
     return RecordsRead(records, result.next_offset, result.min_offset, stored_at)
+
+
+def append_parked(
+    brokers: BrokerCalls, group: str, seal: Seal, queue: MessageQueue, message: ParkMessage
+) -> int:
+    """Store a message on the park queue's master; returns its position.
+
+    The seal of what is not a parked message also says the queue's newest position.
+
+    Raises:
+        OrderlyError: no answer, or one that says no. It may be stored without an answer.
+    """
+    newest = None
+    if seal.signs and PARKED not in message.properties:
+        newest = brokers.max_offset(queue) - 1
+    command = park_request(group, queue, message, time.time(), seal=seal, newest=newest)
+    return brokers.send_now(queue, command).queue_offset
 
 
 def read_parked(brokers: BrokerCalls, group: str, seal: Seal, call: ReadParked) -> ParkedRead:

@@ -70,7 +70,7 @@ class GroupAdmin:
 
         A broker of release 5.2 or later resets by itself, whether members run or not: they learn
         it with their next pull, which a message or 15 s of silence brings about. An older one (or
-        one with useServerSideResetOffset=false) tells the members, and refuses if there is none.
+        one with useServerSideResetOffset=false) asks the members to, and refuses if there is none.
 
         Args:
             group: it must exist.

@@ -68,7 +68,7 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._consumers: dict[str, _Member] = {}
         self._producers: set[str] = set()
-        # Held while brokers are told anything: a heartbeat that overtook the end of a membership
+        # Held while anything is sent to brokers: a heartbeat that overtook the end of a membership
         # would bring it back for two minutes.
         self._round = threading.Lock()
         self._round_thread: int | None = None
@@ -110,7 +110,7 @@ class Heartbeats:
             on_members_changed: called when a broker says so; must not block.
             consume_from: as in ConsumerConfig; the broker only shows it to administrators.
             broadcasting: each member gets all messages; brokers then keep no offsets for it.
-            answers: what brokers are told that ask this member; None: it refuses to answer.
+            answers: what this member answers to brokers; None: it refuses to answer.
 
         Raises:
             LifecycleError: this client is a member already.
@@ -141,9 +141,9 @@ class Heartbeats:
             self._producers.add(group)
 
     def unregister_consumer(self, group: str) -> None:
-        """Leave a consumer group: brokers with a connection are told. Locks stay.
+        """Leave a consumer group at the brokers with a connection. Locks stay.
 
-        A broker that cannot be told is logged; it notices by the end of the connection. Without
+        A broker that does not answer is logged; it notices by the end of the connection. Without
         effect if the client is no member.
         """
         with self._round:
@@ -162,7 +162,7 @@ class Heartbeats:
                 self._leave(UnregisterClient(client_id=self._client_id, producer_group=group))
 
     def heartbeat_now(self) -> NoPermission | None:
-        """Tell all brokers of all known routes, and wait until they were told.
+        """Send a heartbeat to all brokers of all known routes, and wait for their answers.
 
         Routes of subscribed topics are fetched if need be. What fails is logged: one broker's
         trouble is not the others', and the next round comes.

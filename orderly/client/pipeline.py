@@ -31,7 +31,7 @@ from orderly.protocol.frame import RemotingCommand
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """How hard one address may be asked.
 
     Attributes:
@@ -59,7 +59,7 @@ class Gate:
 
     __slots__ = ("_failures", "_flying", "_limits", "_next_at", "_probing")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._flying = 0
         self._failures = 0
@@ -167,9 +167,9 @@ class Pipeline:
         limits: for each address.
     """
 
-    def __init__(self, connections: Connections, limits: Limits | None = None) -> None:
+    def __init__(self, connections: Connections, limits: RequestLimits | None = None) -> None:
         self._connections = connections
-        self._limits = limits or Limits()
+        self._limits = limits or RequestLimits()
         self._peers: dict[str, _Peer] = {}
 
     def begin(self) -> None:
@@ -230,7 +230,7 @@ class Pipeline:
 class _Peer:
     """One address, from round to round."""
 
-    def __init__(self, address: str, limits: Limits) -> None:
+    def __init__(self, address: str, limits: RequestLimits) -> None:
         self.address = address
         self.limits = limits
         self.gate = Gate(limits)

@@ -75,7 +75,7 @@ class Connections:
         self._lock = threading.Lock()
         self._open: dict[str, Connection] = {}
         self._closed = False
-        self._told_of_keys = False
+        self._warned_of_keys = False
 
     @property
     def foreign(self) -> bool:
@@ -169,8 +169,8 @@ class Connections:
 
     def _warn_of_exposed_keys(self, address: str) -> None:
         with self._lock:
-            told, self._told_of_keys = self._told_of_keys, True
-        if not told:
+            warned, self._warned_of_keys = self._warned_of_keys, True
+        if not warned:
             _log.warning(
                 "keys.not_encrypted",
                 address=address,

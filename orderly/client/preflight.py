@@ -31,14 +31,14 @@ SettingsAt = Callable[[str, str], GroupConfig]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class StartRefused:
     """A consumer's start ends with this error."""
 
     error: OrderlyError
 
 
 @dataclass(frozen=True, slots=True)
-class NotTold:
+class NotReported:
     """What was asked is not known, of a broker or of a member; a start goes on."""
 
     error: OrderlyError
@@ -77,7 +77,7 @@ class SubscriptionsDiffer:
         )
 
 
-Found = Refused | NotTold | NotOrdered | SubscriptionsDiffer
+Found = StartRefused | NotReported | NotOrdered | SubscriptionsDiffer
 
 
 def check_start(
@@ -101,14 +101,14 @@ def check_topic(client: Client, topic: str) -> Iterator[Found]:
     try:
         route = client.routes.get(topic)
     except OrderlyError as error:
-        yield Refused(error)
+        yield StartRefused(error)
         return
     if not route.read_queues():
         text = (
             f"no queue of topic {topic} may be read: its read permission is off, or it has no"
             " read queues; set them at the broker (mqadmin updateTopicPerm, updateTopic)"
         )
-        yield Refused(ConfigError(text))
+        yield StartRefused(ConfigError(text))
 
 
 def check_group(
@@ -144,9 +144,9 @@ def check_filter(client: Client, group: str, subscription: Subscription) -> Iter
         try:
             client.groups.check_filter(group, subscription, client.client_id)
         except ConfigError as error:
-            yield Refused(error)
+            yield StartRefused(error)
         except OrderlyError as error:
-            yield NotTold(error)
+            yield NotReported(error)
 
 
 def _asked(findings: Iterator[Found], broker: str | None = None) -> Iterator[Found]:
@@ -154,9 +154,9 @@ def _asked(findings: Iterator[Found], broker: str | None = None) -> Iterator[Fou
     try:
         yield from findings
     except ConfigError as error:
-        yield Refused(error)
+        yield StartRefused(error)
     except OrderlyError as error:
-        yield NotTold(error, broker)
+        yield NotReported(error, broker)
 
 
 def _settings(
@@ -180,9 +180,9 @@ def check_settings(settings: GroupConfig, broker: str, config: ConsumerConfig) -
     forbids = f"broker {broker} forbids group {settings.name}"
     remedy = "allow it with mqadmin updateSubGroup"
     if not settings.consume_enabled:
-        yield Refused(ConfigError(f"{forbids} to consume; {remedy}"))
+        yield StartRefused(ConfigError(f"{forbids} to consume; {remedy}"))
     if config.broadcasting and not settings.broadcast_enabled:
-        yield Refused(ConfigError(f"{forbids} to broadcast; {remedy}"))
+        yield StartRefused(ConfigError(f"{forbids} to broadcast; {remedy}"))
     if not settings.orderly:
         yield NotOrdered(broker)
 
@@ -202,7 +202,7 @@ def _check_type(client: Client, group: str, route: TopicRoute, broker: str) -> I
             f" Mark it (mqadmin updateSubGroup -c <cluster> -g {group} -o true), or set"
             " ConsumerConfig.require_ordered_group=False if no gRPC client ever joins"
         )
-        yield Refused(ConfigError(text))
+        yield StartRefused(ConfigError(text))
 
 
 # --- the members that are there ----------------------------------------------------------------
@@ -236,7 +236,7 @@ def check_members(
             f" {members.message_model}; this one would as {ConsumeType.PASSIVELY}, {model}."
             " Stop them first, or use another group"
         )
-        yield Refused(ConfigError(text))
+        yield StartRefused(ConfigError(text))
     theirs = {
         topic: subscription
         for topic, subscription in members.subscriptions.items()
@@ -274,7 +274,7 @@ def check_orders(
     mixed = []
     for asked in orders_of(client, group, order, members):
         if asked.error is not None:
-            yield NotTold(asked.error, member=asked.client_id)
+            yield NotReported(asked.error, member=asked.client_id)
         mixed += [asked.wrong] if asked.wrong else []
     if mixed:
         here, there = ("key", "queue") if order == _BY_KEY else ("queue", "key")
@@ -282,7 +282,7 @@ def check_orders(
             f"this member has order={here!r}, but members of group {group} keep order by"
             f" {there}: {', '.join(sorted(mixed))}. Stop them first, or use another group"
         )
-        yield Refused(ConfigError(text))
+        yield StartRefused(ConfigError(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ class Asked:
     Attributes:
         client_id: of the member.
         wrong: who it is, and how it keeps order, if in another way; "" if nothing is known of that.
-        error: it did not tell.
+        error: it did not answer.
     """
 
     client_id: str

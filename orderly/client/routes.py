@@ -77,7 +77,7 @@ class NameServers:
         return decode_cluster_info(reply.body)
 
     def ask_all(self, command: RemotingCommand, what: str) -> None:
-        """Tell every name server, as they do not tell each other.
+        """Ask every name server, as they do not know of each other.
 
         Raises:
             OrderlyError: one did not do it; those before it have.
@@ -195,18 +195,14 @@ class Routes:
             self._suspects.add(topic)
         self._refresher.wake()
 
-    def address(self, queue: MessageQueue, *, master: bool = True) -> str:
-        """The address to ask about a queue; fetches the route if it is not known.
-
-        Args:
-            queue: names topic and broker.
-            master: only the master will do; else a slave is given while the master is down.
+    def address(self, queue: MessageQueue) -> str:
+        """The master's address to ask about a queue; fetches the route if it is not known.
 
         Raises:
-            RouteError: the route has no such broker, or no fitting address of it.
+            RouteError: the route has no such broker, or no master of it.
             TopicNotFound, NameServerUnavailable: the route is not known and not to be had.
         """
-        return address_in(self.get(queue.topic), queue.broker_name, master=master)
+        return address_in(self.get(queue.topic), queue.broker_name)
 
     def broker_addresses(self) -> tuple[str, ...]:
         """All masters and slaves of all known routes, sorted."""
@@ -260,16 +256,14 @@ class Routes:
             return topics
 
 
-def address_in(
-    route: TopicRoute, broker_name: str, *, master: bool = True, broker_id: int = 0
-) -> str:
+def address_in(route: TopicRoute, broker_name: str, *, replica: int | None = None) -> str:
     """The address of a broker of `route`.
 
     Args:
         route: of the topic in question.
         broker_name: one of its brokers.
-        master: only the master will do.
-        broker_id: the replica preferred where any will do (a pull's reply suggests one).
+        replica: the broker id to prefer where a slave will do, too (a pull's reply suggests one);
+            None: only the master.
 
     Raises:
         RouteError: no such broker, or no fitting address.
@@ -281,11 +275,12 @@ def address_in(
             f"topic {route.topic!r} has no broker {broker_name!r} (it has: {known}); use a queue"
             " of the topic's present route"
         )
-    address = broker.master if master else _any_address(broker, broker_id)
+    address = broker.master if replica is None else _any_address(broker, replica)
     if not address:
+        missing = "master" if replica is None else "address"
         raise RouteError(
-            f"broker {broker_name!r} of topic {route.topic!r} has no"
-            f" {'master' if master else 'address'} at the name server; wait until it is back"
+            f"broker {broker_name!r} of topic {route.topic!r} has no {missing} at the name server;"
+            " wait until it is back"
         )
     return address
 

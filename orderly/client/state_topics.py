@@ -135,9 +135,9 @@ class StateTopics:
     def _findings(self, topic: str, own: OwnTopic) -> Mapping[str, _Finding]:
         before = self._looks.get(own.topic)
         look = self._look(topic, own)
-        told = {} if before is None else {name: str(e) for name, e in before.faults.items()}
+        logged = {} if before is None else {name: str(e) for name, e in before.faults.items()}
         for broker, error in look.faults.items():
-            if told.get(broker) != str(error):
+            if logged.get(broker) != str(error):
                 self._warn(topic, own, broker, error)
         return look.findings
 
@@ -182,7 +182,7 @@ class StateTopics:
         return findings
 
     def _listed(self, own_topic: str) -> dict[str, QueueData]:
-        """A topic's queues by broker, as a name server tells them now."""
+        """A topic's queues by broker, as a name server lists them now."""
         try:
             route = self._client.routes.refresh(own_topic)
         except TopicNotFound:
@@ -202,7 +202,7 @@ class StateTopics:
         try:
             return self._ask(broker, own, needed)
         except OrderlyError as error:
-            return _Finding(0, _told(error, own, broker.broker_name))
+            return _Finding(0, _refusal(error, own, broker.broker_name))
 
     def _ask(self, broker: BrokerData, own: OwnTopic, needed: int) -> _Finding:
         """Go by what the broker itself has; make what is missing."""
@@ -255,17 +255,17 @@ def _too_few(own: OwnTopic, broker: BrokerData, size: int, needed: int) -> str:
 
 
 def _at(broker: BrokerData) -> str:
-    """Which broker, as `mqadmin` is told; its name server comes with -n or from NAMESRV_ADDR."""
+    """The argument of `mqadmin` for a broker; -n or NAMESRV_ADDR gives it the name server."""
     return f"-b {broker.master}" if broker.master else f"-c {broker.cluster}"
 
 
-def _told(error: OrderlyError, own: OwnTopic, broker: str) -> OrderlyError:
-    """A refusal comes again until somebody mends it; what passes stays what it is."""
+def _refusal(error: OrderlyError, own: OwnTopic, broker: str) -> OrderlyError:
+    """A refusal comes again until somebody allows it: a ConfigError; other errors stay."""
     if not isinstance(error, BrokerError) or error.retriable:
         return error
-    told = ConfigError(
-        f"broker {broker} refuses to tell of {own.kind} {own.topic} or to make it, which"
+    refusal = ConfigError(
+        f"broker {broker} refuses to show {own.kind} {own.topic} or to make it, which"
         f" order='key' needs ({error}): allow it, or create the topic yourself"
     )
-    told.__cause__ = error
-    return told
+    refusal.__cause__ = error
+    return refusal

@@ -170,7 +170,7 @@ class TlsStream:
             self._flush(deadline)
             return False
         except ssl.SSLError:
-            with contextlib.suppress(OSError):  # it tells the peer why, if it is still there
+            with contextlib.suppress(OSError):  # the peer learns why, if it is still there
                 self._flush(deadline)
             raise
         self._flush(deadline)

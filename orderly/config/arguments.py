@@ -173,7 +173,7 @@ def check_arguments(what: str, function: Callable[..., object], *names: str) -> 
     """
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except ValueError:  # made in C, some tell nothing
+    except ValueError:  # made in C, some have no signature
         return
     try:
         signature.bind(*names)

@@ -119,7 +119,7 @@ class ClientConfig(FromEnv):
             them sealed is believed. An empty one stands for no seal: "new;" believes all, for a
             group whose members get their first secret. Empty: nothing is sealed, nor looked at:
             who may write to those topics can forge records. In no repr and no pickle, either.
-        redact_keys: "hash": events, and what consumers tell brokers of themselves, have hashes
+        redact_keys: "hash": events, and what consumers report to brokers, have hashes
             instead of keys and no text of a failure, for both may be personal data; commands that
             have --redact-keys take it from here. Empty: keys are shown.
     """

@@ -41,7 +41,7 @@ from orderly.ordering.explain import Explanation
 from orderly.ordering.explain_keys import KeyExplanation
 from orderly.protocol.heartbeat import BY_SQL, Subscription
 from orderly.protocol.parked_key import ParkedKey
-from orderly.signals import LOOK, Told, heard
+from orderly.signals import LOOK, Noted, heard
 
 if TYPE_CHECKING:
     from orderly.processes.handler import ProcessHandler
@@ -301,7 +301,7 @@ class OrderlyConsumer:
                 partial(self._lifecycle.heed, told()), f"orderly-ending-{self.group}"
             )
 
-    async def _until_closed(self, told: Told) -> None:
+    async def _until_closed(self, told: Noted) -> None:
         wait = partial(self._lifecycle.wait, None, signals=False)
         closed = in_thread_of_its_own(wait, f"orderly-waiting-{self.group}")
         try:

@@ -29,7 +29,7 @@ from orderly.protocol.members import (
     QueueNews,
     RunningInfo,
     RunningProperty,
-    TopicStatus,
+    TopicConsumeStatus,
     news_texts,
 )
 from orderly.protocol.parked_key import ParkedKey
@@ -197,9 +197,9 @@ class ConsumerInspector:
         settings = {name: str(getattr(config, name)) for name in config.__dataclass_fields__}
         return settings | {name.value: text for name, text in known.items()}
 
-    def _status(self, topic: str) -> TopicStatus:
+    def _status(self, topic: str) -> TopicConsumeStatus:
         figures = self._session.statistics.of(topic, now())
-        return TopicStatus(
+        return TopicConsumeStatus(
             pull_rt=figures.pull_seconds * 1000,
             pull_tps=figures.pulled_per_second,
             consume_rt=figures.consume_seconds * 1000,

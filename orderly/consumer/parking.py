@@ -13,25 +13,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from orderly.client.dialogues import append_parked
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context, now
 from orderly.errors import LockLost, OrderlyError, ProtocolError
 from orderly.log import type_text
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.backoff import backoff
-from orderly.ordering.calls import MaxOffset, ParkedRead, ReadParked
+from orderly.ordering.calls import ParkedRead, ReadParked
 from orderly.ordering.context import Failure
 from orderly.ordering.lanes import Batch
 from orderly.ordering.parking import KeyIndex, KeyRatio, ParkedPlace, limit_reached, parked_of
 from orderly.ordering.state.topic import park_topic
-from orderly.protocol.park_record import (
-    PARKED,
-    ParkDetails,
-    Parked,
-    ParkMessage,
-    park_message,
-    park_request,
-)
+from orderly.protocol.park_record import ParkDetails, Parked, ParkMessage, park_message
 from orderly.protocol.parked_key import Key, ParkedKey, key_of, key_tag
 from orderly.protocol.records import Seal
 
@@ -323,13 +317,8 @@ class ParkQueue:
             ours = self._held.owned.keeps_lock(now()) and self._held.owned.counts
         if not ours:
             raise LockLost(f"{self._held.queue} is no longer ours; nothing is parked")
-        newest = None
-        if self._seal.signs and PARKED not in message.properties:
-            newest = self._session.perform(MaxOffset(self.queue)) - 1
-        command = park_request(
-            self._session.group, self.queue, message, time.time(), seal=self._seal, newest=newest
-        )
-        return self._session.client.brokers.send_now(self.queue, command).queue_offset
+        brokers = self._session.client.brokers
+        return append_parked(brokers, self._session.group, self._seal, self.queue, message)
 
     def read(self, position: int, tag: str | None = None, *, wait: bool = False) -> ParkedRead:
         """Read one block from a position on."""

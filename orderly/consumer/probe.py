@@ -12,7 +12,7 @@ from http import HTTPStatus
 from orderly.config.arguments import check_arguments, check_function
 from orderly.consumer.telling.health import Health
 from orderly.log import get_logger
-from orderly.small_http import Answer, Question, Server
+from orderly.small_http import HttpRequest, HttpResponse, Server
 
 _log = get_logger("orderly.probe")
 
@@ -36,7 +36,7 @@ class Probe(Server):
         super().__init__(host, port, self._told, "probe")
         self._read = read
 
-    def _told(self, question: Question) -> Answer:
+    def _told(self, question: HttpRequest) -> HttpResponse:
         answer = _ANSWERS.get(question.path)
         if answer is None:
             text = f"there is only {', '.join(_ANSWERS)}"
@@ -49,8 +49,8 @@ class Probe(Server):
         return _json(body, HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def _json(body: str, status: HTTPStatus) -> Answer:
-    return Answer(body, "application/json", status)
+def _json(body: str, status: HTTPStatus) -> HttpResponse:
+    return HttpResponse(body, "application/json", status)
 
 
 def _live(health: Health) -> tuple[bool, str]:

@@ -21,8 +21,8 @@ from orderly.client.peer_requests import GroupAnswers
 from orderly.client.preflight import (
     Found,
     NotOrdered,
-    NotTold,
-    Refused,
+    NotReported,
+    StartRefused,
     SubscriptionsDiffer,
     check_start,
 )
@@ -335,9 +335,9 @@ class Lifecycle:
         """
         for found in findings:
             match found:
-                case Refused(error):
+                case StartRefused(error):
                     raise error
-                case NotTold():
+                case NotReported():
                     self._not_told(found)
                 case NotOrdered(broker):  # it matters to who adds gRPC members
                     self._session.log.info("group.not_ordered", broker=broker, hint=found.hint)
@@ -349,7 +349,7 @@ class Lifecycle:
                         hint=found.hint,
                     )
 
-    def _not_told(self, found: NotTold) -> None:
+    def _not_told(self, found: NotReported) -> None:
         log, error = self._session.log, str(found.error)
         if found.member is not None:
             log.warning("member.order_unknown", member=found.member, error=error)

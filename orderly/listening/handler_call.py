@@ -70,7 +70,7 @@ class Delivery:
 
 @final
 class Attempt:
-    """One try of one message: what a ConsumeContext tells, without what acknowledges.
+    """One try of one message: what a ConsumeContext says, without what acknowledges.
 
     With a context the function could acknowledge a message beside its answer. `orderly.once` takes
     an attempt in place of a context. Used by the call's thread or coroutine only.
@@ -316,7 +316,7 @@ class HandlerCall:
         except BaseException as error:  # noqa: BLE001 - whatever a decoder raises is a failure
             failed = self.raised(error)
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is FailureKind.TRANSIENT
-            # Its own text may show the body (pydantic's does), so nothing of it is told.
+            # Its own text may show the body (pydantic's does), so nothing of it is shown.
             ours = isinstance(error, UndecodableBody)
             return replace(
                 failed,

@@ -164,7 +164,7 @@ class _Common:
             if message.queue_offset not in context.finished:
                 delivery = Delivery(message, context)
                 decision = self._judge.decide(delivery, self._trial.raised(error), _now())
-                return _told(decision, delivery, messages) or ConsumeResult.SUSPEND
+                return _apply(decision, delivery, messages) or ConsumeResult.SUSPEND
         return ConsumeResult.SUCCESS
 
     def _judge_at(self, now: float | None) -> FailurePolicy:
@@ -210,7 +210,7 @@ class Listener(_Common):
         """Handle a batch in order, up to the first message that is not done."""
         for message in messages:
             delivery = Delivery(message, context)
-            answer = _told(self._handle(self._judge, delivery, _now), delivery, messages)
+            answer = _apply(self._handle(self._judge, delivery, _now), delivery, messages)
             if answer is not None:
                 return answer
         return ConsumeResult.SUCCESS
@@ -287,7 +287,7 @@ class AsyncListener(_Common):
         """Handle a batch in order, up to the first message that is not done."""
         for message in messages:
             delivery = Delivery(message, context)
-            answer = _told(await self._handle(self._judge, delivery, _now), delivery, messages)
+            answer = _apply(await self._handle(self._judge, delivery, _now), delivery, messages)
             if answer is not None:
                 return answer
         return ConsumeResult.SUCCESS
@@ -313,13 +313,13 @@ class AsyncListener(_Common):
         try:
             tried = await self._trial.run_async(delivery)
         except asyncio.CancelledError:
-            if delivery.context.lost.is_set():  # else `call_failed` may be told how it ended
+            if delivery.context.lost.is_set():  # else `call_failed` may follow
                 judge.untried(delivery)
             raise
         return judge.decide(delivery, tried, clock())
 
 
-def _told(
+def _apply(
     decision: Decision, delivery: Delivery, messages: Sequence[ReceivedMessage]
 ) -> Answer | None:
     """Apply a decision; an answer ends the batch, and what is behind was not tried."""
@@ -374,7 +374,7 @@ def listener(
     """
     if function is not None:
         return _listener(function, **settings)
-    Rules(**settings)  # wrong settings are told where they stand
+    Rules(**settings)  # wrong settings fail where they are written
     return cast("Decorator", partial(_listener, **settings))
 
 

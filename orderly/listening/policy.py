@@ -45,7 +45,7 @@ class Decision:
     failure: Failure | None = None
 
     def apply(self, delivery: Delivery) -> Answer | None:
-        """Tell the consumer; returns what ends the batch, or None: the message is done."""
+        """Apply it to the context; returns what ends the batch, or None: the message is done."""
         message, context = delivery.message, delivery.context
         if self.untried:
             context.not_tried(message)
@@ -121,7 +121,7 @@ class FailureMemory:
     def __init__(self, rules: PoisonRules | None) -> None:
         self._verdicts = None if rules is None else Verdicts(rules)
         self._trying: OrderedDict[Lane, UnsettledMessage] = OrderedDict()
-        self._told: frozenset[str | None] = frozenset()
+        self._reported: frozenset[str | None] = frozenset()
         self._swept_at = float("-inf")
         self._lock = threading.Lock()
 
@@ -185,8 +185,8 @@ class FailureMemory:
 
     @property
     def holding(self) -> bool:
-        """Whether `changed_circuits` told of one that opened and not yet that it closed."""
-        return bool(self._told)
+        """Whether `changed_circuits` reported one that opened and not yet that it closed."""
+        return bool(self._reported)
 
     def changed_circuits(self) -> tuple[frozenset[str | None], frozenset[str | None]]:
         """Return which circuits opened and which closed since the last call.
@@ -196,8 +196,8 @@ class FailureMemory:
         if self._verdicts is None:
             return frozenset(), frozenset()
         with self._lock:
-            before, self._told = self._told, self._verdicts.open_circuits
-            return self._told - before, before - self._told
+            before, self._reported = self._reported, self._verdicts.open_circuits
+            return self._reported - before, before - self._reported
 
     def _note(self, delivery: Delivery, failed: FailedCall, now: float) -> UnsettledMessage:
         trying = self._trying.get(delivery.lane)
@@ -208,7 +208,7 @@ class FailureMemory:
         return trying
 
     def _sweep(self, now: float) -> None:
-        """Forget the messages of queues that are no longer ours; nobody tells a handler of that."""
+        """Forget the messages of queues that are no longer ours; no handler hears of that."""
         if now - self._swept_at < _SWEEP:
             return
         self._swept_at = now
@@ -231,7 +231,7 @@ _GAP = {"order_gap": "later messages of its key go on without it"}
 
 
 class Events:
-    """Tells what becomes of messages: docs/reference/events.md has the table. Thread-safe."""
+    """Logs what becomes of messages: docs/reference/events.md has the table. Thread-safe."""
 
     def __init__(self) -> None:
         self._log = get_logger("orderly.listener")
@@ -350,14 +350,14 @@ _NAMED: dict[str, type[Block | DeadLetter | Skip | Park]] = {
 def outcome_of(
     policy: OnPoison, delivery: Delivery, failed: FailedCall, verdict: PoisonVerdict, events: Events
 ) -> Outcome:
-    """Return what the policy does with the message, and tell it.
+    """Return what the policy does with the message, and log it.
 
     Args:
         policy: of the settings.
         delivery: of the message.
         failed: its last try.
         verdict: that found it poisoned.
-        events: where it is told.
+        events: logs it.
     """
     if isinstance(policy, str):
         name: str = policy
@@ -458,7 +458,7 @@ class FailurePolicy:
         if isinstance(tried, Ack):
             memory.succeeded(delivery.lane, now)
             if memory.holding:
-                self._tell_circuits(delivery, memory)
+                self._log_circuits(delivery, memory)
             return Decision(tried)
         memory.passed(delivery.lane)
         return self._carry_out(delivery, tried, None)
@@ -476,7 +476,7 @@ class FailurePolicy:
         self, delivery: Delivery, failed: FailedCall, memory: FailureMemory, now: float
     ) -> Decision:
         case = memory.failed(delivery, failed, now)
-        self._tell_circuits(delivery, memory)
+        self._log_circuits(delivery, memory)
         verdict = case.verdict
         if verdict is not None and verdict.finding is Finding.POISON:
             outcome = outcome_of(self._rules.on_poison, delivery, failed, verdict, self._events)
@@ -549,7 +549,7 @@ class FailurePolicy:
         allowed = _allowed(delivery, seconds)
         return Decision(Suspend(allowed), wait=allowed, untried=untried)
 
-    def _tell_circuits(self, delivery: Delivery, memory: FailureMemory) -> None:
+    def _log_circuits(self, delivery: Delivery, memory: FailureMemory) -> None:
         self._events.circuits(delivery.context.group, *memory.changed_circuits())
 
 

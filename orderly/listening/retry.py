@@ -130,7 +130,7 @@ def _state(
 
 
 def _delays(stop: object) -> Iterator[float]:
-    """The delays of the rules of tenacity's that tell how long they go on."""
+    """The delays of the rules of tenacity's that say how long they go on."""
     if isinstance(stop, tenacity.stop_after_delay | tenacity.stop_before_delay):
         yield stop.max_delay
     elif isinstance(stop, tenacity.stop_all):

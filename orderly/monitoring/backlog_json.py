@@ -48,9 +48,9 @@ def document(
     """Return the whole document.
 
     Args:
-        snapshot: what to tell.
+        snapshot: what to write.
         detail: how far down; with BAD_QUEUES all groups and topics, and the queues in trouble.
-        groups: those to tell of; None: all of the snapshot.
+        groups: those to write; None: all of the snapshot.
     """
     chosen = snapshot.groups.values() if groups is None else groups
     return {

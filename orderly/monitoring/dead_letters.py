@@ -185,7 +185,7 @@ class DeadLetters:
     def replay(self, plan: ReplayPlan) -> Iterator[Replayed]:
         """Send dead letters again: to the end of their topic, by their sharding key.
 
-        What is refused is told first, the rest as it is sent, topic by topic; what is not asked
+        What is refused comes first, the rest as it is sent, topic by topic; what is not asked
         of the iterator may not be sent. The order of a key has a gap all the same: what was sent
         after the dead letter has long been consumed. Each is a new message with a new id: sending
         one twice stores it twice. After a failure the later ones of its key are not sent, the

@@ -35,7 +35,7 @@ from orderly.monitoring.metrics import (
     chosen,
     metrics_of,
 )
-from orderly.small_http import Answer, Question
+from orderly.small_http import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
@@ -115,7 +115,7 @@ class ServedSnapshot:
 
     Args:
         watched: the monitor.
-        totals: what it tells its snapshots.
+        totals: what it gives its snapshots to.
         detail: how far the metrics go down.
         clock: seconds since the epoch.
     """
@@ -227,7 +227,7 @@ class Views:
 
     def __init__(self, exported: ServedSnapshot) -> None:
         self._exported = exported
-        self._paths: Mapping[str, Callable[[Question], Answer]] = {
+        self._paths: Mapping[str, Callable[[HttpRequest], HttpResponse]] = {
             **dict.fromkeys(_PAGE, _asset),
             "/metrics": self._metrics,
             "/healthz": self._live,
@@ -236,26 +236,28 @@ class Views:
             "/api/v1/history": self._history,
         }
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: HttpRequest) -> HttpResponse:
         """Answer one question; any path that is not ours is not found."""
         view = self._paths.get(question.path)
         if view is None:
             return _error(HTTPStatus.NOT_FOUND, f"there is only {', '.join(self._paths)}")
         return view(question)
 
-    def _metrics(self, question: Question) -> Answer:
+    def _metrics(self, question: HttpRequest) -> HttpResponse:
         openmetrics = "application/openmetrics-text" in question.accept
-        return Answer(self._exported.metrics(openmetrics=openmetrics), CONTENT_TYPE[openmetrics])
+        return HttpResponse(
+            self._exported.metrics(openmetrics=openmetrics), CONTENT_TYPE[openmetrics]
+        )
 
-    def _live(self, _: Question) -> Answer:
+    def _live(self, _: HttpRequest) -> HttpResponse:
         return _json({"live": True})
 
-    def _ready(self, _: Question) -> Answer:
+    def _ready(self, _: HttpRequest) -> HttpResponse:
         why = self._exported.why_stale()
         status = HTTPStatus.OK if why is None else HTTPStatus.SERVICE_UNAVAILABLE
         return _json({"ready": why is None, "reasons": [] if why is None else [why]}, status)
 
-    def _backlog(self, question: Question) -> Answer:
+    def _backlog(self, question: HttpRequest) -> HttpResponse:
         """?detail=group|topic|bad-queues|queue and ?group=NAME."""
         snapshot = self._exported.snapshot
         if snapshot is None:
@@ -272,7 +274,7 @@ class Views:
             return _error(HTTPStatus.BAD_REQUEST, text)
         return _json(document(snapshot, detail, groups=groups))
 
-    def _history(self, question: Question) -> Answer:
+    def _history(self, question: HttpRequest) -> HttpResponse:
         """?group=NAME and ?topic=NAME; without a group that of each."""
         snapshot = self._exported.snapshot
         groups = None if snapshot is None else _groups(snapshot, question)
@@ -283,7 +285,7 @@ class Views:
         return _json({"schema": HISTORY_SCHEMA, "topic": topic, "groups": series})
 
 
-def _groups(snapshot: Snapshot, question: Question) -> list[GroupStatus] | None:
+def _groups(snapshot: Snapshot, question: HttpRequest) -> list[GroupStatus] | None:
     name = question.query.get("group")
     if name is None:
         return list(snapshot.groups.values())
@@ -308,17 +310,17 @@ def _queues(groups: Iterable[GroupStatus], detail: Detail) -> int:
     )
 
 
-def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    return Answer(json.dumps(value, allow_nan=False), _JSON, status)
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+    return HttpResponse(json.dumps(value, allow_nan=False), _JSON, status)
 
 
-def _error(status: HTTPStatus, text: str) -> Answer:
+def _error(status: HTTPStatus, text: str) -> HttpResponse:
     return _json({"error": text}, status)
 
 
-def _asset(question: Question) -> Answer:
+def _asset(question: HttpRequest) -> HttpResponse:
     name, content_type = _PAGE[question.path]
-    return Answer(_file(name), content_type)
+    return HttpResponse(_file(name), content_type)
 
 
 @cache
@@ -332,14 +334,14 @@ def _file(name: str) -> bytes:
 
 
 Attributes = dict[str, str]
-Told = tuple[Attributes, Any]
+LabelledSubject = tuple[Attributes, Any]
 
 
 @contextmanager
 def pushing(exported: ServedSnapshot) -> Iterator[None]:
     """Push metrics while the context lasts, and once more at its end.
 
-    Where to, and how often, is told by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_ENDPOINT,
+    Where to, and how often, OpenTelemetry's own variables say (OTEL_EXPORTER_OTLP_ENDPOINT,
     OTEL_METRIC_EXPORT_INTERVAL, …).
 
     Raises:
@@ -389,7 +391,7 @@ def _observations(
             yield Observation(known, attributes)
 
 
-def _subjects(exported: ServedSnapshot, level: str) -> Iterable[Told]:
+def _subjects(exported: ServedSnapshot, level: str) -> Iterable[LabelledSubject]:
     """What a level's metrics are read from, each with its labels."""
     newest = exported.fresh()
     if level == "itself":
@@ -400,30 +402,30 @@ def _subjects(exported: ServedSnapshot, level: str) -> Iterable[Told]:
             yield cluster | attributes, subject
 
 
-def _broker_subjects(newest: Newest, _: Detail) -> Iterable[Told]:
+def _broker_subjects(newest: Newest, _: Detail) -> Iterable[LabelledSubject]:
     for broker in newest.snapshot.brokers.values():
         yield {"broker": broker.name}, broker
 
 
-def _group_subjects(newest: Newest, _: Detail) -> Iterable[Told]:
+def _group_subjects(newest: Newest, _: Detail) -> Iterable[LabelledSubject]:
     for group in newest.snapshot.groups.values():
         yield {"group": group.group}, GroupSubject(group, newest.snapshot.at)
 
 
-def _topic_subjects(newest: Newest, detail: Detail) -> Iterable[Told]:
+def _topic_subjects(newest: Newest, detail: Detail) -> Iterable[LabelledSubject]:
     for topic in chosen(newest.snapshot, detail)[0]:
         lost = newest.lost.totals.get((topic.group, topic.topic), 0)
         yield {"group": topic.group, "topic": topic.topic}, TopicSubject(topic, lost)
 
 
-def _queue_subjects(newest: Newest, detail: Detail) -> Iterable[Told]:
+def _queue_subjects(newest: Newest, detail: Detail) -> Iterable[LabelledSubject]:
     for row in chosen(newest.snapshot, detail)[1]:
         queue = row.queue
         place = {"broker": queue.broker_name, "queue": str(queue.queue_id)}
         yield {"group": row.group, "topic": queue.topic, **place}, row
 
 
-_SUBJECTS: Mapping[str, Callable[[Newest, Detail], Iterable[Told]]] = {
+_SUBJECTS: Mapping[str, Callable[[Newest, Detail], Iterable[LabelledSubject]]] = {
     "broker": _broker_subjects,
     "group": _group_subjects,
     "topic": _topic_subjects,

@@ -129,7 +129,7 @@ class LockReport:
         idle: of them, those without a queue.
         silent: of them, those that did not say what they have: dead ones whose connection is not
             closed yet, ones that hang, and gRPC clients.
-        takes_locks: whether it consumes in order, and so takes locks; None: no member told.
+        takes_locks: whether it consumes in order, and so takes locks; None: no member said so.
         errors: of brokers that did not answer, by name.
     """
 

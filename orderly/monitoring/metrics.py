@@ -87,7 +87,7 @@ class ExporterFigures:
 
 @dataclass(frozen=True, slots=True)
 class LostTotals:
-    """Lost messages, added up over snapshots: a status tells only what is lost at present.
+    """Lost messages, added up over snapshots: a status shows only what is lost at present.
 
     Attributes:
         totals: by (group, topic); what is not in it lost nothing.
@@ -295,7 +295,7 @@ ITSELF: Level[ExporterFigures] = (
     Metric("orderly_scan_failures_total", COUNTER, "Scans that failed.", attrgetter("failures")),
     Metric("orderly_scan_last_success_timestamp_seconds", GAUGE,
            "When the last scan succeeded, since the epoch.", attrgetter("last_success")),
-    Metric("orderly_scan_age_seconds", GAUGE, "Since what is told here was read.",
+    Metric("orderly_scan_age_seconds", GAUGE, "Since what is shown here was read.",
            attrgetter("age")),
     Metric("orderly_series", GAUGE, "Series beside those of the exporter itself.",
            attrgetter("series")),
@@ -437,7 +437,7 @@ def metrics_of(
     """Render a snapshot.
 
     Args:
-        snapshot: what to tell.
+        snapshot: what to render.
         detail: how far down. With BAD_QUEUES all groups, and as far as 5,000 series go the worst
             queues in trouble and all topics, the worst first; otherwise everything.
         openmetrics: in that format, without its end ("# EOF"); else in Prometheus' own.

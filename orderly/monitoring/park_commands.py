@@ -52,9 +52,9 @@ class Outcome:
 
 
 OnProgress = Callable[[int], None]
-"""Told how many messages are settled so far. Must not block."""
+"""Gets how many messages are settled so far. Must not block."""
 OnSent = Callable[[str], None]
-"""Told, for people, once a command is stored: which one, and who is there to run it."""
+"""Gets a line, for people, once a command is stored: which one, and who is there to run it."""
 
 
 def run_command(
@@ -73,8 +73,8 @@ def run_command(
         verb: what to do.
         key: with which key.
         patience: seconds without a word of the owner after which the wait ends.
-        on_progress: told what the owner tells.
-        on_sent: told that it is stored.
+        on_progress: gets what the owner reports.
+        on_sent: called once it is stored.
 
     Raises:
         OrderlyError: nobody answered, or the wait was interrupted (Ctrl-C): the command stays and
@@ -107,7 +107,7 @@ def ask_owners(
         verb: what to do.
         key: with which key.
         patience: seconds without a word of an owner after which the wait ends.
-        on_sent: told that it is stored.
+        on_sent: called once it is stored.
 
     Returns:
         What the owners said, and the queues of which none answered, or which took no command. A

@@ -171,7 +171,7 @@ PATIENCE = 60.0  # seconds without a word of a queue's owner
 
 
 def _unheard(_: int | str) -> None:
-    """What is told to nobody."""
+    """Nobody listens."""
 
 
 class ParkedMessages:
@@ -248,8 +248,8 @@ class ParkedMessages:
         Args:
             key: a parked one.
             patience: seconds without a word of the owner after which the wait ends.
-            on_progress: told how many messages are done so far.
-            on_sent: told, for people, when the command is stored.
+            on_progress: gets how many messages are done so far.
+            on_sent: gets a line, for people, when the command is stored.
 
         Returns:
             One outcome for each queue in which it is parked: one, unless the topic's queues or
@@ -306,7 +306,7 @@ class ParkedMessages:
             key: one that is not parked.
             dry_run: only ask whether it would be parked, and how many messages of it wait.
             patience: seconds without a word of an owner after which the wait ends.
-            on_sent: told, for people, when the commands are stored.
+            on_sent: gets a line, for people, when the commands are stored.
 
         Raises:
             ConfigError: the group has parked keys of several topics, so that one must be named, or
@@ -393,7 +393,7 @@ class ParkedMessages:
 
         Args:
             older_than: seconds since the copy was stored; None: half of what the broker keeps.
-            on_progress: told how many were appended so far.
+            on_progress: gets how many were appended so far.
         """
         appended = 0
 

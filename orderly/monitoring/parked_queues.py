@@ -8,20 +8,19 @@ settled.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from orderly.client import Client
-from orderly.client.dialogues import performer
+from orderly.client.dialogues import append_parked, performer
 from orderly.errors import ConfigError, OrderlyError, ProtocolError, RemotingError, RouteError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.calls import Dialogue, MaxOffset, MinOffset, ParkedRead, ReadParked, converse
 from orderly.ordering.parking import KeyIndex, ParkedPlace, ParkingState, parked_of, rebuild
 from orderly.ordering.state.records import StateReader
 from orderly.ordering.state.topic import park_topic, state_topic
-from orderly.protocol.park_record import PARKED, Parked, ParkMessage, park_request
+from orderly.protocol.park_record import Parked, ParkMessage
 from orderly.protocol.parked_key import Key, ParkedKey, key_tag
 from orderly.protocol.records import Seal
 
@@ -154,13 +153,8 @@ class ParkedQueue:
 
     def append(self, message: ParkMessage) -> int:
         """Store a message in the park queue; returns its position. It may be stored on an error."""
-        newest = None
-        if self._seal.signs and PARKED not in message.properties:
-            newest = self.perform(MaxOffset(self.park_queue)) - 1
-        request = park_request(
-            self.group, self.park_queue, message, time.time(), seal=self._seal, newest=newest
-        )
-        return self.client.brokers.send_now(self.park_queue, request).queue_offset
+        brokers = self.client.brokers
+        return append_parked(brokers, self.group, self._seal, self.park_queue, message)
 
     def _scan(self, at: int, end: int, tag: str | None) -> Iterator[ReceivedMessage]:
         """From a position to the end as it was."""

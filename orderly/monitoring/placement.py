@@ -180,9 +180,9 @@ def _best(
     name, queues = tried[right.index(most)]
     if chance(most, len(few), len(queues)) * len(tried) > _RARE:
         return None
-    told = _of(name, queues, seen)
-    same = [other for other in KEYED if _of(other, queues, seen) == told]
-    return PlacementExplanation(tuple(same), len(queues), told)
+    right_ones = _of(name, queues, seen)
+    same = [other for other in KEYED if _of(other, queues, seen) == right_ones]
+    return PlacementExplanation(tuple(same), len(queues), right_ones)
 
 
 def _of(name: str, queues: Sequence[MessageQueue], seen: Sequence[Sighting]) -> frozenset[Sighting]:
@@ -242,7 +242,7 @@ class Findings:
         split: keys seen in several queues, the most frequent first.
         explained: by which selectors the keys were placed, the one that explains most first.
         unexplained: what no selector explains.
-        fitting: selectors that put all of that where it lies, if it is too little to tell.
+        fitting: selectors that put all of that where it lies, if it is too little to decide.
     """
 
     topic: str
@@ -303,7 +303,7 @@ class Findings:
             yield self._about_unknown_rule()
             return
         if not self.mixed:
-            yield f"All keys lie where {self._told(self.explained[0])} puts them."
+            yield f"All keys lie where {self._shown(self.explained[0])} puts them."
             return
         yield (
             f"Producers place keys in different ways: {self._parts()}. A key that several of them"
@@ -327,15 +327,15 @@ class Findings:
 
     def _parts(self) -> str:
         places = len(self.unexplained) + sum(len(each.seen) for each in self.explained)
-        first, *more = map(self._told, self.explained)
+        first, *more = map(self._shown, self.explained)
         counts = [len(each.seen) for each in self.explained]
         parts = [f"{first} explains {counts[0]}"]
-        parts += [f"{told} {count}" for told, count in zip(more, counts[1:], strict=True)]
+        parts += [f"{name} {count}" for name, count in zip(more, counts[1:], strict=True)]
         if self.unexplained:
             parts.append(f"and nothing known {len(self.unexplained)}")
         return f"of {places} places of keys {', '.join(parts)}"
 
-    def _told(self, each: PlacementExplanation) -> str:
+    def _shown(self, each: PlacementExplanation) -> str:
         now = sum(count for _, count in self.layout.brokers)
         with_queues = "" if each.queues == now else f", with {each.queues} queues as before"
         return _named(each.selectors, with_queues)

@@ -201,7 +201,7 @@ def make_plan(
     """
     if order_conf:
         raise ConfigError(
-            f"the queues of {topic} are told by the name server's order configuration"
+            f"the queues of {topic} come from the name server's order configuration"
             f" ({order_conf}), which this command does not change: stop the producers, wait until"
             f" `orderly backlog -t {topic}` shows 0 everywhere, then use mqadmin updateTopic and"
             " updateOrderConf"
@@ -258,7 +258,7 @@ class GrowBookKeeping:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Tell the operator how far it is. Answer: None."""
+    """Show the operator how far it is. Answer: None."""
 
     text: str
 
@@ -335,7 +335,7 @@ def _drained(patience: Patience) -> Steps:
 
 
 def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseException) -> Steps:
-    """Undo; if that fails somewhere, that is the error to tell."""
+    """Undo; if that fails somewhere, that is the error to raise."""
     if not touched:
         return
     yield Notice("putting the topic back as it was")
@@ -401,7 +401,7 @@ def look(client: Client, topic: str, ignored: Collection[str]) -> DrainStatus:
     groups = [group for group in _groups(client, topic) if group.group not in ignored]
     behind = [found for group in groups if (found := _behind(group, topic)) is not None]
     if not behind and any(span.max_offset > span.min_offset for span in spans.values()):
-        behind = list(_untold(client, topic, {group.group for group in groups}, ignored))
+        behind = list(_unseen(client, topic, {group.group for group in groups}, ignored))
     if not behind:  # reading what is parked costs some requests a queue
         behind = list(_parked(client, topic, groups))
     return DrainStatus({queue: span.max_offset for queue, span in spans.items()}, tuple(behind))
@@ -415,7 +415,7 @@ def _groups(client: Client, topic: str) -> list[GroupStatus]:
     return [group for group in snapshot.groups.values() if topic in group.topics]
 
 
-def _untold(
+def _unseen(
     client: Client, topic: str, known: Collection[str], ignored: Collection[str]
 ) -> Iterator[Behind]:
     """Groups of whose members the brokers' offsets say nothing.
@@ -472,7 +472,7 @@ def _parked(client: Client, topic: str, groups: Collection[GroupStatus]) -> Iter
             yield Behind(group.group, None, why)
 
 
-_ROUTE_PATIENCE = 60.0  # seconds until the name servers must tell of what the brokers were told
+_ROUTE_PATIENCE = 60.0  # seconds until the name servers must list what the brokers have
 _EVERY = 0.2
 
 
@@ -537,32 +537,32 @@ class TopicGrowth:
             group: len(ids) for group, ids in sorted(found.items()) if not is_system_group(group)
         }
 
-    def run(self, patience: Patience, tell: Callable[[str], object]) -> None:
-        """Carry the plan out, and wait until the name servers tell the new layout.
+    def run(self, patience: Patience, show: Callable[[str], object]) -> None:
+        """Carry the plan out, and wait until the name servers list the new layout.
 
         Args:
             patience: how long to watch and wait.
-            tell: told, for people, how far it is.
+            show: gets a line, for people, about how far it is.
 
         Raises:
-            OrderlyError: as `growing`; or it is done, but no name server tells it yet.
-            KeyboardInterrupt: Ctrl-C; all was put back as it was, unless `tell` was told that
-                writing is open again.
+            OrderlyError: as `growing`; or it is done, but no name server lists it yet.
+            KeyboardInterrupt: Ctrl-C; all was put back as it was, unless `show` was called
+                with the news that writing is open again.
         """
         steps = growing(self.plan, patience)
         try:
             step = next(steps)
             while True:
                 try:
-                    answer = self._carry_out(step, tell)
-                except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  it is told the steps
+                    answer = self._carry_out(step, show)
+                except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the steps get it
                     step = steps.throw(error)
                 else:
                     step = steps.send(answer)
         except StopIteration:
-            self._until_told()
+            self._wait_until_listed()
 
-    def _carry_out(self, step: Step, tell: Callable[[str], object]) -> Any:
+    def _carry_out(self, step: Step, show: Callable[[str], object]) -> Any:
         match step:
             case CheckDrained():
                 return self.standing()
@@ -576,7 +576,7 @@ class TopicGrowth:
             case GrowBookKeeping():
                 self._grow_book_keeping()
             case Notice(text):
-                tell(text)
+                show(text)
         return None
 
     def _grow_book_keeping(self) -> None:
@@ -589,17 +589,17 @@ class TopicGrowth:
                         config = admin.topic_config(own, broker)
                         admin.grow_topic(own, broker, self.plan.queues, config)
 
-    def _until_told(self) -> None:
+    def _wait_until_listed(self) -> None:
         give_up = time.monotonic() + _ROUTE_PATIENCE
-        while not self._told():
+        while not self._listed():
             if time.monotonic() > give_up:
                 raise OrderlyError(
-                    f"{self._topic} has its queues at the brokers, but the name server still tells"
+                    f"{self._topic} has its queues at the brokers, but the name server still lists"
                     " another layout: look at `orderly topic show` before producers are started"
                 )
             time.sleep(_EVERY)
 
-    def _told(self) -> bool:
+    def _listed(self) -> bool:
         try:
             route = self._client.routes.refresh(self._topic)
             read = {data.read_queues for data in route.queues}

@@ -30,7 +30,7 @@ class NativeConsumer:
         with consumer.subscribe("orders"):
             stop.wait()
 
-    A group that is new begins at the end of its topics: librocketmq cannot be told otherwise; set
+    A group that is new begins at the end of its topics: librocketmq has no setting for it; set
     its offsets before it starts (`orderly offsets reset`). Thread-safe. It ends with the process,
     if nobody ends it before.
 

@@ -342,7 +342,7 @@ def check_driver(config: ClientConfig | None, namesrv: str) -> ClientConfig:
     Raises:
         ConfigError: no config; no name server is set, or a bad one.
         UnsupportedByDriver: TLS, as librocketmq does not verify as `tls_verify` says; broker_hosts,
-            as it connects to whatever it is told.
+            as it connects to every address that a name server lists.
     """
     settings = at_name_server(config, namesrv)
     if settings.tls or settings.security_token:
@@ -353,7 +353,7 @@ def check_driver(config: ClientConfig | None, namesrv: str) -> ClientConfig:
     if settings.broker_hosts:
         raise UnsupportedByDriver(
             "broker_hosts is not for the native driver: librocketmq connects to every address that"
-            " a name server tells; use OrderlyProducer and OrderlyConsumer"
+            " a name server lists; use OrderlyProducer and OrderlyConsumer"
         )
     return settings
 
@@ -370,7 +370,7 @@ def instance_name() -> bytes:
 def connect(
     library: Library, kind: str, handle: int, settings: ClientConfig, instance: bytes
 ) -> None:
-    """Tell a producer or consumer its name servers, its own name and its keys.
+    """Give a producer or consumer its name servers, its own name and its keys.
 
     Args:
         library: whose it is.

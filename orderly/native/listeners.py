@@ -6,7 +6,7 @@ slot holds, and a 0 there acknowledges the message; so nothing is ever raised he
 
 librocketmq brings a failed message again within a second (after 15 times: 5 s) and takes no wish;
 the more it pulls meanwhile, the sooner. So a wait is kept by turning the message away until then
-(`Waits`). It has no call for dead letters, and tells of a delivered message neither the broker nor
+(`Waits`). It has no call for dead letters, and shows of a delivered message neither the broker nor
 all properties: the message is read again where it can only be, recognised by its id, and sent as
 any consumer of ours does (`DeadLetters`).
 """
@@ -58,7 +58,7 @@ class Reading:
 
     Args:
         library: whose messages they are.
-        properties: names of the program's own properties: the library tells those it is asked for.
+        properties: names of the program's own properties: the library gives those it is asked for.
         text_bodies: bodies hold no NUL. Releases up to 2.2.0 do not say how long a body is, so
             what follows a NUL would be lost.
 
@@ -66,7 +66,7 @@ class Reading:
         library: whose messages they are.
 
     Raises:
-        NativeLibraryError: the library cannot tell the length of a body, and bodies may need it.
+        NativeLibraryError: the library cannot give the length of a body, and bodies may need it.
     """
 
     def __init__(self, library: Library, properties: Iterable[str], *, text_bodies: bool) -> None:
@@ -218,7 +218,7 @@ _WAIT = 1.0  # seconds, where nobody says how long
 
 
 class ConsumeStatus(IntEnum):
-    """What a callback tells librocketmq."""
+    """What a callback returns to librocketmq."""
 
     CONSUME_SUCCESS = CONSUMED
     RECONSUME_LATER = CONSUME_LATER
@@ -257,7 +257,7 @@ class NativeListener:
             done = self._handle(received)
         except BaseException as error:  # noqa: BLE001 - a raise would acknowledge the message
             with suppress(BaseException):  # so would one of the program's own logging
-                self._tell(received, error)
+                self._log_failure(received, error)
             return ConsumeStatus.RECONSUME_LATER
         return ConsumeStatus.CONSUME_SUCCESS if done else ConsumeStatus.RECONSUME_LATER
 
@@ -270,7 +270,7 @@ class NativeListener:
         """Return this listener for a group's consumer, with a memory of its own for waits."""
         return NativeListener(self._handler, self._reading, dead_letters)
 
-    def _tell(self, received: ReceivedMessage | None, error: BaseException) -> None:
+    def _log_failure(self, received: ReceivedMessage | None, error: BaseException) -> None:
         at = where(self._group, None if received is None else received.queue, received)
         self._log.error("native.callback_failed", **at, error=error_text(error), exc_info=error)
 

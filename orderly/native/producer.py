@@ -1,7 +1,7 @@
 """The producer over librocketmq: each message to its key's queue, or nowhere.
 
-Our selectors stand behind a callback. It is told how many queues there are, nothing more, and what
-it returns is used unchecked. It cannot refuse either, and an exception would count as 0, the first
+A callback calls our selectors. It gets the number of queues, nothing more, and what it returns is
+used unchecked. It cannot refuse either, and an exception would count as 0, the first
 queue. So whatever is wrong is kept, and the message is given a topic that no broker takes.
 """
 

@@ -42,7 +42,7 @@ class Verdict(Enum):
     STALE_OWNER = "stale_owner"
     """A later owner of the queue has been at work on this key."""
     RECREATED = "recreated"
-    """The row tells of a queue that was deleted since; the offsets cannot be compared."""
+    """The row is about a queue that was deleted since; the offsets cannot be compared."""
 
     def __bool__(self) -> bool:
         return self is Verdict.APPLY

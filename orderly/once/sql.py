@@ -45,7 +45,7 @@ _INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.ins
 
 
 class Once:
-    """Tells whether a message's effect is still to be had, and notes that it is.
+    """Says whether a message's effect is still to be had, and notes that it is.
 
         once = Once()
         with engine.begin() as db:

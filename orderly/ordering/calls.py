@@ -62,7 +62,7 @@ class MaxOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOffset:
+class OffsetAtTime:
     """The first offset stored at or after `moment`. Answer: int."""
 
     queue: MessageQueue
@@ -177,7 +177,7 @@ Call = (
     | SaveOffset
     | MinOffset
     | MaxOffset
-    | SearchOffset
+    | OffsetAtTime
     | Peek
     | AppendRecord
     | ReadRecords

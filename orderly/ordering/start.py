@@ -19,11 +19,11 @@ from orderly.ordering.calls import (
     Dialogue,
     MaxOffset,
     MinOffset,
+    OffsetAtTime,
     Peek,
     Peeked,
     QueryOffset,
     SaveOffset,
-    SearchOffset,
 )
 from orderly.ordering.fence import Landmark, new_minimum
 
@@ -198,7 +198,7 @@ def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[Sta
     computed = minimum
     if start is Start.TIME:
         assert isinstance(consume_from, datetime)
-        computed = yield SearchOffset(queue, consume_from)
+        computed = yield OffsetAtTime(queue, consume_from)
     elif start is Start.MAX:
         computed = yield MaxOffset(queue)
     kept = yield from _save(queue, computed)

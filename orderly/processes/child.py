@@ -97,7 +97,7 @@ class ParentTenure:
     def __init__(self, pipe: Connection, call: WorkerCall) -> None:
         self.token = call.token
         self._generation = call.generation
-        self.lost = Lost(self)
+        self.lost = LostFlag(self)
         self.over = False
         self._pipe = pipe
         self._number = call.number
@@ -112,7 +112,7 @@ class ParentTenure:
 
     @property
     def deadline(self) -> float:
-        """As `ConsumeContext.deadline`; the parent tells of a renewal within 0.2 s."""
+        """As `ConsumeContext.deadline`; the parent sends a renewal within 0.2 s."""
         return self.hear().deadline
 
     def extend(self) -> float:
@@ -160,14 +160,14 @@ class ParentTenure:
             self._pipe.send(Answered(self._number, outcome, context))
 
 
-class Lost:
+class LostFlag:
     """Whether the queue was lost, asked as a threading.Event is. Thread-safe."""
 
     def __init__(self, tenure: ParentTenure) -> None:
         self._tenure = tenure
 
     def is_set(self) -> bool:
-        """True once the queue is no longer ours; the parent tells within 0.2 s."""
+        """True once the queue is no longer ours; the parent says so within 0.2 s."""
         return self._tenure.hear().lost
 
     def wait(self, timeout: float | None = None) -> bool:

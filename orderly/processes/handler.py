@@ -32,7 +32,7 @@ from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.results import Answer
 from orderly.processes.child import GLANCE, serve
 from orderly.processes.messages import (
-    TOLD,
+    SENT,
     Answered,
     Extended,
     ExtensionAsked,
@@ -241,7 +241,7 @@ class WorkerProcess:
             NotPicklable: its answer or error, or the context's key, cannot be pickled.
             WorkerDied: the process ended first.
         """
-        state = packed(state_of(context, TOLD), "the context with the messages' key")
+        state = packed(state_of(context, SENT), "the context with the messages' key")
         try:
             answered = self._exchange(messages, context, state)
         except (EOFError, OSError) as error:
@@ -300,15 +300,15 @@ class WorkerProcess:
     def _exchange(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, state: Packed
     ) -> Answered:
-        told = OwnershipNews(context.deadline, context.lost.is_set())
+        sent = OwnershipNews(context.deadline, context.lost.is_set())
         number = next(self._numbers)
         owner = context.token, context.generation
-        self._pipe.send(WorkerCall(number, tuple(messages), state, *owner, told))
+        self._pipe.send(WorkerCall(number, tuple(messages), state, *owner, sent))
         while not isinstance(said := self._hear(), Answered):
             if isinstance(said, ExtensionAsked):
                 self._pipe.send(_extended(context))
-            elif (news := OwnershipNews(context.deadline, context.lost.is_set())) != told:
-                self._pipe.send(told := news)
+            elif (news := OwnershipNews(context.deadline, context.lost.is_set())) != sent:
+                self._pipe.send(sent := news)
         if said.number != number:  # a process the handler forked answered, too
             raise EOFError(f"answered call {said.number} instead of {number}")
         return said

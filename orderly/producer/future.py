@@ -86,13 +86,13 @@ class SendFuture(Future[SendResult]):
 class SyncResult:
     """As much of `Future` as a sender needs that waits at once and cannot cancel."""
 
-    __slots__ = ("_outcome", "_then", "_told")
+    __slots__ = ("_known", "_outcome", "_then")
 
     def __init__(self) -> None:
         self._outcome: SendResult | BaseException | None = None
         self._then: Callable[[object], object] | None = None
-        self._told = threading.Lock()
-        self._told.acquire()
+        self._known = threading.Lock()
+        self._known.acquire()
 
     def set_running_or_notify_cancel(self) -> bool:
         """It is never cancelled."""
@@ -107,16 +107,16 @@ class SyncResult:
         return self._outcome is not None
 
     def set_result(self, result: SendResult) -> None:
-        """Tell that it is stored."""
+        """Set where it is stored."""
         self._set(result)
 
     def set_exception(self, error: BaseException) -> None:
-        """Tell that it failed."""
+        """Set why it failed."""
         self._set(error)
 
     def result(self) -> SendResult:
         """Wait, once, for the outcome; raises the error."""
-        self._told.acquire()
+        self._known.acquire()
         if isinstance(self._outcome, SendResult):
             return self._outcome
         assert self._outcome is not None
@@ -124,8 +124,8 @@ class SyncResult:
 
     def _set(self, outcome: SendResult | BaseException) -> None:
         if self._outcome is not None:
-            raise InvalidStateError("the outcome was told before")
+            raise InvalidStateError("the outcome was set before")
         self._outcome = outcome
         if self._then is not None:
             self._then(self)
-        self._told.release()
+        self._known.release()

@@ -26,7 +26,7 @@ from orderly.redaction import places
 
 
 class PendingLimit:
-    """Counts the messages a producer has accepted and not yet told the outcome of. Thread-safe.
+    """Counts the messages a producer has accepted and whose outcome is not known yet. Thread-safe.
 
     Args:
         limit: messages before `enter` waits.
@@ -246,7 +246,7 @@ def compressed(body: bytes, above: int) -> tuple[bytes, int]:
 
 
 _log = get_logger("orderly.producer")
-_telling = threading.local()
+_callbacks = threading.local()
 
 
 def succeed(entries: Iterable[tuple[PendingSend, SendResult]], *, first_time: bool) -> None:
@@ -254,23 +254,23 @@ def succeed(entries: Iterable[tuple[PendingSend, SendResult]], *, first_time: bo
 
     Args:
         entries: with their results.
-        first_time: False: some may have been told already, or given up; they stay as they are.
+        first_time: False: some may be complete already, or given up; they stay as they are.
     """
     for entry, result in entries:
         if first_time or not entry.future.done():
-            _tell(entry, result)
+            _complete(entry, result)
 
 
 def fail(failed: Iterable[tuple[PendingSend, OrderlyError]]) -> None:
     """Complete futures with errors; those cancelled in the meantime stay cancelled."""
     for entry, error in failed:
         if entry.claim():
-            _tell(entry, error)
+            _complete(entry, error)
 
 
 def in_callback() -> bool:
     """Whether this thread is running callbacks of futures: it must not wait for others."""
-    return getattr(_telling, "active", False)
+    return getattr(_callbacks, "active", False)
 
 
 def refuse_in_callback(method: str) -> None:
@@ -286,8 +286,8 @@ def refuse_in_callback(method: str) -> None:
         )
 
 
-def _tell(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
-    outer, _telling.active = in_callback(), True
+def _complete(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
+    outer, _callbacks.active = in_callback(), True
     try:
         if isinstance(outcome, SendResult):
             entry.future.set_result(outcome)
@@ -295,7 +295,7 @@ def _tell(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
             entry.future.set_exception(outcome)
     except BaseException as error:  # noqa: BLE001 - futures catch Exception; a SystemExit from a
         # user's callback must neither end a reader thread nor leave the next futures waiting
-        told = {"error": type(error).__name__, "stack": places(error)}  # its text may quote a key
-        _log.error("send.callback_raised", message_id=entry.message_id, **told)
+        fields = {"error": type(error).__name__, "stack": places(error)}  # its text may quote a key
+        _log.error("send.callback_raised", message_id=entry.message_id, **fields)
     finally:
-        _telling.active = outer
+        _callbacks.active = outer

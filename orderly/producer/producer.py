@@ -103,14 +103,14 @@ class Dispatch:
         *,
         wait: bool,
     ) -> F:
-        """Take a message over; its future tells the rest.
+        """Take a message over; its future gets the outcome.
 
         Args:
             message: what to send.
             selector: None: the producer's.
             arg: for the selector; None: the sharding key.
             timeout: seconds until the last attempt must have begun.
-            future: to tell. An Awaited one: the caller waits for it, and may read the reply
+            future: gets the outcome. A SyncResult: the caller waits for it, and may read the reply
                 itself.
             wait: whether to wait while the producer is full.
 
@@ -378,7 +378,7 @@ class OrderlyProducer:
             arg: what the selector goes by; None: the message's sharding key.
             timeout: seconds, waiting and retries included, after which no further attempt begins;
                 None: `ProducerConfig.delivery_timeout`. A message that shares a batch with more
-                patient ones may be told up to one `send_timeout` later.
+                patient ones may fail up to one `send_timeout` later.
 
         Returns:
             A future with the SendResult or a SendFailed. Cancelling it withdraws the message if

@@ -37,7 +37,7 @@ class TopicTypes:
     Args:
         admin: of the client.
         patience: seconds for an answer.
-        log: hears of topics whose type nobody told.
+        log: for topics whose type is not known.
     """
 
     def __init__(self, admin: Admin, patience: float, log: Any) -> None:
@@ -49,7 +49,7 @@ class TopicTypes:
     def check(self, route: TopicRoute) -> None:
         """Refuse a topic whose type says that it has no order. Blocks, the first time.
 
-        A broker that does not tell stops nobody: the type is a declaration, and producers may
+        A broker that does not answer stops nobody: the type is a declaration, and producers may
         lack the permission to ask for it (ACL action Get).
 
         Raises:
@@ -135,7 +135,7 @@ class Topics:
 
         Args:
             topic: its name.
-            ordered: for messages that have an order to keep. Without: whatever the route tells
+            ordered: for messages that have an order to keep. Without: whatever the route lists
                 now will do, nothing is pinned.
 
         Raises:
@@ -179,7 +179,7 @@ class Topics:
             ) from error
 
     def _look_again(self, topic: str) -> TopicRoute | None:
-        """The route as a name server tells it now: what is refused may be over."""
+        """The route as a name server gives it now: what is refused may be over."""
         now = time.monotonic()
         with self._lock:
             if now - self._looked_at.get(topic, -_LOOK_AGAIN) < _LOOK_AGAIN:
@@ -194,10 +194,10 @@ class Topics:
             if pin is not None and not self._loose:
                 check_layout(pin, route)
             seen = self._seen[route.topic] = _look_at(route)
-        self._tell(route, seen.layout, known.layout if known is not None else None)
+        self._log_layout(route, seen.layout, known.layout if known is not None else None)
         return seen
 
-    def _tell(self, route: TopicRoute, layout: Layout, before: Layout | None) -> None:
+    def _log_layout(self, route: TopicRoute, layout: Layout, before: Layout | None) -> None:
         if before is not None and before != layout:
             self._log.warning(
                 "layout.changed",

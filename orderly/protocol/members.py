@@ -111,7 +111,7 @@ class QueueInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStatus:
+class TopicConsumeStatus:
     """How fast a topic goes (ConsumeStatus).
 
     Attributes:
@@ -145,7 +145,7 @@ class RunningInfo:
     properties: Mapping[str, str]
     subscriptions: tuple[Subscription, ...] = ()
     queues: Mapping[MessageQueue, QueueInfo] = field(default_factory=dict)
-    topics: Mapping[str, TopicStatus] = field(default_factory=dict)
+    topics: Mapping[str, TopicConsumeStatus] = field(default_factory=dict)
     jstack: str = ""
     user: Mapping[str, str] = field(default_factory=dict)
     pops: bool = False
@@ -170,7 +170,7 @@ _QUEUE_TIMES = {
     "last_pull_time": "lastPullTimestamp",
     "last_consume_time": "lastConsumeTimestamp",
 }
-# Attribute of TopicStatus, its name on the wire.
+# Attribute of TopicConsumeStatus, its name on the wire.
 _RATES = {
     "pull_rt": "pullRT",
     "pull_tps": "pullTPS",
@@ -247,14 +247,14 @@ def _queue_from_json(fields: dict[str, Any]) -> QueueInfo:
     return QueueInfo(**values)
 
 
-def _status_to_json(status: TopicStatus) -> dict[str, Any]:
+def _status_to_json(status: TopicConsumeStatus) -> dict[str, Any]:
     rates = {wire: getattr(status, name) for name, wire in _RATES.items()}
     return rates | {_FAILED: status.consume_failed_messages}
 
 
-def _status_from_json(fields: dict[str, Any]) -> TopicStatus:
+def _status_from_json(fields: dict[str, Any]) -> TopicConsumeStatus:
     rates: dict[str, Any] = {name: number_in(fields, wire) for name, wire in _RATES.items()}
-    return TopicStatus(**rates, consume_failed_messages=int_in(fields, _FAILED, 0))
+    return TopicConsumeStatus(**rates, consume_failed_messages=int_in(fields, _FAILED, 0))
 
 
 # --- what our members tell of each queue beyond what Java's do ------------------------------------

@@ -31,7 +31,7 @@ from orderly.report.words import NOT_KNOWN, count, duration, left_out, plural
 
 TOP = 20
 _NAMED = 3  # groups in the first line
-_TOLD = 3  # queues of one state that are told one by one
+_SHOWN = 3  # queues of one state that are shown one by one
 _QUEUE_PLOTS = 6
 _COLUMNS = 64  # queues side by side
 _ENOUGH = 0.95  # of the inflow: commits come every 5 s
@@ -112,14 +112,14 @@ def first(many: Iterable[T], most: int, order: Callable[[T], Any]) -> tuple[list
 def _facts(snapshot: Snapshot, totals: Sums) -> list[Fact]:
     queues, parked = plural(totals.queues, "queue"), plural(totals.parked_messages or 0, "message")
     unknown = f", {count(totals.unknown)} of {queues} not known" if totals.unknown else ""
-    told = f", {parked}" if totals.parked_messages else ""
+    messages = f", {parked}" if totals.parked_messages else ""
     dead = (group.dead for group in snapshot.groups.values())
     dead_letters = total(None if it is None else it.messages for it in dead)
     return [
         Fact("behind", count(totals.backlog), f"messages{unknown}"),
         Fact("oldest", duration(totals.head_age), "waits since it was stored"),
         Fact("worked off in", worked_off(totals), "the slowest queue"),
-        Fact("parked", count(totals.parked_keys), f"keys{told}"),
+        Fact("parked", count(totals.parked_keys), f"keys{messages}"),
         Fact("dead letters", count(dead_letters), "messages"),
         Fact("lost", count(totals.lost), "deleted before they were consumed"),
     ]  # fmt: skip
@@ -178,13 +178,13 @@ def _headline(groups: Sequence[_Judged], silent: Sequence[BrokerReading]) -> str
     named = ", ".join(f"{it.status.group} ({_named(it)})" for it in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     if not groups:
-        told = "No group was found"
+        text = "No group was found"
     elif bad:
-        told = f"{len(bad):,} of {plural(len(groups), 'group')} not in order: {named}{more}"
+        text = f"{len(bad):,} of {plural(len(groups), 'group')} not in order: {named}{more}"
     else:
-        told = f"All {plural(len(groups), 'group')} in order" if groups[1:] else "In order"
+        text = f"All {plural(len(groups), 'group')} in order" if groups[1:] else "In order"
     mute = f"; {plural(len(silent), 'broker')} did not answer" if silent else ""
-    return f"{told}{mute}."
+    return f"{text}{mute}."
 
 
 def _named(group: _Judged) -> str:
@@ -230,8 +230,8 @@ def _group(group: _Judged) -> Sequence[Cell | StateCell]:
 
 def _meaning(sums: Sums) -> str:
     if sums.state is QueueState.OK:
-        told = "consumes, and is behind" if sums.backlog else "no backlog"
-        return f"{told}; keys are parked" if sums.parked_keys else told
+        text = "consumes, and is behind" if sums.backlog else "no backlog"
+        return f"{text}; keys are parked" if sums.parked_keys else text
     return MEANINGS[sums.state]
 
 
@@ -241,9 +241,9 @@ def _rest(groups: Sequence[_Judged]) -> str:
         return ""
     counts = Counter(group.verdict for group in groups)
     verdicts = sorted(counts, key=severity, reverse=True)
-    told = ", ".join(f"{counts[verdict]:,} {verdict.name}" for verdict in verdicts)
+    each = ", ".join(f"{counts[verdict]:,} {verdict.name}" for verdict in verdicts)
     behind = add_up(group.sums for group in groups).backlog or 0
-    return f"{plural(len(groups), 'group')} left out: {told}; {plural(behind, 'message')} behind."
+    return f"{plural(len(groups), 'group')} left out: {each}; {plural(behind, 'message')} behind."
 
 
 # --- why, and what to do -------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def troubles(group: GroupStatus) -> Iterator[Trouble]:
 
 def _of_state(rows: Sequence[QueueStatus]) -> Trouble:
     """Of the queues in one state, the furthest behind first."""
-    worst, more = rows[0], rows[_TOLD:]
-    facts = [f"{row.queue}: {row.cause or MEANINGS[row.state]}" for row in rows[:_TOLD]]
+    worst, more = rows[0], rows[_SHOWN:]
+    facts = [f"{row.queue}: {row.cause or MEANINGS[row.state]}" for row in rows[:_SHOWN]]
     if more:
         behind = plural(sum(row.backlog or 0 for row in more), "message")
         facts.append(f"and {queues_text(len(more))} more, with {behind}")
@@ -463,7 +463,7 @@ def _parked(topics: Sequence[TopicStatus], top: int) -> Section | None:
         Column("Messages", ColumnKind.COUNT), Column("Next offset", ColumnKind.COUNT),
         Column("Oldest in queue", ColumnKind.SECONDS),
     )  # fmt: skip
-    told = [
+    lines = [
         (str(row.queue), row.group, str(key.key), key.messages, key.next, row.parked_age)
         for row, key in shown
     ]
@@ -471,9 +471,9 @@ def _parked(topics: Sequence[TopicStatus], top: int) -> Section | None:
         Section(
             "Parked keys",
             "They wait until somebody releases them, and no longer count as behind.",
-            tables=[Table(heads, told, more, "key")],
+            tables=[Table(heads, lines, more, "key")],
         )
-        if told
+        if lines
         else None
     )
 

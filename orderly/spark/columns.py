@@ -15,7 +15,7 @@ from orderly.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SourceColumn:
     """A column of the source.
 
     Attributes:
@@ -38,31 +38,33 @@ class Column:
 _TIME = pa.timestamp("us", tz="UTC")
 _PROPERTIES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
 
-COLUMNS: dict[str, Column] = {
+COLUMNS: dict[str, SourceColumn] = {
     column.name: column
     for column in (
-        Column("topic", pa.string(), "string", "the topic read"),
-        Column("broker", pa.string(), "string", "the broker's name"),
-        Column("queue_id", pa.int32(), "int", "the queue on that broker"),
-        Column("queue_offset", pa.int64(), "bigint", "the message's place in its queue"),
-        Column("msg_id", pa.string(), "string", "names the stored copy (offset message id)"),
-        Column("uniq_key", pa.string(), "string", "the sender's id, kept over retries", True),
-        Column("tag", pa.string(), "string", "the message's tag", True),
-        Column("keys", pa.string(), "string", "words for the index, between spaces", True),
-        Column(
+        SourceColumn("topic", pa.string(), "string", "the topic read"),
+        SourceColumn("broker", pa.string(), "string", "the broker's name"),
+        SourceColumn("queue_id", pa.int32(), "int", "the queue on that broker"),
+        SourceColumn("queue_offset", pa.int64(), "bigint", "the message's place in its queue"),
+        SourceColumn("msg_id", pa.string(), "string", "names the stored copy (offset message id)"),
+        SourceColumn("uniq_key", pa.string(), "string", "the sender's id, kept over retries", True),
+        SourceColumn("tag", pa.string(), "string", "the message's tag", True),
+        SourceColumn("keys", pa.string(), "string", "words for the index, between spaces", True),
+        SourceColumn(
             "sharding_key", pa.string(), "string", "messages with equal keys are in order", True
         ),
-        Column(
+        SourceColumn(
             "seq", pa.int64(), "bigint", "number in the property that `seqProperty` names", True
         ),
-        Column("born_ts", _TIME, "timestamp", "when it was sent, by the sender's clock"),
-        Column("store_ts", _TIME, "timestamp", "when it was stored, by the broker's clock"),
-        Column("reconsume_times", pa.int32(), "int", "how often it was consumed before"),
-        Column("sys_flag", pa.int32(), "int", "bits of the broker's own"),
-        Column("store_size", pa.int32(), "int", "bytes it takes in the broker's log"),
-        Column("commitlog_offset", pa.int64(), "bigint", "where in the broker's log"),
-        Column("body", pa.binary(), "binary", "the message itself, decompressed"),
-        Column("properties", _PROPERTIES, "map<string,string>", "all properties", default=False),
+        SourceColumn("born_ts", _TIME, "timestamp", "when it was sent, by the sender's clock"),
+        SourceColumn("store_ts", _TIME, "timestamp", "when it was stored, by the broker's clock"),
+        SourceColumn("reconsume_times", pa.int32(), "int", "how often it was consumed before"),
+        SourceColumn("sys_flag", pa.int32(), "int", "bits of the broker's own"),
+        SourceColumn("store_size", pa.int32(), "int", "bytes it takes in the broker's log"),
+        SourceColumn("commitlog_offset", pa.int64(), "bigint", "where in the broker's log"),
+        SourceColumn("body", pa.binary(), "binary", "the message itself, decompressed"),
+        SourceColumn(
+            "properties", _PROPERTIES, "map<string,string>", "all properties", default=False
+        ),
     )
 }
 DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS.values() if column.default)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from orderly.client import Client
-from orderly.client.pipeline import Limits, Pipeline, Question
+from orderly.client.pipeline import Pipeline, Question, RequestLimits
 from orderly.config.arguments import check_given, check_kind, check_named_texts
 from orderly.errors import ConfigError, OrderlyError, RouteError, TopicNotFound
 from orderly.model import MessageQueue, TopicRoute
@@ -460,7 +460,7 @@ def _ask_masters(
 
 def ask_each(client: Client, questions: Mapping[str, list[Question[R]]]) -> Answers[R]:
     """Ask several addresses side by side; an error is an answer, too."""
-    limits = Limits(patience=client.config.request_timeout)
+    limits = RequestLimits(patience=client.config.request_timeout)
     pipeline = Pipeline(client.connections, limits)
     return pipeline.ask_each(questions, time.monotonic() + _PATIENCE)
 

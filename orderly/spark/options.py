@@ -313,7 +313,7 @@ def _unknown(name: str, near: list[str], options: Iterable[Option]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScanOptions:
     """How ranges are read.
 
     Attributes:
@@ -378,7 +378,7 @@ class ReadOptions:
     pushdown: bool
     summary: bool
     columns_given: bool
-    scan: Scan
+    scan: ScanOptions
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -459,10 +459,10 @@ def _position(found: Mapping[str, Any], which: str, default: Edge) -> Position:
     return moment or offsets or default
 
 
-def _scan(found: Mapping[str, Any]) -> Scan:
+def _scan(found: Mapping[str, Any]) -> ScanOptions:
     columns = DEFAULT_COLUMNS + (("properties",) if found.get("includeProperties") else ())
     fields = {field: found[name] for name, field in _SCAN_FIELDS.items() if name in found}
-    return Scan(**({"columns": columns} | fields))
+    return ScanOptions(**({"columns": columns} | fields))
 
 
 _SCAN_FIELDS = {

@@ -48,7 +48,7 @@ from orderly.spark.access import Access, kept_client
 from orderly.spark.columns import COLUMNS, arrow_schema
 from orderly.spark.discovering import offsets_since, pinned
 from orderly.spark.offsets import Loss, QueueRange, millis_of, split, to_object, warn_of
-from orderly.spark.options import ReadOptions, Scan
+from orderly.spark.options import ReadOptions, ScanOptions
 from orderly.spark.reading import read_range
 from orderly.spark.summary import SCHEMA, summarize
 from orderly.spark.tracebacks import short_traceback, shortened
@@ -136,7 +136,7 @@ class RangeReader:
     """
 
     access: Access
-    scan: Scan
+    scan: ScanOptions
     schema: pa.Schema
     summary: bool = False
     only: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -356,7 +356,7 @@ class FilteringReader(BatchReader):
         self._reading = replace(self._reading, scan=self._tagged(), only=self._narrowing.texts())
         return left
 
-    def _tagged(self) -> Scan:
+    def _tagged(self) -> ScanOptions:
         tags = self._narrowing.tags()
         scan = self._reading.scan
         return replace(scan, tags=tags) if scan.tags == ALL_TAGS else scan

@@ -38,7 +38,7 @@ from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply
 from orderly.spark.decoding import Ints, WantedColumns, decode
 from orderly.spark.offsets import Loss, QueueRange, Span, data_lost, readable
-from orderly.spark.options import Scan
+from orderly.spark.options import ScanOptions
 
 LEFT_OUT = "left out by the broker: it can't read them, or its log was compacted"
 
@@ -46,7 +46,7 @@ _Block = tuple[int, int, bytes]
 
 
 def read_range(
-    client: Client, scan: Scan, wanted: QueueRange, losses: Callable[[Loss], None]
+    client: Client, scan: ScanOptions, wanted: QueueRange, losses: Callable[[Loss], None]
 ) -> Iterator[pa.RecordBatch]:
     """Read a range; what it takes of memory does not depend on the range.
 
@@ -145,13 +145,13 @@ class RangePulls:
     """
 
     def __init__(
-        self, client: Client, scan: Scan, wanted: QueueRange, on_loss: Callable[[Loss], None]
+        self, client: Client, scan: ScanOptions, wanted: QueueRange, on_loss: Callable[[Loss], None]
     ) -> None:
         self._client = client
         self._wanted = wanted
         self._on_loss = on_loss
         self._requests = PullRequests(wanted.queue, scan.group_prefix, scan.tags)
-        # How far an answer gets that is filtered nobody knows: no telling where the next begins.
+        # How far an answer gets that is filtered nobody knows, nor where the next begins.
         depth = scan.pull_depth if scan.tags == ALL_TAGS else 1
         self._ahead = PullWindow[Pulled | Span](
             wanted.start, wanted.end, batch=scan.pull_batch, depth=depth

@@ -137,7 +137,7 @@ class TracedProducer(OrderlyProducer):
             return INVALID_SPAN
         try:
             attributes = of_sending(message, sharding_key=self._sharding_keys)
-        except TypeError:  # a body without a length; the span tells how that ends
+        except TypeError:  # a body without a length; the span shows how that ends
             attributes = {}
         return self._tracer.start_span(
             f"send {message.topic}", kind=SpanKind.PRODUCER, attributes=attributes

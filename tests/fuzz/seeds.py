@@ -34,7 +34,7 @@ from orderly.protocol.members import (
     DirectResult,
     QueueInfo,
     RunningInfo,
-    TopicStatus,
+    TopicConsumeStatus,
     encode_direct_result,
     encode_running_info,
 )
@@ -78,7 +78,7 @@ _RUNNING = RunningInfo(
     {"PROP_CONSUMER_START_TIMESTAMP": "1700000000000"},
     (SUBSCRIPTION,),
     {queue: QueueInfo(commit_offset=7, locked=True, last_lock_time=1e9) for queue in QUEUES},
-    {"orders": TopicStatus(pull_rt=1.5, consume_ok_tps=3.25)},
+    {"orders": TopicConsumeStatus(pull_rt=1.5, consume_ok_tps=3.25)},
     "stacks",
 )
 

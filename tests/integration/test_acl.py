@@ -192,7 +192,7 @@ def test_sparks_reader_needs_little_and_takes_its_keys_from_a_settings_file(
     pytest.importorskip("pyarrow", reason="the extra spark is not installed")
     from orderly.spark.access import Access  # noqa: PLC0415
     from orderly.spark.discovering import pin  # noqa: PLC0415
-    from orderly.spark.options import Scan  # noqa: PLC0415
+    from orderly.spark.options import ScanOptions  # noqa: PLC0415
     from orderly.spark.reading import read_range  # noqa: PLC0415
 
     with OrderlyProducer(client=client_of(broker.app)) as producer:
@@ -206,7 +206,7 @@ def test_sparks_reader_needs_little_and_takes_its_keys_from_a_settings_file(
     options = {"namesrv": broker.namesrv, "topic": "orders", "settingsFile": str(path)}
     access = pickle.loads(pickle.dumps(Access(broker.namesrv, str(path))))
     with closing(access.client()) as client:
-        scan = Scan(("sharding_key",))
+        scan = ScanOptions(("sharding_key",))
         batches = [b for r in pin(options) for b in read_range(client, scan, r, [].append)]
     read = [key for batch in batches for key in batch.column(0).to_pylist()]
     assert read.count("spark") == 10

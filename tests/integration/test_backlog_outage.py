@@ -7,7 +7,7 @@ import pytest
 
 from orderly import Client, OrderlyProducer, ProducerConfig
 from orderly.cli.root import run
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.collecting.monitor import Monitor
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
-QUICK = ScanSettings(deadline=30.0, limits=Limits(patience=2.0))
+QUICK = ScanSettings(deadline=30.0, limits=RequestLimits(patience=2.0))
 
 
 @pytest.fixture(scope="module")

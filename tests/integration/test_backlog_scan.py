@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
@@ -23,8 +23,10 @@ pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a bro
 
 # Never: pulls, commits, heartbeats, locks, statistics of all groups, settings that make a group
 FORBIDDEN = {Code.PULL_MESSAGE, Code.UPDATE_CONSUMER_OFFSET, Code.HEART_BEAT, 41, 34, 317, 352}
-PATIENT = ScanSettings(deadline=60.0, limits=Limits(patience=10.0))
-SHORT = ScanSettings(deadline=60.0, limits=Limits(patience=2.0))  # where a broker keeps silent
+PATIENT = ScanSettings(deadline=60.0, limits=RequestLimits(patience=10.0))
+SHORT = ScanSettings(
+    deadline=60.0, limits=RequestLimits(patience=2.0)
+)  # where a broker keeps silent
 
 
 @pytest.fixture(scope="module")

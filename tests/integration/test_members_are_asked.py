@@ -14,7 +14,7 @@ from orderly.protocol.members import (
     DirectResult,
     QueueInfo,
     RunningInfo,
-    TopicStatus,
+    TopicConsumeStatus,
     decode_direct_result,
 )
 from tests.support.brokers import broker_setting
@@ -36,7 +36,7 @@ def info(topic, queue):
         {"PROP_CONSUMEORDERLY": "true"},
         (Subscription.from_expression(topic, "a || b", 5),),
         {queue: state},
-        {topic: TopicStatus(pull_rt=1.5, consume_failed_messages=2)},
+        {topic: TopicConsumeStatus(pull_rt=1.5, consume_failed_messages=2)},
         "orderly-worker",
     )
 

@@ -12,7 +12,7 @@ from unittest import mock
 import orderly.processes.handler as process_handler
 from orderly.ordering.context import ConsumeContext
 from orderly.processes.handler import _died
-from orderly.processes.messages import SET_BY_HANDLER, TOLD, set_state, state_of
+from orderly.processes.messages import SENT, SET_BY_HANDLER, set_state, state_of
 from tests.simulation.handlers import WorkerEnds
 
 _KILLED = -9
@@ -45,7 +45,7 @@ class Worker:
         """Run the handler; of its context the caller sees what comes back with the answer."""
         kernel = self._world.kernel
         inside = ConsumeContext(messages[0].queue, tenure=context.tenure)
-        set_state(inside, _copied(context, TOLD))
+        set_state(inside, _copied(context, SENT))
         self._outcome = None
         self._task = kernel.spawn(partial(self._run, tuple(messages), inside), self._name)
         self._task.waiters.append(kernel.current)

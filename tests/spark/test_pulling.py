@@ -9,12 +9,12 @@ from orderly.client import Client
 from orderly.errors import DataLost
 from orderly.producer import OrderlyProducer
 from orderly.spark.offsets import QueueRange
-from orderly.spark.options import Scan
+from orderly.spark.options import ScanOptions
 from orderly.spark.reading import read_range
 from tests.support.waiting import await_visible
 
 COUNT = 6_000
-SCAN = Scan(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_property="n")
+SCAN = ScanOptions(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_property="n")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_every_message_comes_once_and_in_order(client, queue):
 
 
 def test_a_part_with_one_tag(client, queue):
-    scan = Scan(("queue_offset",), tags="b")
+    scan = ScanOptions(("queue_offset",), tags="b")
     found = rows(read_range(client, scan, QueueRange(queue, 101, 1_001), no_loss))
     assert [row["queue_offset"] for row in found] == list(range(101, 1_001, 2))
 
@@ -77,7 +77,7 @@ def test_what_lies_beyond_the_end_is_lost(client, queue):
 
 
 def test_a_broker_that_dies_and_comes_back_costs_no_message(client, queue, orderly_broker):
-    scan = Scan(("queue_offset",), pull_batch=16, pull_depth=4, batch_bytes=10_000)
+    scan = ScanOptions(("queue_offset",), pull_batch=16, pull_depth=4, batch_bytes=10_000)
     batches = read_range(client, scan, QueueRange(queue, 0, COUNT), no_loss)
     found = rows([next(batches)])
     orderly_broker.kill_broker()

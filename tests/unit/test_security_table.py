@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orderly.small_http import Limits
+from orderly.small_http import ServerLimits
 
 ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "docs" / "how-to" / "security.md").read_text()
@@ -26,7 +26,7 @@ def test_every_case_has_one():
 
 
 def test_the_limits_of_exporter_and_probe_are_the_ones_that_are_told():
-    limits = Limits()
+    limits = ServerLimits()
     asking = f"{limits.asking:g} s, {limits.head >> 10} KiB"
     assert f"| a request to exporter or probe | {asking} |" in TABLE
     assert f"| its answer | {limits.answering:g} s |" in TABLE

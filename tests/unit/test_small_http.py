@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from orderly.errors import ConfigError
-from orderly.small_http import Answer, Limits, Places, Server, Stage, is_loopback
+from orderly.small_http import HttpResponse, Places, Server, ServerLimits, Stage, is_loopback
 from tests.support.waiting import eventually
 
 SOON = 20.0
@@ -38,7 +38,7 @@ class Answering:
         self.asked.append(question)
         if isinstance(self.body, Exception):
             raise self.body
-        return Answer(self.body, "text/plain")
+        return HttpResponse(self.body, "text/plain")
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_caller_that_hangs_up_ends_nothing(answering, capfd):
     def slow(question):
         asked.set()
         assert go_on.wait(SOON)
-        return Answer(LARGE * 1000, "text/plain", HTTPStatus.OK)
+        return HttpResponse(LARGE * 1000, "text/plain", HTTPStatus.OK)
 
     with Server("127.0.0.1", 0, slow, "exporter") as server:
         sock = socket.create_connection(("127.0.0.1", server.port))
@@ -246,7 +246,7 @@ class Begun:
         return len(set(threading.enumerate()) - self._before)
 
 
-PATIENT = Limits(asking=600.0)
+PATIENT = ServerLimits(asking=600.0)
 
 
 @contextlib.contextmanager
@@ -268,7 +268,7 @@ def test_idle_connections_keep_nobody_out(server, count, sent):
     begun = Begun()
     with many(server, count, sending=sent) as idle:
         assert [ask(server)[0] for _ in range(40)] == [200] * 40
-        assert len(begun) <= 2 * Limits().at_once  # those that make room end soon
+        assert len(begun) <= 2 * ServerLimits().at_once  # those that make room end soon
         assert eventually(lambda: closed(idle[0]))
 
 
@@ -276,7 +276,7 @@ def test_callers_who_do_not_read_keep_nobody_out():
     large = b"x" * 50_000_000
 
     def answer(question):
-        return Answer(large if question.path == "/large" else b"fine", "text/plain")
+        return HttpResponse(large if question.path == "/large" else b"fine", "text/plain")
 
     with (
         Server("127.0.0.1", 0, answer, "exporter") as server,
@@ -321,9 +321,9 @@ def test_who_waits_for_an_answer_that_is_being_found_keeps_the_place():
     def slow(question):
         asked.release()
         assert go_on.wait(SOON)
-        return Answer("fine", "text/plain")
+        return HttpResponse("fine", "text/plain")
 
-    with Server("127.0.0.1", 0, slow, "exporter", Limits(at_once=2)) as server:
+    with Server("127.0.0.1", 0, slow, "exporter", ServerLimits(at_once=2)) as server:
         with many(server, 2, sending=b"GET / HTTP/1.0\r\n\r\n") as waiting:
             assert all(asked.acquire(timeout=SOON) for _ in range(2))
             assert talk(server, b"GET / HTTP/1.0\r\n\r\n") == b""  # turned away
@@ -337,7 +337,7 @@ def test_who_waits_for_an_answer_that_is_being_found_keeps_the_place():
 def test_a_request_has_a_limit_however_slowly_it_trickles(answering, trickle):
     done = threading.Event()
     with (
-        Server("127.0.0.1", 0, answering, "exporter", Limits(asking=0.3)) as server,
+        Server("127.0.0.1", 0, answering, "exporter", ServerLimits(asking=0.3)) as server,
         connected(server) as sock,
     ):
 
@@ -360,9 +360,11 @@ def test_a_request_has_a_limit_however_slowly_it_trickles(answering, trickle):
 
 def test_an_answer_has_a_limit_however_slowly_it_is_read():
     body = b"x" * 50_000_000
-    limits, begun = Limits(answering=1.0), Begun()
+    limits, begun = ServerLimits(answering=1.0), Begun()
     with (
-        Server("127.0.0.1", 0, lambda _: Answer(body, "text/plain"), "exporter", limits) as server,
+        Server(
+            "127.0.0.1", 0, lambda _: HttpResponse(body, "text/plain"), "exporter", limits
+        ) as server,
         connected(server) as sock,
     ):
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -436,7 +438,7 @@ def test_start_and_close_may_be_repeated_and_leave_no_thread(answering):
     eventually(lambda: not threads("orderly-exporter"))
 
 
-LIMITS = Limits(at_once=3, per_peer=2, asking=5.0, answering=30.0)
+LIMITS = ServerLimits(at_once=3, per_peer=2, asking=5.0, answering=30.0)
 FOREVER = float("inf")
 
 

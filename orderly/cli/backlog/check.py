@@ -10,8 +10,8 @@ import click
 
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
-from orderly.cli.command import Command
-from orderly.cli.output import OF_BACKLOGS, Answer, Format, format_options, show
+from orderly.cli.command import OrderlyCommand
+from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.monitoring.backlog.snapshot import Snapshot
@@ -79,7 +79,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @selection_options
 @threshold_options
 @click.option(
@@ -138,7 +138,7 @@ _COLUMNS = (
 )
 
 
-def _answer(snapshot: Snapshot, judgement: Judgement) -> Answer:
+def _answer(snapshot: Snapshot, judgement: Judgement) -> CommandOutput:
     from orderly.cli.backlog.listing import metrics  # noqa: PLC0415  only for prometheus
 
     rows = [
@@ -152,7 +152,7 @@ def _answer(snapshot: Snapshot, judgement: Judgement) -> Answer:
         )
         for each in judgement.figures
     ]
-    return Answer(
+    return CommandOutput(
         _COLUMNS,
         rows,
         partial(_document, snapshot, judgement),

@@ -8,9 +8,9 @@ from functools import partial
 import click
 
 from orderly.cli.backlog.listing import (
-    Cut,
     Level,
     Line,
+    ListingOptions,
     fields_of,
     lines_of,
     lines_of_group,
@@ -18,10 +18,10 @@ from orderly.cli.backlog.listing import (
     unread,
 )
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import (
     OF_BACKLOGS,
-    Answer,
+    CommandOutput,
     Format,
     Style,
     format_options,
@@ -56,7 +56,7 @@ def description(at: float, group: GroupStatus, style: Style, *, everything: bool
     parts = [f"{printable(group.group)}  {state(word) if style.color else word}"]
     parts += [f"  {label:<{_LABEL}}{text}" for label, text in _facts(at, group, style)]
     parts += [f"  {'finding':<{_LABEL}}{printable(text)}" for text in group.findings]
-    lines = list(lines_of_group(at, group, Cut(Level.QUEUE)))
+    lines = list(lines_of_group(at, group, ListingOptions(Level.QUEUE)))
     for answer in (_queues(lines), _heads(at, lines), _parked(lines)):
         if answer.rows:
             parts += ["", table(answer, style, everything=everything)]
@@ -132,15 +132,15 @@ def _rows(lines: Sequence[Line]) -> Iterator[QueueStatus]:
     return (line.row for line in lines if line.row is not None)
 
 
-def _queues(lines: Sequence[Line]) -> Answer:
-    """A line a queue; what is the same in all of them, or told below, is left out."""
-    told_elsewhere = ("group", "key", "attempts", "cause")
-    fields = [it for it in fields_of(Level.QUEUE) if it.column.name not in told_elsewhere]
+def _queues(lines: Sequence[Line]) -> CommandOutput:
+    """A line a queue; what is the same in all of them, or shown below, is left out."""
+    shown_elsewhere = ("group", "key", "attempts", "cause")
+    fields = [it for it in fields_of(Level.QUEUE) if it.column.name not in shown_elsewhere]
     rows = [[it.of(line) for it in fields] for line in lines]
-    return Answer([it.column for it in fields], rows)
+    return CommandOutput([it.column for it in fields], rows)
 
 
-def _heads(at: float, lines: Sequence[Line]) -> Answer:
+def _heads(at: float, lines: Sequence[Line]) -> CommandOutput:
     columns = (
         Column("first not finished"),
         Column("offset", ColumnKind.NUMBER),
@@ -167,10 +167,10 @@ def _heads(at: float, lines: Sequence[Line]) -> Answer:
         for row in _rows(lines)
         if (head := row.head) is not None
     ]
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
-def _parked(lines: Sequence[Line]) -> Answer:
+def _parked(lines: Sequence[Line]) -> CommandOutput:
     columns = (
         Column("parked in"),
         Column("key"),
@@ -182,7 +182,7 @@ def _parked(lines: Sequence[Line]) -> Answer:
         for row in _rows(lines)
         for each in row.parked or ()
     ]
-    return Answer(columns, rows)
+    return CommandOutput(columns, rows)
 
 
 EXAMPLES = """\b
@@ -193,7 +193,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -210,7 +210,7 @@ def describe(
     pace: Pace,
     form: Format,
 ) -> int:
-    """Tell all that is known about GROUP (or -g GROUP).
+    """Show all that is known about GROUP (or -g GROUP).
 
     Topics and queues with their offsets and owners, members, first messages that are not finished,
     parked keys, dead letters, and what is odd about the group as a whole.
@@ -223,9 +223,13 @@ def describe(
     if form.for_reader:
         color = settings.use_color()
         style = form.style(color=color)
-        told = partial(description, snapshot.at, style=style, everything=form.output == "wide")
-        click.echo("\n\n".join(told(group) for group in snapshot.groups.values()), color=color)
+        describe_one = partial(
+            description, snapshot.at, style=style, everything=form.output == "wide"
+        )
+        click.echo(
+            "\n\n".join(describe_one(group) for group in snapshot.groups.values()), color=color
+        )
     else:
-        cut = Cut(Level.QUEUE, retry=True)
+        cut = ListingOptions(Level.QUEUE, retry=True)
         show(listing(snapshot, lines_of(snapshot, cut), cut), form, settings)
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)

@@ -9,9 +9,9 @@ from textwrap import fill
 
 import click
 
-from orderly.cli.backlog.listing import Cut, Level, lines_of, listing, unread
+from orderly.cli.backlog.listing import Level, ListingOptions, lines_of, listing, unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, complete_group, selection_options
@@ -25,7 +25,7 @@ from orderly.monitoring.backlog.states import Verdict, severity
 from orderly.monitoring.backlog.thresholds import queues_text
 from orderly.monitoring.texts import counted, duration
 
-_TOLD = 3  # queues of one state that are told one by one
+_SHOWN = 3  # queues of one state that are shown one by one
 _WIDTH = 100
 
 
@@ -33,13 +33,13 @@ def explanation(snapshot: Snapshot) -> list[str]:
     """A paragraph for each group that is not in order, worst first; then the rest in one line."""
     groups = sorted(snapshot.groups.values(), key=_rank, reverse=True)
     bad = [group for group in groups if _in_trouble(group)]
-    told = [
+    paragraphs = [
         _broker(name, broker.error) for name, broker in snapshot.brokers.items() if broker.error
     ]
-    told += [_paragraph(group) for group in bad]
+    paragraphs += [_paragraph(group) for group in bad]
     if fine := len(groups) - len(bad):
-        told.append(_fine([group for group in groups if group not in bad], fine))
-    return told
+        paragraphs.append(_fine([group for group in groups if group not in bad], fine))
+    return paragraphs
 
 
 def _rank(group: GroupStatus) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def _broker(name: str, error: str) -> str:
 
 
 def _fine(groups: Sequence[GroupStatus], count: int) -> str:
-    if count > _TOLD:
+    if count > _SHOWN:
         return f"{count} groups are in order."
     return "\n".join(
         f"{printable(group.group)} is in order: {_behind(group)}{_not_known(group)}."
@@ -64,7 +64,7 @@ def _fine(groups: Sequence[GroupStatus], count: int) -> str:
 
 
 def _not_known(group: GroupStatus) -> str:
-    """That nobody tells who has what waits: a member that died may."""
+    """That nobody knows who has what waits: a member that died may."""
     rows = [row for row in group.rows() if row.backlog and row.owner is None]
     return f"; who has {queues_text(len(rows))} of these is not known" if rows else ""
 
@@ -141,10 +141,10 @@ def _parked(group: GroupStatus) -> Iterator[str]:
 def _of_state(rows: list[QueueStatus]) -> Iterator[str]:
     """The worst queues of one state, how many more there are, and what to do."""
     rows.sort(key=lambda row: row.backlog or 0, reverse=True)
-    for row in rows[:_TOLD]:
+    for row in rows[:_SHOWN]:
         yield _indented(f"- {row.state} {row.queue}: {_queue(row)}")
-    if len(rows) > _TOLD:
-        more = rows[_TOLD:]
+    if len(rows) > _SHOWN:
+        more = rows[_SHOWN:]
         behind = f", backlog {_together(more):,}" if _together(more) else ""
         yield _indented(f"  and {len(more)} more: {rows[0].state}{behind}.")
     yield from _next(next_steps(rows[0]))
@@ -166,8 +166,8 @@ def _queue(row: QueueStatus) -> str:
 def _waiting(row: QueueStatus) -> str:
     """How much and how long, without what the cause says already."""
     age = f"the oldest {duration(row.head_age)} old" if row.head_age else ""
-    told = row.backlog is None or counted(row.backlog, "message") in row.cause
-    return ", ".join(filter(None, ("" if told else f"backlog {row.backlog:,}", age)))
+    said = row.backlog is None or counted(row.backlog, "message") in row.cause
+    return ", ".join(filter(None, ("" if said else f"backlog {row.backlog:,}", age)))
 
 
 def _first(head: Head, cause: str) -> str:
@@ -217,7 +217,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
 @selection_options
 @redact_option
@@ -236,15 +236,15 @@ def explain(
 ) -> int:
     """Say in plain sentences why GROUP (or all groups) is behind, and what to do next.
 
-    The worst comes first. Members of ours tell what fails, how often and how; of Java's members is
-    told what they tell the broker. With --samples 3 --interval 60s it also sees what stands still
-    without a visible cause.
+    The worst comes first. Members of ours report what fails, how often and how; Java's members
+    report only what the broker asks for. With --samples 3 --interval 60s it also sees what stands
+    still without a visible cause.
     """
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names.with_group(group_name), pace), redact_keys)
     if form.for_reader:
         click.echo("\n\n".join(explanation(snapshot)) or "no group has committed an offset")
     else:
-        cut = Cut(Level.QUEUE, only_bad=True, retry=True)
+        cut = ListingOptions(Level.QUEUE, only_bad=True, retry=True)
         show(listing(snapshot, lines_of(snapshot, cut), cut), form, settings)
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)

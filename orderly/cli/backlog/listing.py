@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from orderly.cli.options import gathered
-from orderly.cli.output import Answer
+from orderly.cli.output import CommandOutput
 from orderly.cli.selection import Names
 from orderly.monitoring.backlog.snapshot import (
     GroupStatus,
@@ -71,7 +71,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ListingOptions:
     """Which lines, and in which order.
 
     Attributes:
@@ -79,7 +79,7 @@ class Cut:
         only_bad: only those in trouble.
         sort_by: one of ORDERS; "": as they come.
         top: only the first so many; None: all.
-        retry: also retry topics that have nothing to tell.
+        retry: also retry topics that have nothing to show.
     """
 
     level: Level | None = None
@@ -88,9 +88,9 @@ class Cut:
     top: int | None = None
     retry: bool = False
 
-    def fit(self, *, told_by_line: bool) -> Cut:
-        """With a level: a document tells all."""
-        default = Level.TOPIC if told_by_line else Level.QUEUE
+    def fit(self, *, by_line: bool) -> ListingOptions:
+        """With a level: a document shows all."""
+        default = Level.TOPIC if by_line else Level.QUEUE
         return replace(self, level=self.level or default)
 
 
@@ -117,7 +117,7 @@ ORDERS: dict[str, tuple[Measure, bool]] = {
 """By name, what is compared, and whether the largest is first. What is not known is last."""
 
 
-def lines_of(snapshot: Snapshot, cut: Cut) -> list[Line]:
+def lines_of(snapshot: Snapshot, cut: ListingOptions) -> list[Line]:
     """The lines of a listing."""
     found = [
         line
@@ -130,7 +130,7 @@ def lines_of(snapshot: Snapshot, cut: Cut) -> list[Line]:
     return found[: cut.top]
 
 
-def lines_of_group(at: float, group: GroupStatus, cut: Cut) -> Iterator[Line]:
+def lines_of_group(at: float, group: GroupStatus, cut: ListingOptions) -> Iterator[Line]:
     """The lines of one group, as they come."""
     if cut.level is Level.GROUP:
         yield Line(at, group)
@@ -146,7 +146,7 @@ def lines_of_group(at: float, group: GroupStatus, cut: Cut) -> Iterator[Line]:
 
 
 def _idle_retry(line: Line) -> bool:
-    """Whether it is of a group's own retry topic and has nothing to tell."""
+    """Whether it is of a group's own retry topic and has nothing to show."""
     if line.topic is None or not is_retry_topic(line.topic.topic):
         return False
     return line.topic.sums.backlog == 0 and not line.bad
@@ -285,7 +285,7 @@ _CUT = (
     click.option(
         "--by",
         type=click.Choice([str(level) for level in Level]),
-        help="What a line is. Default: topic; json and yaml tell all, down to queues.",
+        help="What a line is. Default: topic; json and yaml show all, down to queues.",
     ),
     click.option("--only-bad", is_flag=True, help="Only those that are not in order."),
     click.option(
@@ -297,7 +297,7 @@ _CUT = (
     click.option(
         "--all",
         is_flag=True,
-        help="Also %RETRY% topics with nothing to tell.",
+        help="Also %RETRY% topics with nothing to show.",
     ),
 )
 
@@ -307,22 +307,24 @@ def cut_options(command: F) -> F:
     return gathered(command, _CUT, ("by", "only_bad", "sort_by", "top", "all"), _cut, "cut")
 
 
-def _cut(by: str | None, only_bad: bool, sort_by: str | None, top: int | None, retry: bool) -> Cut:
-    return Cut(Level(by) if by else None, only_bad, sort_by or "", top, retry)
+def _cut(
+    by: str | None, only_bad: bool, sort_by: str | None, top: int | None, retry: bool
+) -> ListingOptions:
+    return ListingOptions(Level(by) if by else None, only_bad, sort_by or "", top, retry)
 
 
-def listing(snapshot: Snapshot, lines: Sequence[Line], cut: Cut) -> Answer:
+def listing(snapshot: Snapshot, lines: Sequence[Line], cut: ListingOptions) -> CommandOutput:
     """The lines in all formats."""
     assert cut.level is not None
     fields = fields_of(cut.level)
-    told = narrowed(snapshot, lines)
+    shown = narrowed(snapshot, lines)
     detail = Detail.BAD_QUEUES if cut.only_bad and cut.level is Level.TOPIC else Detail(cut.level)
-    return Answer(
+    return CommandOutput(
         [field.column for field in fields],
         [[field.of(line) for field in fields] for line in lines],
-        partial(document, told, detail),
-        partial(metrics, told, detail),
-        partial(_verdict_line, told),
+        partial(document, shown, detail),
+        partial(metrics, shown, detail),
+        partial(_verdict_line, shown),
     )
 
 
@@ -347,7 +349,7 @@ def unread(snapshot: Snapshot) -> bool:
     return any(QueueState.UNKNOWN in group.sums.states for group in snapshot.groups.values())
 
 
-def nothing(snapshot: Snapshot, cut: Cut, names: Names) -> str:
+def nothing(snapshot: Snapshot, cut: ListingOptions, names: Names) -> str:
     """Why there is no line."""
     if cut.only_bad and snapshot.groups:
         count = len(snapshot.groups)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import click
 
-from orderly.cli.backlog.listing import Cut, cut_options, lines_of, listing, nothing, unread
+from orderly.cli.backlog.listing import (
+    ListingOptions,
+    cut_options,
+    lines_of,
+    listing,
+    nothing,
+    unread,
+)
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
 from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
@@ -22,7 +29,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -42,7 +49,7 @@ def ls(
     ctx: click.Context,
     *,
     names: Names,
-    cut: Cut,
+    cut: ListingOptions,
     watch: float | None,
     redact_keys: str | None,
     pace: Pace,
@@ -54,7 +61,7 @@ def ls(
     oldest, the time until it is worked off (ETA; it needs --samples 3), parked messages. DEAD
     letters and MEMBERS are of the group. `-` means not known, which is never 0.
     """
-    settings, cut = settings_of(ctx), cut.fit(told_by_line=form.for_rows)
+    settings, cut = settings_of(ctx), cut.fit(by_line=form.for_rows)
     if watch is not None:
         from orderly.cli.backlog.watch import WatchOptions, follow  # noqa: PLC0415  only here
 

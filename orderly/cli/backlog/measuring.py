@@ -12,7 +12,7 @@ import click
 
 from orderly.cli.options import Duration, gathered
 from orderly.cli.selection import Names
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.errors import ConfigError, OrderlyError, RequestTimeout
 from orderly.monitoring.backlog.thresholds import NO_THRESHOLDS, Thresholds
 
@@ -66,7 +66,7 @@ def pace_options(command: F) -> F:
 
 
 def measure(
-    settings: Settings,
+    settings: CommonOptions,
     names: Names,
     pace: Pace,
     *,
@@ -137,7 +137,7 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
 
 
 def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
-    """Give up in time, whatever hangs: a checker that is late has told nothing."""
+    """Give up in time, whatever hangs: a checker that is late reports nothing."""
     limit = pace.samples * pace.timeout + (pace.samples - 1) * pace.interval + _GRACE
     answers: SimpleQueue[Snapshot | BaseException] = SimpleQueue()
 

@@ -9,7 +9,7 @@ import click
 
 from orderly.cli.backlog.listing import unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-o",
     "--output",
@@ -68,7 +68,7 @@ def report(
     write_html = _writer()
     if output != STDOUT:
         _check_target(Path(output))
-    judge = _Told(pace.samples)
+    judge = _Sampling(pace.samples)
     snapshot = measure(settings_of(ctx), names, pace, backlog=judge)
     history = {group: judge.history(group) for group in snapshot.groups}
     html = write_html(redacted(snapshot, redact_keys), history, samples=pace.samples, top=top)
@@ -80,7 +80,7 @@ def report(
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 
-class _Told(Backlog):
+class _Sampling(Backlog):
     """Says on stderr how far the sampling is."""
 
     def __init__(self, samples: int) -> None:

@@ -17,7 +17,7 @@ from orderly.monitoring.texts import counted, duration
 _REASONS = 5  # a pager has few lines
 _IN_TEXT = {ord("|"): r"\x7c"}  # which names may have, and which ends the text
 _IN_LABEL = _IN_TEXT | {ord("'"): "''", ord("="): r"\x3d"}
-_OF_MANY = (Measure.BACKLOG, Measure.HEAD_AGE)  # what is told of each of several groups
+_OF_MANY = (Measure.BACKLOG, Measure.HEAD_AGE)  # what is shown of each of several groups
 
 
 def verdict_line(judgement: Judgement, groups: Sequence[GroupStatus]) -> str:
@@ -35,11 +35,11 @@ def verdict_line(judgement: Judgement, groups: Sequence[GroupStatus]) -> str:
 def _text(judgement: Judgement, groups: Sequence[GroupStatus]) -> str:
     if not judgement.reasons:
         return "; ".join(map(_measured, groups[:_REASONS])) + _more(len(groups))
-    told = [
+    reasons = [
         f"{reason.group}: {reason.text}" if reason.group else reason.text
         for reason in judgement.reasons[:_REASONS]
     ]
-    return "; ".join(told) + _more(len(judgement.reasons))
+    return "; ".join(reasons) + _more(len(judgement.reasons))
 
 
 def _more(count: int) -> str:

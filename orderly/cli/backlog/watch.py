@@ -18,14 +18,14 @@ from typing import final
 
 import click
 
-from orderly.cli.backlog.listing import Cut, Line, cut_options, lines_of, listing
+from orderly.cli.backlog.listing import Line, ListingOptions, cut_options, lines_of, listing
 from orderly.cli.backlog.measuring import require_measured
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
-from orderly.cli.output import OF_BACKLOGS, Answer, Format, format_options, moment, written
+from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, moment, written
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, selection_options
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import can_draw, printable
 from orderly.client import Client
 from orderly.errors import OrderlyError
@@ -121,7 +121,7 @@ class WatchOptions:
     """
 
     names: Names
-    cut: Cut
+    cut: ListingOptions
     form: Format
     every: float
     timeout: float
@@ -130,11 +130,11 @@ class WatchOptions:
     redact: str | None = None
 
 
-def follow(settings: Settings, watch: WatchOptions) -> int:
+def follow(settings: CommonOptions, watch: WatchOptions) -> int:
     """Show what is watched until it is interrupted, which is how it ends: exit code 0.
 
     Raises:
-        OrderlyError: the first round failed. Later ones may: the display tells it and goes on.
+        OrderlyError: the first round failed. Later ones may: the display shows it and goes on.
     """
     drawn = watch.form.for_reader and sys.stdout.isatty() and can_draw(os.environ)
     display = _Screen(settings, watch) if drawn else _Log(settings, watch)
@@ -147,7 +147,7 @@ def follow(settings: Settings, watch: WatchOptions) -> int:
     return 0
 
 
-def _looks(settings: Settings, watch: WatchOptions) -> Iterator[Snapshot | OrderlyError]:
+def _looks(settings: CommonOptions, watch: WatchOptions) -> Iterator[Snapshot | OrderlyError]:
     """A snapshot every so often, or why there is none."""
     selection = watch.names.selection(settings)
     with settings.client(watch.timeout) as client:
@@ -177,7 +177,7 @@ def _observer(client: Client, selection: Selection, timeout: float) -> Observer:
 class _Log:
     """Appends the lines of each round, with their time."""
 
-    def __init__(self, settings: Settings, watch: WatchOptions) -> None:
+    def __init__(self, settings: CommonOptions, watch: WatchOptions) -> None:
         self._watch = watch
         self._color = settings.use_color()
         self._trends = Trends()
@@ -205,7 +205,7 @@ class _Log:
 class _Screen:
     """Draws each round over the one before, within the terminal's size."""
 
-    def __init__(self, settings: Settings, watch: WatchOptions) -> None:
+    def __init__(self, settings: CommonOptions, watch: WatchOptions) -> None:
         self._watch = watch
         self._color = settings.use_color()
         self._trends = Trends()
@@ -264,7 +264,7 @@ def cut_to(line: str, width: int) -> str:
 
 def _answer(
     snapshot: Snapshot, lines: Sequence[Line], watch: WatchOptions, trends: Trends, *, drawn: bool
-) -> Answer:
+) -> CommandOutput:
     answer = listing(snapshot, lines, watch.cut)
     if not watch.trend:
         return answer
@@ -275,7 +275,7 @@ def _answer(
     return replace(answer, columns=(*answer.columns, Column("trend")), rows=rows)
 
 
-def _timed(answer: Answer, at: str) -> Answer:
+def _timed(answer: CommandOutput, at: str) -> CommandOutput:
     """With the time as the first column."""
     rows = [(at, *row) for row in answer.rows]
     return replace(answer, columns=(Column("time"), *answer.columns), rows=rows)
@@ -292,7 +292,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @selection_options
 @cut_options
 @click.option(
@@ -310,7 +310,7 @@ def watch(
     ctx: click.Context,
     *,
     names: Names,
-    cut: Cut,
+    cut: ListingOptions,
     interval: float,
     samples: int | None,
     timeout: float,
@@ -320,9 +320,9 @@ def watch(
     """Show the backlog again and again, with its trend, until Ctrl-C.
 
     A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
-    with their time. A round that fails is told, and the next one tried.
+    with their time. A round that fails is reported, and the next one tried.
     """
-    cut = cut.fit(told_by_line=form.for_rows)
+    cut = cut.fit(by_line=form.for_rows)
     watched = WatchOptions(
         names, cut, form, interval, timeout, samples, trend=True, redact=redact_keys
     )

@@ -1,6 +1,6 @@
 """`orderly demo`: real flights through a real broker, with trouble on the way, and a verdict.
 
-Here are the options only; `story` tells it step by step.
+Here are the options only; `story` runs it step by step.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 import click
 
-from orderly.cli.command import Command
-from orderly.cli.output import Answer, Format, format_options, show
+from orderly.cli.command import OrderlyCommand
+from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
 from orderly.monitoring.texts import Column
@@ -28,7 +28,7 @@ _COLUMNS = tuple(
 )
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "--limit",
     type=click.IntRange(min=100),
@@ -69,11 +69,11 @@ def demo(
     live traffic goes on, until a fix is deployed and it is released. An independent oracle then
     checks the order of every aircraft's events.
     """
-    from orderly.cli.demo.story import DemoPlan, tell  # noqa: PLC0415  `--help` needs no sockets
+    from orderly.cli.demo.story import DemoPlan, run_demo  # noqa: PLC0415  `--help` needs no sockets
 
     settings = settings_of(ctx)
     _require_extras(own_broker=not settings.namesrv_if_any())
-    if not settings.verbose:  # the failures are made on purpose, and the screen tells them
+    if not settings.verbose:  # the failures are made on purpose, and the screen shows them
         logging.getLogger("orderly").setLevel(logging.CRITICAL)
     plan = DemoPlan(
         namesrv=settings.namesrv_if_any(),
@@ -81,10 +81,10 @@ def demo(
         queues=queues,
         seed=seed,
     )
-    report = tell(plan, sys.stdout if form.for_reader else sys.stderr)
+    report = run_demo(plan, sys.stdout if form.for_reader else sys.stderr)
     if not form.for_reader:
         document = report.as_json()
-        show(Answer.of(_COLUMNS, [document], document), form, settings)
+        show(CommandOutput.of(_COLUMNS, [document], document), form, settings)
     return report.exit_code
 
 

@@ -25,7 +25,7 @@ from orderly.cli.demo.traffic import (
     wait_until,
     watch_backlog,
 )
-from orderly.cli.demo.trouble import FAILURES, FailingMessage, Parking
+from orderly.cli.demo.trouble import FAILURES, FailingEvent, Parking
 from orderly.client import Client
 from orderly.config import MIB, ClientConfig, ProducerConfig
 from orderly.errors import OrderlyError, SendFailed
@@ -48,7 +48,7 @@ class DemoReport:
     kinds: Counter[str]
     sent: SendLog
     consumed: ConsumeLog
-    failing: FailingMessage
+    failing: FailingEvent
     parking: Parking
     backlog: Sums
     verdict: Verdict
@@ -242,7 +242,7 @@ class DemoPlan:
     seed: int
 
 
-def tell(plan: DemoPlan, out: TextIO) -> DemoReport:
+def run_demo(plan: DemoPlan, out: TextIO) -> DemoReport:
     """Run the whole demo, and show it on `out`.
 
     Raises:

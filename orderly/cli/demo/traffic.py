@@ -18,7 +18,7 @@ from orderly.cli.demo.screen import LaneView, Meter, Screen
 from orderly.cli.demo.trouble import (
     BadRecord,
     EngineTroubleError,
-    FailingMessage,
+    FailingEvent,
     ReadTime,
     TakeOver,
     pick_bad,
@@ -56,7 +56,7 @@ class Stream:
     events: Sequence[FlightEvent]
     first_live: int
     bad: BadRecord
-    failing: FailingMessage
+    failing: FailingEvent
 
     def at_once(self, topic: str) -> Iterator[Numbered]:
         """The messages that are sent before anybody consumes."""
@@ -79,7 +79,7 @@ def stream_of(events: Sequence[FlightEvent], seed: int) -> Stream:
     first_live = len(events) - min(len(events) // 2, MOST_LIVE)
     number = pick_failing(events[:first_live], seed)
     event = events[number]
-    failing = FailingMessage(number, event.tail, f"{event.tail}'s {event.kind} of {event.time}")
+    failing = FailingEvent(number, event.tail, f"{event.tail}'s {event.kind} of {event.time}")
     return Stream(events, first_live, pick_bad(events, first_live), failing)
 
 
@@ -243,7 +243,7 @@ class DemoMembers:
         topic, stream: as given.
         log: every delivery.
         handled: for each queue the offsets that succeeded.
-        news: lines to tell, oldest first.
+        news: lines to show, oldest first.
     """
 
     def __init__(
@@ -401,7 +401,7 @@ def watch_backlog(members: DemoMembers, ends: Ends, screen: Screen) -> None:
         def drained() -> bool:
             if members.count() * 2 >= total:
                 members.let_one_leave()
-            _tell_take_over(members, ends, screen)
+            _show_take_over(members, ends, screen)
             show(lanes_of(members, ends))
             return members.drained(ends) == ends.keys()
 
@@ -410,7 +410,7 @@ def watch_backlog(members: DemoMembers, ends: Ends, screen: Screen) -> None:
 
 
 def wait_until(condition: Callable[[], bool], members: DemoMembers, screen: Screen) -> None:
-    """Wait for `condition`, or until nothing moves any more, and tell the news."""
+    """Wait for `condition`, or until nothing moves any more, and show the news."""
     seen, moved = -1, time.monotonic()
     while not condition():
         if len(members.log.deliveries) > seen:
@@ -418,9 +418,9 @@ def wait_until(condition: Callable[[], bool], members: DemoMembers, screen: Scre
         if time.monotonic() - moved > PATIENCE:
             screen.event(f"nothing was delivered for {PATIENCE:.0f} s; giving up")
             break
-        _tell(members, screen)
+        _show_news(members, screen)
         time.sleep(TICK)
-    _tell(members, screen)
+    _show_news(members, screen)
 
 
 def lanes_of(members: DemoMembers, ends: Ends) -> list[LaneView]:
@@ -440,13 +440,13 @@ def lanes_of(members: DemoMembers, ends: Ends) -> list[LaneView]:
     ]
 
 
-def _tell(members: DemoMembers, screen: Screen) -> None:
+def _show_news(members: DemoMembers, screen: Screen) -> None:
     while members.news:
         screen.event(members.news.popleft())
 
 
-def _tell_take_over(members: DemoMembers, ends: Ends, screen: Screen) -> None:
+def _show_take_over(members: DemoMembers, ends: Ends, screen: Screen) -> None:
     take_over = members.log.take_over
-    if take_over and not take_over.told and take_over.over(members.drained(ends)):
-        take_over.told = True
+    if take_over and not take_over.shown and take_over.over(members.drained(ends)):
+        take_over.shown = True
         screen.event(take_over.story())

@@ -38,7 +38,7 @@ def pick_failing(events: Sequence[FlightEvent], seed: int) -> int:
 
 
 @dataclass(slots=True)
-class FailingMessage:
+class FailingEvent:
     """Fails as `FAILURES` says, then succeeds. Handled by one thread at a time."""
 
     number: int
@@ -105,7 +105,7 @@ class TakeOver:
     started: float
     queues: frozenset[MessageQueue]
     first: dict[MessageQueue, float] = field(default_factory=dict)
-    told: bool = False
+    shown: bool = False
 
     def delivered(self, queue: MessageQueue, now: float) -> None:
         """The survivor was handed a message of `queue`."""

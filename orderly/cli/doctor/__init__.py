@@ -13,9 +13,9 @@ from importlib.util import find_spec
 
 import click
 
-from orderly.cli.command import Command
+from orderly.cli.command import OrderlyCommand
 from orderly.cli.doctor.findings import (
-    Finding,
+    DoctorFinding,
     FindingState,
     WantedStart,
     advice_lines,
@@ -25,7 +25,7 @@ from orderly.cli.doctor.findings import (
 from orderly.cli.options import Duration
 from orderly.cli.output import Format, format_options, show
 from orderly.cli.selection import complete_group, complete_topic
-from orderly.cli.settings import Settings, common_options, settings_of
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.errors import ConfigError, OrderlyError
 
 EXAMPLES = """\b
@@ -36,7 +36,7 @@ Examples:
 """
 
 
-@click.command(cls=Command, epilog=EXAMPLES)
+@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
     "-g",
     "--group",
@@ -93,7 +93,7 @@ def doctor(
     may not do; with --group or --topic all that a consumer's start would refuse or warn of.
 
     Nothing is joined, pulled or written. ABSENT is no fault: most programs need neither all extras
-    nor an administrator's key. Rights to send are not tried: only a message would tell.
+    nor an administrator's key. Rights to send are not tried: only a message would show them.
     """
     settings = settings_of(ctx)
     if consumer["tags"] and consumer["sql"]:
@@ -112,7 +112,9 @@ def doctor(
     return int(verdict_of(findings))
 
 
-def _look_at_cluster(settings: Settings, wanted: WantedStart, patience: float) -> Iterator[Finding]:
+def _look_at_cluster(
+    settings: CommonOptions, wanted: WantedStart, patience: float
+) -> Iterator[DoctorFinding]:
     from orderly.cli.doctor.cluster import look_at_cluster  # noqa: PLC0415  `--help` is quick
 
     try:
@@ -124,12 +126,14 @@ def _look_at_cluster(settings: Settings, wanted: WantedStart, patience: float) -
         yield from look_at_cluster(settings, config, asking, wanted)
 
 
-def _not_usable(settings: Settings, wanted: WantedStart, text: str) -> Finding:
+def _not_usable(settings: CommonOptions, wanted: WantedStart, text: str) -> DoctorFinding:
     if "namesrv" in settings.found():
-        return Finding("settings", "settings", FindingState.CRITICAL, "they cannot be used", text)
+        return DoctorFinding(
+            "settings", "settings", FindingState.CRITICAL, "they cannot be used", text
+        )
     needed = wanted.group is not None or wanted.topics
     state = FindingState.UNKNOWN if needed else FindingState.ABSENT
-    return Finding(
+    return DoctorFinding(
         "settings", "name servers", state, "none is named: no cluster was looked at", text
     )
 
@@ -151,22 +155,24 @@ EXTRAS: dict[str, tuple[str, ...]] = {  # extra -> modules that it brings
 }
 
 
-def look_at_installation() -> Iterator[Finding]:
+def look_at_installation() -> Iterator[DoctorFinding]:
     """Yield what is there of it, and what is not."""
-    yield Finding("installation", "orderly", FindingState.OK, version("rocketmq-orderly"))
-    yield Finding("installation", "python", FindingState.OK, platform.python_version())
+    yield DoctorFinding("installation", "orderly", FindingState.OK, version("rocketmq-orderly"))
+    yield DoctorFinding("installation", "python", FindingState.OK, platform.python_version())
     for extra, modules in EXTRAS.items():
         yield _extra(extra, modules)
     yield _librocketmq()
 
 
-def _extra(extra: str, modules: tuple[str, ...]) -> Finding:
+def _extra(extra: str, modules: tuple[str, ...]) -> DoctorFinding:
     missing = [name for name in modules if not _there(name)]
     part = f"extra {extra}"
     if not missing:
-        return Finding("installation", part, FindingState.OK, ", ".join(modules))
+        return DoctorFinding("installation", part, FindingState.OK, ", ".join(modules))
     advice = f"pip install 'rocketmq-orderly[{extra}]'"
-    return Finding("installation", part, FindingState.ABSENT, f"lacks {', '.join(missing)}", advice)
+    return DoctorFinding(
+        "installation", part, FindingState.ABSENT, f"lacks {', '.join(missing)}", advice
+    )
 
 
 def _there(module: str) -> bool:
@@ -176,22 +182,24 @@ def _there(module: str) -> bool:
         return False
 
 
-def _librocketmq() -> Finding:
+def _librocketmq() -> DoctorFinding:
     from orderly.native import library as native  # noqa: PLC0415  `--help` is quick
     from orderly.native.library import CONSUMING, NEWER, PRODUCING  # noqa: PLC0415
 
     part, path = "librocketmq", native.find_library()
     if path is None:
-        return Finding("installation", part, FindingState.ABSENT, "not found", native.HOW_TO_GET_IT)
+        return DoctorFinding(
+            "installation", part, FindingState.ABSENT, "not found", native.HOW_TO_GET_IT
+        )
     try:
         library = native.Library(path)
         library.require((*PRODUCING, *CONSUMING))
     except OrderlyError as error:
-        return Finding("installation", part, FindingState.CRITICAL, path, str(error))
+        return DoctorFinding("installation", part, FindingState.CRITICAL, path, str(error))
     older = library.missing(NEWER)
     advice = (
         f"it lacks {', '.join(older)}: see docs/how-to/native.md for what that costs"
         if older
         else ""
     )
-    return Finding("installation", part, FindingState.OK, path, advice)
+    return DoctorFinding("installation", part, FindingState.OK, path, advice)

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from orderly.cli.doctor.findings import Finding, FindingState, WantedStart
+from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.cli.doctor.start import look_at_start
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.client import Client
 from orderly.client.admin import listed
 from orderly.client.calls import failure, not_granted
@@ -27,13 +27,13 @@ from orderly.protocol.statistics import decode_settings, retention_of
 
 _AT_ONCE = 16  # brokers that are asked; one that hangs holds up no other
 _BOTH = Permission.READ | Permission.WRITE
-_broker = partial(Finding, "brokers")
-_key = partial(Finding, "access", "access key")
+_broker = partial(DoctorFinding, "brokers")
+_key = partial(DoctorFinding, "access", "access key")
 
 
 def look_at_cluster(
-    settings: Settings, config: ClientConfig, client: Client, wanted: WantedStart
-) -> Iterator[Finding]:
+    settings: CommonOptions, config: ClientConfig, client: Client, wanted: WantedStart
+) -> Iterator[DoctorFinding]:
     """Yield what is found; without a name server that answers, only that."""
     yield from _settings(settings, config)
     found, brokers = look_at_name_servers(client)
@@ -47,25 +47,27 @@ def look_at_cluster(
         yield from look_at_start(client, wanted)
 
 
-def _settings(settings: Settings, config: ClientConfig) -> Iterator[Finding]:
+def _settings(settings: CommonOptions, config: ClientConfig) -> Iterator[DoctorFinding]:
     found = settings.found()
     origin = found.get("namesrv", ("", "the local broker"))[1]
-    yield Finding("settings", "name servers", FindingState.OK, f"{config.namesrv} ({origin})")
+    yield DoctorFinding("settings", "name servers", FindingState.OK, f"{config.namesrv} ({origin})")
     if name := settings.context_name():
-        yield Finding("settings", "context", FindingState.OK, f"{name}, of {settings.file().path}")
+        yield DoctorFinding(
+            "settings", "context", FindingState.OK, f"{name}, of {settings.file().path}"
+        )
     if namespace := settings.namespace_name():
-        yield Finding(
+        yield DoctorFinding(
             "settings", "namespace", FindingState.OK, f"{namespace} ({found['namespace'][1]})"
         )
     if config.tls:
         yield _tls(config.tls_verify)
 
 
-def _tls(verify: str) -> Finding:
+def _tls(verify: str) -> DoctorFinding:
     if verify == "none":
         advice = "set tls_verify=host, or chain: as it is, anybody on the way may read and change"
-        return Finding("settings", "tls", FindingState.WARNING, "on, tls_verify=none", advice)
-    return Finding("settings", "tls", FindingState.OK, f"on, tls_verify={verify}")
+        return DoctorFinding("settings", "tls", FindingState.WARNING, "on, tls_verify=none", advice)
+    return DoctorFinding("settings", "tls", FindingState.OK, f"on, tls_verify={verify}")
 
 
 # --- asking ----------------------------------------------------------------------------------
@@ -119,16 +121,16 @@ def ask(client: Client, address: str, code: RequestCode, what: str) -> ServerAns
 Brokers = Mapping[str, BrokerData]
 
 
-def look_at_name_servers(client: Client) -> tuple[list[Finding], Brokers | None]:
+def look_at_name_servers(client: Client) -> tuple[list[DoctorFinding], Brokers | None]:
     """Ask each; returns the findings, and all brokers that one of them knows; None: none answered.
 
     They do not know of each other: a broker that registers with one only is found by some clients,
     and not by others.
     """
-    told = {address: _asked(client, address) for address in client.config.addresses}
-    known = [brokers for _, brokers in told.values() if brokers is not None]
+    answers = {address: _asked(client, address) for address in client.config.addresses}
+    known = [brokers for _, brokers in answers.values() if brokers is not None]
     together = _together(known) if known else None
-    return [_finding(address, *said, together) for address, said in told.items()], together
+    return [_finding(address, *said, together) for address, said in answers.items()], together
 
 
 def _asked(client: Client, address: str) -> tuple[ServerAnswer, Brokers | None]:
@@ -154,7 +156,7 @@ def _together(known: Iterable[Brokers]) -> Brokers:
 
 def _finding(
     address: str, answer: ServerAnswer, brokers: Brokers | None, together: Brokers | None
-) -> Finding:
+) -> DoctorFinding:
     if brokers is None or together is None:
         return _silent(address, answer, others=together is not None)
     release = release_of(answer.version or 0)
@@ -162,11 +164,13 @@ def _finding(
     if lacking:
         advice = "have every broker register with every name server: namesrvAddr of the broker"
         found = f"{release}, does not know all of {listed(lacking)}"
-        return Finding("name servers", address, FindingState.WARNING, found, advice)
-    return Finding("name servers", address, FindingState.OK, f"{release}, knows {listed(brokers)}")
+        return DoctorFinding("name servers", address, FindingState.WARNING, found, advice)
+    return DoctorFinding(
+        "name servers", address, FindingState.OK, f"{release}, knows {listed(brokers)}"
+    )
 
 
-def _silent(address: str, answer: ServerAnswer, *, others: bool) -> Finding:
+def _silent(address: str, answer: ServerAnswer, *, others: bool) -> DoctorFinding:
     if not isinstance(answer.error, RemotingError):  # it answers, and is something else
         state, advice = FindingState.CRITICAL, "name a name server, not a broker or a proxy"
     elif others:
@@ -176,7 +180,7 @@ def _silent(address: str, answer: ServerAnswer, *, others: bool) -> Finding:
         )
     else:
         state, advice = FindingState.UNKNOWN, "start it, or correct namesrv: `orderly context show`"
-    return Finding("name servers", address, state, str(answer.error), advice)
+    return DoctorFinding("name servers", address, state, str(answer.error), advice)
 
 
 def _addresses(brokers: Brokers, name: str) -> set[tuple[int, str]]:
@@ -206,7 +210,7 @@ class SeenReplica:
     """What a replica said.
 
     Attributes:
-        running: of itself (brokers tell administrators only, where there is access control).
+        running: of itself (brokers show it to administrators only, where there is access control).
         settings: its configuration.
     """
 
@@ -215,7 +219,9 @@ class SeenReplica:
     settings: ServerAnswer
 
 
-def look_at_brokers(client: Client, brokers: Brokers) -> tuple[list[Finding], list[SeenReplica]]:
+def look_at_brokers(
+    client: Client, brokers: Brokers
+) -> tuple[list[DoctorFinding], list[SeenReplica]]:
     """Ask each replica; returns the findings, and what was said, for `access` to go by."""
     replicas = [
         Replica(name, number, address)
@@ -242,12 +248,12 @@ def _look(client: Client, replica: Replica) -> SeenReplica:
     )
 
 
-def _no_master(name: str) -> Finding:
+def _no_master(name: str) -> DoctorFinding:
     advice = "start its master: until then its queues can be neither locked nor written"
     return _broker(name, FindingState.CRITICAL, "no master at the name servers", advice)
 
 
-def _findings(seen: SeenReplica) -> Iterator[Finding]:
+def _findings(seen: SeenReplica) -> Iterator[DoctorFinding]:
     name, running, settings = seen.replica.name, seen.running, seen.settings
     if running.version is None:
         state = FindingState.WARNING if seen.replica.broker_id else FindingState.CRITICAL
@@ -259,7 +265,7 @@ def _findings(seen: SeenReplica) -> Iterator[Finding]:
     yield _clock(name, running)
 
 
-def _version(replica: Replica, number: int) -> Finding:
+def _version(replica: Replica, number: int) -> DoctorFinding:
     found = f"{release_of(number)} at {replica.address}"
     if number < OLDEST_TRIED:
         advice = "tried are 5.x releases: try yours before you rely on it, or upgrade it"
@@ -267,30 +273,30 @@ def _version(replica: Replica, number: int) -> Finding:
     return _broker(replica.name, FindingState.OK, found)
 
 
-def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[Finding]:
+def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorFinding]:
     part = f"{replica.name} settings"
     if answer.error is not None:
         yield _unknown(part, answer.error)
         return
-    told = decode_settings(answer.body)
-    yield _broker(part, FindingState.OK, _summary(told))
-    permission = told.get("brokerPermission", "")
+    settings = decode_settings(answer.body)
+    yield _broker(part, FindingState.OK, _summary(settings))
+    permission = settings.get("brokerPermission", "")
     if permission.isdecimal() and _BOTH not in Permission(int(permission) & _BOTH):
         advice = "set brokerPermission=6 when it is to serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it does not serve all, as when it is drained"
         yield _broker(part, FindingState.WARNING, found, advice)
 
 
-def _summary(told: Mapping[str, str]) -> str:
-    kept = retention_of(told)
-    parts = [told.get("brokerRole", "role not told")]
+def _summary(settings: Mapping[str, str]) -> str:
+    kept = retention_of(settings)
+    parts = [settings.get("brokerRole", "role not known")]
     parts += [] if kept is None else [f"keeps messages for {duration(kept)}"]
-    made = told.get("autoCreateSubscriptionGroup")
+    made = settings.get("autoCreateSubscriptionGroup")
     parts += [] if made is None else [f"makes groups: {'yes' if made == 'true' else 'no'}"]
     return ", ".join(parts)
 
 
-def _clock(name: str, answer: ServerAnswer) -> Finding:
+def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
     part = f"{name} clock"
     if answer.error is not None:
         return _unknown(part, answer.error)
@@ -299,22 +305,24 @@ def _clock(name: str, answer: ServerAnswer) -> Finding:
     except OrderlyError as error:
         return _unknown(part, error)
     if found is None:
-        return _broker(part, FindingState.UNKNOWN, "it does not tell its time", "see its own host")
+        return _broker(
+            part, FindingState.UNKNOWN, "it does not report its time", "see its own host"
+        )
     if found.matters:
         advice = "set both by NTP: ages, retention and starts at a time go by these clocks"
         return _broker(part, FindingState.WARNING, str(found), advice)
     return _broker(part, FindingState.OK, str(found))
 
 
-def _unknown(part: str, error: OrderlyError) -> Finding:
-    if isinstance(error, NoPermission):  # a matter of the key, which `access` tells
+def _unknown(part: str, error: OrderlyError) -> DoctorFinding:
+    if isinstance(error, NoPermission):  # a matter of the key, which `access` reports
         advice = "look with an administrator's key, if you need to know"
-        return _broker(part, FindingState.ABSENT, "not told to this key", advice)
+        return _broker(part, FindingState.ABSENT, "not shown to this key", advice)
     return _broker(part, FindingState.UNKNOWN, "it could not be asked", str(error))
 
 
 def administers(seen: SeenReplica) -> bool:
-    """Whether the broker told what it tells administrators only."""
+    """Whether the broker showed what only administrators may see."""
     return not not_granted(seen.running.error) and not not_granted(seen.settings.error)
 
 
@@ -322,7 +330,7 @@ def administers(seen: SeenReplica) -> bool:
 
 _RUNTIME = re.compile(r"(\d{1,6}) days?, (\d{1,2}) hours?, (\d{1,2}) minutes?, (\d{1,2}) seconds?")
 _UNITS = (86400, 3600, 60, 1)  # seconds
-_RESOLUTION = 1.0  # second: it tells whole ones
+_RESOLUTION = 1.0  # second: the broker gives whole ones
 _MILLIS = re.compile(r"\d{1,15}")
 TOLERATED = 2.0  # seconds
 
@@ -347,10 +355,10 @@ class Difference:
 
 
 def difference(runtime: Mapping[str, object], answer: ServerAnswer) -> Difference | None:
-    """Read it from a broker's runtime info; None if that does not tell.
+    """Read it from a broker's runtime info; None if it is not there.
 
     Args:
-        runtime: what the broker told.
+        runtime: what the broker answered.
         answer: that it came with: when it was asked for, and when it came.
     """
     booted, running = str(runtime.get("bootTimestamp")), str(runtime.get("runtime"))
@@ -366,7 +374,7 @@ def difference(runtime: Mapping[str, object], answer: ServerAnswer) -> Differenc
 # --- the key ---------------------------------------------------------------------------------
 
 
-def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> Finding:
+def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> DoctorFinding:
     """What brokers think of the key: it lets us in, and makes us an administrator, or not."""
     named = "a key is set" if client.config.access_key else "no key is set"
     for it in seen:
@@ -383,4 +391,4 @@ def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> Finding:
             " most administration; consumers and producers need none"
         )
         return _key(FindingState.ABSENT, f"{named}; it is no administrator's", advice)
-    return _key(FindingState.OK, f"{named}; brokers tell all that was asked")
+    return _key(FindingState.OK, f"{named}; brokers answer all that was asked")

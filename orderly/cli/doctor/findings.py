@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from orderly.cli.output import Answer
+from orderly.cli.output import CommandOutput
 from orderly.cli.terminal import printable
 from orderly.monitoring.backlog.states import Verdict, severity
 from orderly.monitoring.texts import Column, ColumnKind, iso_time
@@ -27,7 +27,7 @@ class FindingState(StrEnum):
     """How it is with a part."""
 
     OK = "OK"
-    ABSENT = "ABSENT"  # not there, or not told to this key; no fault, for most need it not
+    ABSENT = "ABSENT"  # not there, or not shown to this key; no fault, for most need it not
     WARNING = "WARNING"  # it works, and should be looked at
     UNKNOWN = "UNKNOWN"  # it could not be asked
     CRITICAL = "CRITICAL"  # it cannot be used, or would be refused
@@ -39,7 +39,7 @@ class FindingState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """About one part: what was found of it, and what to do about it.
 
     Attributes:
@@ -77,21 +77,21 @@ class WantedStart:
     sql: str = ""
 
 
-# --- telling -----------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
-def verdict_of(findings: Sequence[Finding]) -> Verdict:
+def verdict_of(findings: Sequence[DoctorFinding]) -> Verdict:
     """The worst: what is broken wins over what could not be asked, and that over warnings."""
     return max((found.state.verdict for found in findings), key=severity)
 
 
-def answer_of(findings: Sequence[Finding]) -> Answer:
+def answer_of(findings: Sequence[DoctorFinding]) -> CommandOutput:
     """The findings in all formats."""
     rows = [(it.area, it.part, it.state.value, it.found or None, it.advice) for it in findings]
-    return Answer(_COLUMNS, rows, lambda: _document(findings))
+    return CommandOutput(_COLUMNS, rows, lambda: _document(findings))
 
 
-def _document(findings: Sequence[Finding]) -> dict[str, Any]:
+def _document(findings: Sequence[DoctorFinding]) -> dict[str, Any]:
     verdict = verdict_of(findings)
     return {
         "schema": SCHEMA,
@@ -102,16 +102,16 @@ def _document(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def advice_lines(findings: Sequence[Finding]) -> list[str]:
+def advice_lines(findings: Sequence[DoctorFinding]) -> list[str]:
     """What to do, one line each, the worst first; then what is absent, for who needs it."""
-    told = [it for it in findings if it.advice]
-    worst = sorted(told, key=lambda it: -severity(it.state.verdict))
+    advised = [it for it in findings if it.advice]
+    worst = sorted(advised, key=lambda it: -severity(it.state.verdict))
     due = [
         f"{it.state.value:<8}  {it.part}: {it.advice}"
         for it in worst
         if it.state is not FindingState.ABSENT
     ]
-    absent = [f"{it.part}: {it.advice}" for it in told if it.state is FindingState.ABSENT]
+    absent = [f"{it.part}: {it.advice}" for it in advised if it.state is FindingState.ABSENT]
     return [*_section("What to do:", due), *_section("Absent, if you need it:", absent)]
 
 

@@ -2,7 +2,7 @@
 
 The checks are the start's own (`orderly.client.preflight`); here each is asked to its end, where a
 start stops at the first refusal. Rights are tried without joining, pulling or writing; those to
-send, and to make topics, only a message and a topic would tell.
+send, and to make topics, only a message and a topic would show.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from orderly.cli.doctor.findings import Finding, FindingState, WantedStart
+from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.client import Client, preflight
 from orderly.client.calls import Calls
-from orderly.client.preflight import Found, NotOrdered, NotTold, Refused, SubscriptionsDiffer
+from orderly.client.preflight import (
+    Found,
+    NotOrdered,
+    NotReported,
+    StartRefused,
+    SubscriptionsDiffer,
+)
 from orderly.client.state_topics import NotThere, StateTopics
 from orderly.config import ConsumerConfig, check_group
 from orderly.errors import (
@@ -41,7 +47,7 @@ _NOT_ASKED = "it could not be asked"
 _MISSING = re.compile(r"(User:\S+) has no permission to access ((?:Topic|Group):\S+)")
 
 
-def look_at_start(client: Client, wanted: WantedStart) -> list[Finding]:
+def look_at_start(client: Client, wanted: WantedStart) -> list[DoctorFinding]:
     """Go through it, then try the rights on one queue of each topic and broker."""
     start = _Start(client, wanted)
     start.look()
@@ -64,7 +70,7 @@ class _Start:
         self._client = client
         self._wanted = wanted
         self._masters: dict[str, BrokerData] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[DoctorFinding] = []
         self.routes: dict[str, TopicRoute] = {}
 
     def look(self) -> None:
@@ -86,8 +92,8 @@ class _Start:
     # --- topics --------------------------------------------------------------------------------
 
     def _topic(self, topic: str) -> None:
-        self._tell(f"topic {topic}", preflight.check_topic(self._client, topic))
-        with contextlib.suppress(OrderlyError):  # told by the check
+        self._add_found(f"topic {topic}", preflight.check_topic(self._client, topic))
+        with contextlib.suppress(OrderlyError):  # the check reports it
             route = self._client.routes.get(topic)
             self.routes[topic] = route
             for broker in sorted(route.brokers, key=lambda each: each.broker_name):
@@ -127,7 +133,7 @@ class _Start:
         """Those that members subscribe to, or that the group has offsets on."""
         found = set(members.subscriptions) if members else set[str]()
         if not found:
-            with contextlib.suppress(OrderlyError):  # a key that may not ask; `access` tells
+            with contextlib.suppress(OrderlyError):  # a key that may not ask; `access` reports it
                 found = {queue.topic for queue in self._client.admin.consume_stats(group)}
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
@@ -143,7 +149,7 @@ class _Start:
         found = preflight.check_group(
             self._client, group, wanted, config, brokers=self._brokers(), read=settings
         )
-        self._tell(f"group {group}", found)
+        self._add_found(f"group {group}", found)
         if config.by_key and not config.broadcasting:
             self._own_topics(group)
 
@@ -187,7 +193,7 @@ class _Start:
 
     def _settings(self, group: str, broker: str, *, known: bool) -> GroupConfig:
         settings = group_settings(self._client, group, self._masters[broker], known=known)
-        text = "not there yet: made when a member joins" if settings is None else _told(settings)
+        text = "not there yet: made when a member joins" if settings is None else _shown(settings)
         self._add(f"group {group}", FindingState.OK, f"{broker}: {text}")
         return settings or GroupConfig(name=group)
 
@@ -207,27 +213,27 @@ class _Start:
                 if not faults:
                     self._add(f"state and park topic of {topic}", FindingState.OK, "there")
 
-    # --- telling -------------------------------------------------------------------------------
+    # --- findings ------------------------------------------------------------------------------
 
     def _add(self, part: str, state: FindingState, found: str, advice: str = "") -> None:
-        finding = Finding("start", part, state, found, advice)
+        finding = DoctorFinding("start", part, state, found, advice)
         if finding not in self.findings:  # the members are asked for by us, too
             self.findings.append(finding)
 
-    def _tell(self, part: str, findings: Iterable[Found]) -> None:
+    def _add_found(self, part: str, findings: Iterable[Found]) -> None:
         for found in findings:
             match found:
-                case Refused(error):
+                case StartRefused(error):
                     self._refuse(part, error)
-                case NotTold(NoPermission() | GroupNotFound() as error):
+                case NotReported(NoPermission() | GroupNotFound() as error):
                     self._refuse(part, error)
-                case NotTold(error):  # a start goes on
+                case NotReported(error):  # a start goes on
                     where = f"{found.member}: " if found.member else ""
                     self._add(part, FindingState.UNKNOWN, f"{where}{_NOT_ASKED}", str(error))
                 case SubscriptionsDiffer(differences):
                     text = " ".join(["subscriptions differ", *differences])
                     self._add(part, FindingState.WARNING, text, found.hint)
-                case NotOrdered():  # told with the settings
+                case NotOrdered():  # shown with the settings
                     pass
 
     def _refuse(self, part: str, error: OrderlyError) -> None:
@@ -254,7 +260,7 @@ def _state_of(error: OrderlyError) -> FindingState:
     return FindingState.CRITICAL if refusal else FindingState.UNKNOWN
 
 
-def _told(settings: GroupConfig) -> str:
+def _shown(settings: GroupConfig) -> str:
     parts = ["may consume" if settings.consume_enabled else "may not consume"]
     parts += ["may broadcast" if settings.broadcast_enabled else "may not broadcast"]
     parts += ["marked as ordered" if settings.orderly else "not marked as ordered"]
@@ -314,10 +320,10 @@ def _listed(client: Client, group: str, broker: BrokerData) -> GroupConfig | Non
 
 def _made_when_needed(client: Client, broker: BrokerData) -> bool:
     try:
-        told = client.admin.broker_settings(broker)
+        settings = client.admin.broker_settings(broker)
     except OrderlyError:  # the default of a broker
         return True
-    return told.get("autoCreateSubscriptionGroup", "true") == "true"
+    return settings.get("autoCreateSubscriptionGroup", "true") == "true"
 
 
 # --- rights ------------------------------------------------------------------------------------
@@ -325,7 +331,7 @@ def _made_when_needed(client: Client, broker: BrokerData) -> bool:
 
 def _look_at_rights(
     client: Client, group: str | None, queues: Iterable[MessageQueue]
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Try what a consumer asks for, on one queue of each topic and broker.
 
     Args:
@@ -338,10 +344,10 @@ def _look_at_rights(
         refused = [error for ask in _trials(client, group, queue) if (error := _refusal(ask))]
         once = {_refusal_of(error): error for error in refused}
         for text, error in once.items():
-            yield Finding("access", where, FindingState.CRITICAL, text, _how_to_grant(error))
+            yield DoctorFinding("access", where, FindingState.CRITICAL, text, _how_to_grant(error))
         if not once:
             allowed = "may be read" if group is None else f"group {group} may consume it"
-            yield Finding("access", where, FindingState.OK, allowed)
+            yield DoctorFinding("access", where, FindingState.OK, allowed)
 
 
 def _trials(
@@ -357,7 +363,7 @@ def _trials(
 
 
 def _refusal(ask: Callable[[], object]) -> NoPermission | None:
-    """Whether it is refused; what is not answered at all is told elsewhere."""
+    """Whether it is refused; what is not answered at all is reported elsewhere."""
     try:
         ask()
     except NoPermission as error:

@@ -28,7 +28,7 @@ _ADVICE = {
     " different topics: compare them.\norderly backlog describe {group}",
     QueueState.UNLOCKED: "Wait: the broker's lock of a member that died ends within 60 s. If it"
     " lasts, another process still renews it: end the one that hangs.",
-    QueueState.BLOCKED: "See where the handler is: the stack of member {owner} tells (jstack;"
+    QueueState.BLOCKED: "See where the handler is: the stack of member {owner} shows it (jstack;"
     " py-spy dump). With handler_timeout a member of ours ends such calls by itself.",
     QueueState.EXPIRING: "Have it handled before it is deleted: mend the handler, or handle faster."
     " A larger fileReservedTime at the broker gives time. By key a member of ours parks the key at"
@@ -39,7 +39,7 @@ _ADVICE = {
     QueueState.REWIND: "Nothing, if somebody reset the offset on purpose: messages come again. If"
     " not, two members may commit the same queue.",
     QueueState.STALL: "Mend what the cause names. If it names nothing, see the log of member"
-    " {owner}, and whether it is paused; restart it if it tells nothing.",
+    " {owner}, and whether it is paused; restart it if it says nothing.",
     QueueState.GROWING: "Give the group more members (up to one a queue) or a faster handler; see"
     " whether one queue gets most of the inflow.",
     QueueState.LAGGING: "Nothing but wait: it is working it off.",

@@ -573,7 +573,7 @@ def _look(pair: GroupTopic, memory: PairMemory) -> None:
     pair.track = memory.track.follow(look)
     pair.track = pair.track.without_rewinds(_set_back_by_a_new_topic(pair))
     if pair.signs.reading.delays:
-        pair.track = pair.track.with_heads(_told_times(pair))
+        pair.track = pair.track.with_heads(_reported_times(pair))
 
 
 def _set_back_by_a_new_topic(pair: GroupTopic) -> list[int]:
@@ -588,7 +588,7 @@ def _set_back_by_a_new_topic(pair: GroupTopic) -> list[int]:
     ]
 
 
-def _told_times(pair: GroupTopic) -> dict[int, float]:
+def _reported_times(pair: GroupTopic) -> dict[int, float]:
     reading = pair.signs.reading
     delays = {
         place: reading.delays[queue]

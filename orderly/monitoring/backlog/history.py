@@ -359,7 +359,7 @@ class Track:
         return new
 
     def with_heads(self, known: Mapping[int, float]) -> Track:
-        """The columns with times of heads that a broker told, by place."""
+        """The columns with times of heads that a broker gave, by place."""
         new = copy(self)
         for place, stored_at in known.items():
             new.head_at[place] = stored_at

@@ -71,7 +71,7 @@ def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
 def given_up(reading: GroupReading) -> set[MessageQueue]:
     """Queues that a member is giving up: it keeps the lock until its handlers have ended."""
     infos = reading.running.values()
-    return {queue for info in infos for queue, told in info.queues.items() if told.dropped}
+    return {queue for info in infos for queue, status in info.queues.items() if status.dropped}
 
 
 def member_clock(running: RunningInfo, asked_at: float) -> float:
@@ -103,7 +103,7 @@ def clients_of(reading: GroupReading) -> tuple[str, ...] | None:
     return () if reading.read_at and not reading.errors else None
 
 
-def all_told(reading: GroupReading) -> bool:
+def all_reported(reading: GroupReading) -> bool:
     """Whether every member said which queues it has; those that pop, or ask, have none."""
     clients = clients_of(reading)
     return (
@@ -118,18 +118,18 @@ def all_told(reading: GroupReading) -> bool:
 
 def idle_of(reading: GroupReading) -> tuple[str, ...] | None:
     """Members that said that they have no queue; None: not known of one of them."""
-    if not all_told(reading):
+    if not all_reported(reading):
         return None
     busy = {claim.client for claims in claims_of(reading).values() for claim in claims}
     return tuple(client for client in clients_of(reading) or () if client not in busy)
 
 
 def order_of(reading: GroupReading) -> str:
-    """How order is kept: "key", "queue", "none", or "" if nobody tells."""
-    told = {word for running in reading.running.values() if (word := _order(running.properties))}
-    if "key" in told or (reading.records and not told):
+    """How order is kept: "key", "queue", "none", or "" if nobody says."""
+    words = {word for running in reading.running.values() if (word := _order(running.properties))}
+    if "key" in words or (reading.records and not words):
         return "key"
-    return "queue" if "queue" in told else "none" if told else ""
+    return "queue" if "queue" in words else "none" if words else ""
 
 
 def _order(properties: Mapping[str, str]) -> str:
@@ -201,12 +201,12 @@ def suspended(claim: Claim) -> QueueTrouble | None:
 
 
 def _offset(claim: Claim) -> int:
-    told = None if claim.news is None else claim.news.offset
-    return claim.info.commit_offset if told is None else told
+    reported = None if claim.news is None else claim.news.offset
+    return claim.info.commit_offset if reported is None else reported
 
 
 def subscribed(reading: GroupReading) -> set[str] | None:
-    """Topics that any member wants, as brokers and members tell; None: not known.
+    """Topics that any member wants, as brokers and members report; None: not known.
 
     Consumers that pull by themselves need not announce theirs (Java: DefaultMQPullConsumer, and
     DefaultLitePullConsumer.assign).
@@ -214,8 +214,8 @@ def subscribed(reading: GroupReading) -> set[str] | None:
     connections = reading.connections
     if connections is None or reading.errors or connections.consume_type == ConsumeType.ACTIVELY:
         return None
-    told = {sub.topic for running in reading.running.values() for sub in running.subscriptions}
-    return told | set(connections.subscriptions)
+    topics = {sub.topic for running in reading.running.values() for sub in running.subscriptions}
+    return topics | set(connections.subscriptions)
 
 
 def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
@@ -269,7 +269,7 @@ class GroupObservation:
         orphans: queues that no member has, and since when that has been seen.
         unlocked: why a queue's owner has no lock.
         unowned: of a group that takes locks, queues that no member has, or is giving up; every
-            member told what it has.
+            member said what it has.
         blocked, suspended: what its owner cannot get done.
     """
 
@@ -422,16 +422,16 @@ class GroupMemory:
     ) -> dict[MessageQueue, float]:
         """Queues nobody has, in look after look: one in which somebody keeps silent ends that.
 
-        Seen from this scan on at the earliest: what members told before may be older than a queue.
+        Seen from this scan on at the earliest: an earlier report may be older than a queue.
         """
         self._orphans = {queue: self._orphans.get(queue, at) for queue in lonely}
-        told = reading.running_at
-        return {q: since for q, since in self._orphans.items() if told - since > TWO_ROUNDS}
+        asked_at = reading.running_at
+        return {q: since for q, since in self._orphans.items() if asked_at - since > TWO_ROUNDS}
 
     def _seen_unlocked(
         self, at: float, owned: Mapping[MessageQueue, Claim]
     ) -> dict[MessageQueue, str]:
-        """Java notes when it took a queue, so a lock's age tells; without one, look twice."""
+        """Java notes when it took a queue, so a lock's age is known; without one, look twice."""
         loose = [queue for queue, claim in owned.items() if not claim.info.locked]
         self._unlocked = {queue: self._unlocked.get(queue, at) for queue in loose}
         found = {}
@@ -449,7 +449,7 @@ def _lonely(
     claims: Mapping[MessageQueue, object],
 ) -> list[MessageQueue]:
     """The queues that nobody has; none if that is not certain, since a member keeps silent."""
-    topics = (subscribed(reading) if all_told(reading) else None) or set()
+    topics = (subscribed(reading) if all_reported(reading) else None) or set()
     return [q for q in queues() if q.topic in topics and q not in claims]
 
 

@@ -70,11 +70,11 @@ class Head:
         key: sharding key, or None.
         tags: as sent; "" for none.
         stored_at, born_at: by the broker's and by the producer's clock.
-        reconsumed: how often the broker was told that it failed; ordered consumers keep that
+        reconsumed: how often it was sent back to the broker as failed; ordered consumers
             count themselves, see `attempts`.
         size: bytes.
-        attempts: how often a member of ours tried it; None: nobody tells.
-        fingerprint: of its failure, told by a member of ours.
+        attempts: how often a member of ours tried it; None: not known.
+        fingerprint: of its failure, as a member of ours reports it.
     """
 
     offset: int
@@ -149,7 +149,7 @@ class GroupReading:
         read_at: when its members were asked for; 0.0: never.
         connections: members and subscriptions; None: nobody is online. Only with `read_at`.
         errors: of brokers that could not say who is connected, by broker name.
-        running: what each member tells of itself, by client id; a member that was not asked, or
+        running: what each member reports of itself, by client id; a member that was not asked, or
             did not answer, is not in it.
         running_at: when the members were asked; 0.0: never.
         delays: by queue, seconds since its first unfinished message was stored, by the broker's

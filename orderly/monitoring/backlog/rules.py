@@ -361,7 +361,7 @@ def offline(pair: GroupTopic, place: int) -> bool:
 def _moved_since(pair: GroupTopic, place: int) -> bool:
     """Whether the group committed after its members were asked for: somebody came back.
 
-    A first scan cannot tell: to it everything is new.
+    A first scan cannot know: to it everything is new.
     """
     first = pair.now.before == pair.now.at
     return not first and pair.track.moved_at[place] > pair.signs.reading.read_at
@@ -374,7 +374,7 @@ def why_offline(pair: GroupTopic, place: int) -> str:
 
 
 def orphan(pair: GroupTopic, place: int) -> bool:
-    """6. ORPHAN: every member told what it has, twice, and nobody has it; or nobody is to read."""
+    """6. ORPHAN: every member said what it has, twice, and nobody has it; or nobody is to read."""
     queue = pair.topic.reading.queues[place]
     unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
     return unread or queue in pair.signs.orphans
@@ -457,7 +457,7 @@ def why_suspended(pair: GroupTopic, place: int) -> str:
 
 
 def _holds(pair: GroupTopic, place: int, trouble: QueueTrouble | None) -> bool:
-    """Whether what a member told is still so."""
+    """Whether what a member reported is still so."""
     committed = pair.committed[place]
     if trouble is None or not pair.backlog[place] or committed > trouble.offset:
         return False
@@ -622,7 +622,7 @@ def fine(_pair: GroupTopic, _place: int) -> bool:
 
 
 def no_cause(_pair: GroupTopic, _place: int) -> str:
-    """Nothing to tell."""
+    """There is none."""
     return ""
 
 
@@ -672,7 +672,7 @@ def state_and_cause(pair: GroupTopic, place: int) -> tuple[QueueState, str]:
     if VERDICTS[rule.state] is Verdict.CRITICAL:
         causes += [
             other.cause(pair, place)
-            for other in _TOLD_BESIDE
+            for other in _SHOWN_BESIDE
             if other.possible(pair) and other.applies(pair, place)
         ]
     if rule.state is QueueState.STALL and len(causes) == 1:
@@ -680,7 +680,7 @@ def state_and_cause(pair: GroupTopic, place: int) -> tuple[QueueState, str]:
     return rule.state, "; ".join(causes)
 
 
-_TOLD_BESIDE = tuple(
+_SHOWN_BESIDE = tuple(
     rule for rule in RULES
     if rule.state in (QueueState.RECREATED, QueueState.UNLOCKED, QueueState.SUSPENDED)
 )  # fmt: skip

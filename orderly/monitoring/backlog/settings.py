@@ -14,7 +14,7 @@ class Settings:
 
     Attributes:
         window: seconds over which rates are taken (at least half of it), and for which a committed
-            offset that went back is told.
+            offset that went back is shown.
         min_window: seconds without a commit (STALL) or without a smaller backlog (GROWING) before
             a queue is said to be in trouble. Clients commit every 5 s; a handler that takes longer
             than this for one message looks like a stall.

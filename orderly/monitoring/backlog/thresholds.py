@@ -129,7 +129,7 @@ NO_THRESHOLDS = Thresholds({})
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictReason:
+class NotOkReason:
     """Why a group is not OK."""
 
     verdict: Verdict
@@ -153,7 +153,7 @@ class Judgement:
     """A verdict, its reasons (worst first; none if OK), and the figures of every group."""
 
     verdict: Verdict
-    reasons: tuple[VerdictReason, ...]
+    reasons: tuple[NotOkReason, ...]
     figures: tuple[Figure, ...]
 
 
@@ -167,7 +167,7 @@ VALUES: dict[Measure, Callable[[GroupStatus], float | None]] = {
     Measure.LOST: lambda group: group.sums.lost,
 }
 
-# Thresholds judge what these states tell of, so that a limit can be raised or switched off.
+# Thresholds judge what these states are about, so that a limit can be raised or switched off.
 _BY_THRESHOLD = {QueueState.LOST, QueueState.LAGGING}
 
 
@@ -181,7 +181,7 @@ def judge(groups: Sequence[GroupStatus], thresholds: Thresholds) -> Judgement:
     """
     found = [reason for group in groups for reason in _reasons(group, thresholds)]
     if not groups:
-        found = [VerdictReason(Verdict.UNKNOWN, "", "no group found")]
+        found = [NotOkReason(Verdict.UNKNOWN, "", "no group found")]
     found.sort(key=lambda reason: -severity(reason.verdict))
     figures = tuple(figure for group in groups for figure in _figures(group, thresholds))
     return Judgement(found[0].verdict if found else Verdict.OK, tuple(found), figures)
@@ -195,9 +195,9 @@ def _figures(group: GroupStatus, thresholds: Thresholds) -> Iterator[Figure]:
         )
 
 
-def _reasons(group: GroupStatus, thresholds: Thresholds) -> Iterator[VerdictReason]:
+def _reasons(group: GroupStatus, thresholds: Thresholds) -> Iterator[NotOkReason]:
     if not group.sums.queues:
-        yield VerdictReason(Verdict.UNKNOWN, group.group, "no queue found")
+        yield NotOkReason(Verdict.UNKNOWN, group.group, "no queue found")
     for measure, limits in thresholds.limits.items():
         reason = _over(group, measure, limits)
         if reason is not None:
@@ -205,17 +205,17 @@ def _reasons(group: GroupStatus, thresholds: Thresholds) -> Iterator[VerdictReas
     yield from _by_state(group)
 
 
-def _over(group: GroupStatus, measure: Measure, limits: ThresholdLimits) -> VerdictReason | None:
+def _over(group: GroupStatus, measure: Measure, limits: ThresholdLimits) -> NotOkReason | None:
     value = VALUES[measure](group)
     if value is None:
         if _need_not_be_known(group, measure, limits):
             return None
-        return VerdictReason(Verdict.UNKNOWN, group.group, f"{measure} is not known")
+        return NotOkReason(Verdict.UNKNOWN, group.group, f"{measure} is not known")
     for verdict, limit in ((Verdict.CRITICAL, limits.crit), (Verdict.WARNING, limits.warn)):
         if limit is not None and limit.alerts(value):
             unit = MEASURES[measure].unit
             shown = f"{measure} {_shown(value)} {unit.removesuffix('s') if value == 1 else unit}"
-            return VerdictReason(verdict, group.group, f"{shown} (range {limit})")
+            return NotOkReason(verdict, group.group, f"{shown} (range {limit})")
     return None
 
 
@@ -230,7 +230,7 @@ def _shown(value: float) -> str:
     return "never ends," if value == float("inf") else f"{value:.10g}"
 
 
-def _by_state(group: GroupStatus) -> Iterator[VerdictReason]:
+def _by_state(group: GroupStatus) -> Iterator[NotOkReason]:
     """A reason for each state that is not in order, with its first queue as the example."""
     wanted = {s for s in group.sums.states if VERDICTS[s] and s not in _BY_THRESHOLD}
     if not wanted:
@@ -240,7 +240,7 @@ def _by_state(group: GroupStatus) -> Iterator[VerdictReason]:
             wanted.remove(row.state)
             count = queues_text(group.sums.states[row.state])
             text = f"{row.state} {count}, first {row.queue}: {row.cause}"
-            yield VerdictReason(row.state_verdict, group.group, text)
+            yield NotOkReason(row.state_verdict, group.group, text)
 
 
 def queues_text(count: int) -> str:

@@ -115,12 +115,12 @@ class Ages:
         now = time.time()
         answers = ask_ages(asking, [one for whole in chosen for one in whole])
         for whole in chosen:
-            told = [answers[one].spans for one in whole if one in answers]
-            self._known[whole[0].group] = now, _delays(told)
+            spans = [answers[one].spans for one in whole if one in answers]
+            self._known[whole[0].group] = now, _delays(spans)
         return answers
 
     def with_delays(self, reading: GroupReading) -> GroupReading:
-        """A reading with the delays last told of its group."""
+        """A reading with the delays last read of its group."""
         at, delays = self._of(reading.group)
         return replace(reading, delays=delays, delays_at=at)
 
@@ -136,10 +136,10 @@ def _questions(scan: Scan, group: str, topics: Iterable[str]) -> list[AgesAsked]
     ]
 
 
-def _delays(told: Iterable[Mapping[MessageQueue, TimeSpan]]) -> dict[MessageQueue, float]:
+def _delays(answers: Iterable[Mapping[MessageQueue, TimeSpan]]) -> dict[MessageQueue, float]:
     return {
         queue: span.delay
-        for spans in told
+        for spans in answers
         for queue, span in spans.items()
         if span.delay is not None
     }
@@ -195,7 +195,7 @@ def dead_topic(scan: Scan, group: str) -> TopicReading | None:
 
 
 def has_none(scan: Scan, group: str) -> bool:
-    """Whether it is certain that a group has no dead letters: every broker told its topics."""
+    """Whether it is certain that a group has no dead letters: every broker listed its topics."""
     silent = any(broker.error for broker in scan.brokers.values())
     return not silent and DEAD_PREFIX + group not in scan.topics
 
@@ -224,7 +224,7 @@ def oldest_at(
 
 
 def dead_letters(reading: TopicReading, at: float | None) -> DeadLetters:
-    """What is told of them.
+    """What a group's reading has of them.
 
     Args:
         reading: see `dead_topic`.

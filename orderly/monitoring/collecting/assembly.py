@@ -42,7 +42,7 @@ class BrokerPart:
         pairs: groups and topics with offsets: of `committed`, or remembered.
         configs: its topics; None: not known.
         groups: its groups; None: not known.
-        unread: groups whose offsets it refused to tell.
+        unread: groups whose offsets it refused to give.
     """
 
     broker: str
@@ -114,7 +114,7 @@ def catalogue(
 
 
 def _existing(parts: Iterable[BrokerPart]) -> frozenset[str] | None:
-    """All topics of all brokers; None if no broker told its topics."""
+    """All topics of all brokers; None if no broker listed its topics."""
     tables = [part.configs for part in parts if part.configs is not None]
     return frozenset(chain.from_iterable(tables)) if tables else None
 
@@ -134,7 +134,7 @@ def _stored(
 def _on_record(
     groups: Container[str], existing: Collection[str], selection: Selection
 ) -> Iterable[TopicOfGroup]:
-    """Pairs of which a state topic tells: offsets are deleted with a topic that is made anew."""
+    """Pairs that have a state topic: offsets are deleted with a topic that is made anew."""
     for name in existing:
         pair = pair_of_state_topic(name, groups, existing)
         if pair is not None and is_consumed(pair[1], selection):
@@ -196,7 +196,7 @@ class TopicQueues:
 
 
 @dataclass(slots=True)
-class OffsetTable:
+class TopicSpans:
     """What was read of a topic on one broker, by queue id; what could not be read is missing."""
 
     minimum: dict[int, int] = field(default_factory=dict)
@@ -214,9 +214,7 @@ class QueueSpans:
         silent: the first failure of each broker that did not answer, by name.
     """
 
-    tables: dict[TopicOnBroker, OffsetTable] = field(
-        default_factory=lambda: defaultdict(OffsetTable)
-    )
+    tables: dict[TopicOnBroker, TopicSpans] = field(default_factory=lambda: defaultdict(TopicSpans))
     gone: set[TopicOnBroker] = field(default_factory=set)
     silent: dict[str, RemotingError] = field(default_factory=dict)
 
@@ -224,7 +222,7 @@ class QueueSpans:
 # --- the columns ----------------------------------------------------------------------------------
 
 
-_UNTOUCHED = OffsetTable()
+_UNTOUCHED = TopicSpans()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +231,7 @@ class _Share:
 
     part: BrokerPart
     config: TopicConfig | None
-    table: OffsetTable
+    table: TopicSpans
     ids: Sequence[int]
 
 
@@ -326,7 +324,7 @@ def _reading(topic: str, shares: Sequence[_Share]) -> TopicReading:
 
 
 def _unread(topic: str, shares: Sequence[_Share]) -> Iterator[MessageQueue]:
-    """Queues that no consumer is told of: beyond the read number, or not readable at all."""
+    """Queues that no consumer sees: beyond the read number, or not readable at all."""
     for share in shares:
         if share.config is not None:
             readable = Permission.READ in Permission(share.config.perm)

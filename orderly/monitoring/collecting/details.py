@@ -51,7 +51,7 @@ class Details:
         self._records = Records(frozenset(asked))
         self._generations = Generations()
         self._clocks: dict[str, float] = {}
-        self._told: Mapping[AgesAsked, TimeSpans] = {}  # of the scan before
+        self._read_ages: Mapping[AgesAsked, TimeSpans] = {}  # of the scan before
 
     def add(self, scan: Scan, last: Snapshot | None, round_: ScanContext) -> Scan:
         """Return the scan with details; blocks, until the round's deadline at most.
@@ -98,8 +98,8 @@ class Details:
         last: Snapshot | None,
     ) -> None:
         self._heads.settle(scan)
-        self._clocks |= clock_offsets(self._told, self._heads.read)
-        self._told = self._ages.ask(asking, scan, lagging)
+        self._clocks |= clock_offsets(self._read_ages, self._heads.read)
+        self._read_ages = self._ages.ask(asking, scan, lagging)
         places = worst_heads(scan, lagging, self._heads.knows, last, self._budgets.heads)
         self._heads.ask(asking, places)
 
@@ -131,15 +131,15 @@ class Details:
         heads: dict[str, dict[MessageQueue, Head]] = {}
         for (group, queue), head in self._heads.read.items():
             heads.setdefault(group, {})[queue] = head
-        told = {}
+        detailed = {}
         for group in scan.groups:
             reading = self._ages.with_delays(self._roster.of(group))
             reading = self._dead.with_dead(reading, scan)
             known = with_attempts(heads.get(group, {}), reading)
-            told[group] = replace(
+            detailed[group] = replace(
                 reading,
                 heads=known,
                 records=records.get(group, {}),
                 recreated=recreated.get(group, {}),
             )
-        return told
+        return detailed

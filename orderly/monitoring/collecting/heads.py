@@ -219,7 +219,7 @@ def _head(found: Found | OrderlyError) -> Head | OrderlyError | None:
 def with_attempts(
     heads: Mapping[MessageQueue, Head], reading: GroupReading
 ) -> dict[MessageQueue, Head]:
-    """Heads with what members of ours tell of them: how often they were tried, how they fail."""
+    """Heads with what members of ours report of them: how often they were tried, how they fail."""
     known = dict(heads)
     for info in reading.running.values():
         for queue, news in queue_news(info).items():

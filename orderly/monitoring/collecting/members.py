@@ -40,7 +40,7 @@ HIDDEN = {"proxy": "a proxy is there, and brokers do not know who is connected t
 
 
 def may_be_hidden(asking: Asking) -> bool:
-    """Whether a proxy has told of clients of its own lately. Blocks; asks once where one may be."""
+    """Whether a proxy has listed clients of its own lately. Blocks; asks once where one may be."""
     answers = asking.ask([(broker, topic_stats(PROXY_TOPIC)) for broker in asking.proxied])
     updated = [
         offsets.last_update_time
@@ -136,13 +136,13 @@ def ask_what_they_do(
         could be asked.
     """
     answers = asking.ask([(member.broker, _doing(member)) for member in members])
-    told: dict[str, dict[str, RunningInfo]] = {}
+    found: dict[str, dict[str, RunningInfo]] = {}
     for member, answer in zip(members, answers, strict=True):
         if not isinstance(answer, NotAsked):
-            group = told.setdefault(member.group, {})
+            group = found.setdefault(member.group, {})
             if isinstance(answer, RunningInfo):
                 group[member.client_id] = answer
-    return told
+    return found
 
 
 def _doing(member: ReachableMember) -> Question[RunningInfo]:
@@ -156,7 +156,7 @@ def _doing(member: ReachableMember) -> Question[RunningInfo]:
 
 
 def with_online(reading: GroupReading, online: Online, now: float) -> GroupReading:
-    """A reading with who is in the group; what members told who left goes with them."""
+    """A reading with who is in the group; what members that left had reported is dropped."""
     connections = online.connections
     there = {member.client_id for member in connections.connections} if connections else set()
     return replace(
@@ -225,8 +225,8 @@ class MemberPoller:
         wholes = [self._members(group) for group in due]
         chosen = list(within(self._budgets.members, wholes))
         now = time.time()
-        told = ask_what_they_do(asking, [member for whole in chosen for member in whole])
-        for group, running in told.items():
+        answers = ask_what_they_do(asking, [member for whole in chosen for member in whole])
+        for group, running in answers.items():
             self._known[group] = replace(self.of(group), running=running, running_at=now)
 
     def _heard_at(self, group: str) -> float:

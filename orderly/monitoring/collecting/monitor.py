@@ -70,7 +70,7 @@ class Monitor:
         self._backlog = backlog
         self._taken = taken
         self._judging = threading.Lock()
-        self._telling = threading.Lock()
+        self._status_lock = threading.Lock()
         self._latest: Snapshot | None = None
         self._status = MonitorStatus()
         self._thread = Periodic("monitor", interval, self._round)
@@ -82,13 +82,13 @@ class Monitor:
             LifecycleError: started before, or closed.
         """
         self._thread.start()
-        self._tell(running=True)
+        self._change_status(running=True)
         return self
 
     def close(self) -> None:
         """End scanning; a scan in progress ends by its deadline. Idempotent."""
         self._thread.stop(timeout=self._patience)
-        self._tell(running=False)
+        self._change_status(running=False)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -115,9 +115,9 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - whatever it is, the next scan may succeed
             self._failed(error)
             return
-        _tell_changes(self._latest, snapshot)
+        _log_changes(self._latest, snapshot)
         self._latest = snapshot
-        self._tell(scans=self._status.scans + 1, last_success=time.time(), last_error=None)
+        self._change_status(scans=self._status.scans + 1, last_success=time.time(), last_error=None)
         if self._taken is not None:
             self._taken(snapshot)
 
@@ -131,15 +131,15 @@ class Monitor:
         emit = _log.warning if self._status.last_error is None else _log.debug
         emit("scan.failed", error=str(error), exc_info=not isinstance(error, OrderlyError))
         text = str(error) or repr(error)
-        self._tell(failures=self._status.failures + 1, last_error=text)
+        self._change_status(failures=self._status.failures + 1, last_error=text)
 
-    def _tell(self, **changes: Any) -> None:
+    def _change_status(self, **changes: Any) -> None:
         """Change the status: `start` and `close` do it while the thread does."""
-        with self._telling:
+        with self._status_lock:
             self._status = replace(self._status, **changes)
 
 
-def _tell_changes(last: Snapshot | None, now: Snapshot) -> None:
+def _log_changes(last: Snapshot | None, now: Snapshot) -> None:
     """Log brokers that fell silent or answer again, once for each time."""
     for name, broker in now.brokers.items():
         before = last.brokers.get(name) if last else None

@@ -44,7 +44,7 @@ class ScanContext:
     Attributes:
         masters: address by broker name; a broker without a master is not in it.
         deadline: on time.monotonic.
-        proxied: brokers with the topic in which proxies tell each other of their clients.
+        proxied: brokers with the topic in which proxies list their clients for each other.
     """
 
     masters: Mapping[str, str]
@@ -158,7 +158,7 @@ def retention() -> Question[float]:
 def _read_retention(reply: RemotingCommand) -> float:
     seconds = retention_of(decode_settings(reply.body))
     if seconds is None:
-        raise ProtocolError("the broker does not tell its fileReservedTime")
+        raise ProtocolError("the broker does not give its fileReservedTime")
     return seconds
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar, final
 
 from orderly.client import Client
-from orderly.client.pipeline import Limits, Pipeline, Question
+from orderly.client.pipeline import Pipeline, Question, RequestLimits
 from orderly.errors import BrokerError, OrderlyError, RemotingError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ, BrokerReading, GroupReading, Scan
@@ -76,7 +76,7 @@ class ScanMemory:
     # --- brokers -------------------------------------------------------------------------------
 
     def learn(self, part: BrokerPart, now: float) -> None:
-        """Keep what a broker has just told; not its offsets."""
+        """Keep what a broker has just said; not its offsets."""
         self._brokers[part.broker] = _Known(replace(part, committed=None), now)
 
     def recall(self, broker: str) -> BrokerPart:
@@ -98,7 +98,7 @@ class ScanMemory:
         return at is None or now - at > _RETENTION_FOR
 
     def keep_retention(self, broker: str, seconds: float | None, now: float) -> None:
-        """Note for how long a broker keeps messages; None: it does not tell."""
+        """Note for how long a broker keeps messages; None: it does not say."""
         self._retention[broker] = (now, seconds)
 
     def retention(self, broker: str) -> float | None:
@@ -191,7 +191,7 @@ def _value(answer: T | OrderlyError) -> T | None:
 
 
 def _refused(answer: object) -> bool:
-    """Whether a broker that is well will not tell; busy ones may tell the next time."""
+    """Whether a broker that is well refuses; a busy one may answer the next time."""
     return isinstance(answer, BrokerError) and not answer.retriable
 
 
@@ -202,7 +202,7 @@ def _silence(*answers: object) -> RemotingError | None:
 def _said(
     known: BrokerPart, configs: Mapping[str, TopicConfig] | None, groups: frozenset[str] | None
 ) -> BrokerPart:
-    """What the broker tells now, and for the rest what it told before."""
+    """What the broker says now, and for the rest what it said before."""
     return replace(
         known,
         configs=known.configs if configs is None else configs,
@@ -254,7 +254,7 @@ def _checked_zeros(
     read: Mapping[str, Mapping[MessageQueue, OffsetPair]],
     deadline: float,
 ) -> dict[tuple[str, MessageQueue], int]:
-    """The offsets said to be 0; NEVER where only the single question tells there is none."""
+    """The offsets said to be 0; NEVER where only the single question shows that there is none."""
     doubtful = [
         (group, queue)
         for group, table in read.items()
@@ -416,7 +416,7 @@ class ScanSettings:
     """
 
     deadline: float = 10.0
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     cold_safe: bool = False
 
 
@@ -505,7 +505,7 @@ class Collector:
     def _placed(
         self, parts: list[BrokerPart], subscribed: Mapping[str, Collection[str]]
     ) -> tuple[list[BrokerPart], Catalogue]:
-        """What the scan is about; queues no broker tells of are taken from the name server."""
+        """What the scan is about; queues that no broker lists are taken from the name server."""
         chosen = catalogue(parts, self.selection, subscribed)
         if all(part.configs is not None for part in parts) or not chosen.topics:
             return parts, chosen
@@ -553,7 +553,7 @@ class Collector:
 
 
 def _proxied(openings: Mapping[str, Opening]) -> frozenset[str]:
-    """The brokers at which proxies tell each other of their clients, or did."""
+    """The brokers at which proxies list their clients for each other, or did."""
     return frozenset(
         name for name, it in openings.items() if PROXY_TOPIC in (it.part.configs or ())
     )

@@ -15,7 +15,7 @@ from orderly.errors import ConfigError
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
 from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX, state_topic
 
-PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"  # in which proxies tell each other of their clients
+PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"  # in which proxies list their clients for each other
 _NAMESPACE_END = "%"
 _OWN_PREFIXES = (STATE_PREFIX, PARK_PREFIX)
 # As Java's TopicValidator has them, and that of proxies.
@@ -75,7 +75,7 @@ def is_system_group(group: str) -> bool:
 def is_book_keeping(topic: str) -> bool:
     """Whether it is the state or park topic of a group of ours: no backlog of messages.
 
-    Of a topic of another namespace its name tells that, too, behind the prefix.
+    Of a topic of another namespace its name says that, too, behind the prefix.
     """
     return any(part.startswith(_OWN_PREFIXES) for part in topic.split(_NAMESPACE_END))
 
@@ -120,7 +120,7 @@ def pair_of_state_topic(
 ) -> tuple[str, str] | None:
     """The group and the topic whose state a topic holds; None: it is none, or of neither.
 
-    A name that was cut to fit tells neither (`state_topic`).
+    A name that was cut to fit shows neither (`state_topic`).
 
     Args:
         topic: any topic.

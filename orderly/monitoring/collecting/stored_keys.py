@@ -24,7 +24,7 @@ from orderly.selectors import Layout, layout_of, queues_of
 _AT_ONCE = 16  # stretches; a few hundred messages are in memory at a time
 _PIECE = 32  # messages looked up at once
 _GO_KEY = "SHARDING_KEY"  # what Go's WithShardingKey writes, without the underscores of all others
-Tell = Callable[[int, int], object]
+OnRead = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class StoredKeys:
 
 
 def read_keys(
-    client: Client, topic: str, most: int, timeout: float, tell: Tell = lambda _, __: None
+    client: Client, topic: str, most: int, timeout: float, on_read: OnRead = lambda _, __: None
 ) -> StoredKeys:
     """Read the newest messages of each queue, of each as large a part as it holds of all. Blocks.
 
@@ -59,13 +59,13 @@ def read_keys(
         topic: as the brokers name it.
         most: messages to read, at most.
         timeout: seconds for the messages, and for the look at the offsets.
-        tell: is told how many messages have been read, and of how many.
+        on_read: gets how many messages have been read, and of how many.
 
     Raises:
         TopicNotFound: there is no such topic.
         OrderlyError: no name server answers, or the topic has no queue to write to.
     """
-    return _Reading(client, topic, timeout).read(most, tell)
+    return _Reading(client, topic, timeout).read(most, on_read)
 
 
 class _Reading:
@@ -81,7 +81,7 @@ class _Reading:
         self._pipeline = Pipeline(client.connections)
         self._errors: dict[str, str] = {}
 
-    def read(self, most: int, tell: Tell) -> StoredKeys:
+    def read(self, most: int, on_read: OnRead) -> StoredKeys:
         offsets = self._offsets()
         held = {queue: each.max_offset - each.min_offset for queue, each in offsets.items()}
         ends = {queue: each.max_offset for queue, each in offsets.items()}
@@ -90,7 +90,7 @@ class _Reading:
         seen = Sightings()
         for number, message in enumerate(self._messages(stretches), 1):
             seen.add(_key(message), message.queue, message.store_time)
-            tell(number, planned)
+            on_read(number, planned)
         known = {queue: held.get(queue) for queue in self._queues}
         return StoredKeys(self._topic, self._layout, known, seen, planned, self._errors)
 

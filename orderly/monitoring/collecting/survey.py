@@ -45,7 +45,7 @@ class Observer:
         """Scan once. Blocks.
 
         Args:
-            last: what the look before was judged to be: it tells where details are worth asking.
+            last: what the look before was judged to be: it says where details are worth asking.
 
         Raises:
             NameServerUnavailable: no name server answered: nothing is known.
@@ -99,7 +99,7 @@ def survey(
 
     Returns:
         What the last scan was judged to be. A group that does not exist is not in it; what a
-        broker did not tell is UNKNOWN, and the broker's reading says why.
+        broker did not answer is UNKNOWN, and the broker's reading says why.
 
     Raises:
         NameServerUnavailable: no name server answered: nothing is known.

@@ -31,7 +31,7 @@ from orderly.protocol.topics import (
     encode_topic_configs,
     encode_topic_list,
 )
-from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.exchange import Call, RequestRefused
 from orderly.testing.fake.state import (
     BrokerState,
     check_name,
@@ -88,7 +88,9 @@ def topic_config(state: BrokerState, call: Call) -> RemotingCommand:
     topic = call.read(GetTopicConfig).topic
     config = state.topics.get(topic)
     if config is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
+        raise RequestRefused(
+            ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}"
+        )
     return call.reply(body=encode_topic_config(config))
 
 
@@ -110,7 +112,7 @@ def put_group(state: BrokerState, call: Call) -> RemotingCommand:
     config = decode_group_config(call.command.body)
     if not is_group_name(config.name):
         remark = f"group {config.name!r:.200} is too long or holds illegal characters"
-        raise Refused(ResponseCode.INVALID_PARAMETER, remark)
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, remark)
     state.groups.put(config)
     return call.reply()
 
@@ -130,7 +132,7 @@ def group_config(state: BrokerState, call: Call) -> RemotingCommand:
     create = state.enabled("autoCreateSubscriptionGroup")
     config = state.groups.find(group, create=create)
     if config is None:
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
     return call.reply(body=encode_group_config(config))
 
 
@@ -189,7 +191,7 @@ def change_settings(state: BrokerState, call: Call) -> RemotingCommand:
     unknown = {n: v for n, v in wanted.items() if n not in state.settings and _FIXED.get(n) != v}
     if unknown:
         remark = f"the fake broker cannot be set to {unknown}; use a real one (--broker=embedded)"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     state.settings |= {n: v for n, v in wanted.items() if n in state.settings}
     state.announce(state.topics.all())
     return call.reply()

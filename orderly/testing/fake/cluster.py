@@ -14,7 +14,7 @@ from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake import administration, membership, name_server, pulling, reading, sending
-from orderly.testing.fake.exchange import Call, Outgoing, Refused
+from orderly.testing.fake.exchange import Call, Outgoing, RequestRefused
 from orderly.testing.fake.name_server import NameServer
 from orderly.testing.fake.state import BrokerState, next_scan
 
@@ -216,7 +216,7 @@ def answer(state: BrokerState | NameServer, call: Call) -> RemotingCommand | Non
         if isinstance(state, NameServer):
             return NAME_SERVER_REQUESTS.get(call.command.code, _unknown)(state, call)
         return BROKER_REQUESTS.get(call.command.code, _unknown)(state, call)
-    except Refused as refusal:
+    except RequestRefused as refusal:
         return call.reply(refusal.code, refusal.remark, ext=refusal.ext)
     except (OrderlyError, UnicodeError) as error:  # as Java's exceptions leak
         return call.reply(ResponseCode.SYSTEM_ERROR, str(error))

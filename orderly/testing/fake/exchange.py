@@ -53,7 +53,7 @@ class Call:
         return reply_to(self.command, code, remark=remark, ext=ext, body=body)
 
 
-class Refused(OrderlyError):
+class RequestRefused(OrderlyError):
     """A request is answered with this code and remark."""
 
     def __init__(self, code: int, remark: str, ext: Mapping[str, str] | None = None) -> None:

@@ -30,7 +30,7 @@ from orderly.protocol.statistics import (
     GetConsumerConnections,
     encode_connections,
 )
-from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.exchange import Call, RequestRefused
 from orderly.testing.fake.pulling import check_filter
 from orderly.testing.fake.state import Answers, BrokerState, OnlineGroup, OnlineMember, pass_on
 
@@ -86,7 +86,7 @@ def client_ids(state: BrokerState, call: Call) -> RemotingCommand:
     name = call.read(GetConsumerList).consumer_group
     group = state.members.group(name)
     if group is None:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
     ids = [member.client_id for member in group.members.values()]
     return call.reply(body=encode_consumer_ids(ids))
 
@@ -97,7 +97,7 @@ def connections(state: BrokerState, call: Call) -> RemotingCommand:
     group = state.members.group(name)
     if group is None:
         remark = f"the consumer group[{name}] not online"
-        raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+        raise RequestRefused(ResponseCode.CONSUMER_NOT_ONLINE, remark)
     return call.reply(body=encode_connections(_connections(group)))
 
 
@@ -161,7 +161,7 @@ def _message(state: BrokerState, offset_id: str) -> bytes:
     except ValueError:
         data = None
     if data is None:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no message {offset_id!r:.80}")
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"there is no message {offset_id!r:.80}")
     return data
 
 
@@ -169,7 +169,7 @@ def _online(state: BrokerState, group: str, client_id: str) -> OnlineMember:
     member = state.members.find(group, client_id)
     if member is None:
         remark = f"The Consumer <{group}> <{client_id}> not online"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     return member
 
 
@@ -188,7 +188,7 @@ def offsets_of_members(state: BrokerState, call: Call) -> None:
     group = state.members.group(header.group)
     if group is None:
         remark = f"No Any Consumer online in the consumer group: [{header.group}]"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     wanted = [m for m in group.members.values() if header.client_id in (None, "", m.client_id)]
 
     def question() -> RemotingCommand:

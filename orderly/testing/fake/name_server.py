@@ -9,7 +9,7 @@ from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.route import ClusterInfo, GetRouteInfo, encode_cluster_info, encode_route
 from orderly.protocol.topics import DeleteTopicInNameServer, TopicConfig, encode_topic_list
-from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.exchange import Call, RequestRefused
 
 _STANDARD_JSON_SINCE = 401  # ordinal of release 4.9.4
 
@@ -70,7 +70,7 @@ def route(state: NameServer, call: Call) -> RemotingCommand:
     found = state.route(header.topic)
     if found is None:
         remark = f"No topic route info in name server for the topic: {header.topic}"
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, remark)
     standard = header.accept_standard_json_only or call.command.version >= _STANDARD_JSON_SINCE
     return call.reply(body=encode_route(found, standard=standard))
 

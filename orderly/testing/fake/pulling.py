@@ -13,7 +13,7 @@ from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, Subscription
 from orderly.protocol.java_string import java_string_hash
 from orderly.protocol.pull import PullFlag, PullMessage
 from orderly.protocol.topics import TopicConfig
-from orderly.testing.fake.exchange import Call, Outgoing, Refused
+from orderly.testing.fake.exchange import Call, Outgoing, RequestRefused
 from orderly.testing.fake.state import BrokerState, HeldPull
 from orderly.testing.fake.store import LogRead, QueueLog, ReadStatus
 
@@ -56,14 +56,14 @@ def scan(state: BrokerState, now: float) -> None:
 def check_filter(expression_type: str | None) -> None:
     """Refuse a filter that is not by tags, as a broker with default settings does."""
     if expression_type not in _TAGS_AS_WRITTEN:
-        raise Refused(ResponseCode.SYSTEM_ERROR, _UNSUPPORTED.format(expression_type))
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, _UNSUPPORTED.format(expression_type))
 
 
 def _answer(state: BrokerState, waiting: Call, now: float) -> None:
     call = Call(waiting.connection_id, waiting.peer, waiting.command, now)
     try:
         reply = _pull(state, call, first=False)
-    except Refused as refusal:  # the topic may have gone meanwhile
+    except RequestRefused as refusal:  # the topic may have gone meanwhile
         reply = call.reply(refusal.code, refusal.remark, ext=refusal.ext)
     if reply is not None:
         state.out.append(Outgoing(call.connection_id, reply))
@@ -118,7 +118,7 @@ def _check_allowed(state: BrokerState, header: PullMessage) -> None:
     settings = state.groups.find(group, create=create)
     if settings is None:
         remark = f"subscription group [{group}] does not exist"
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     if not settings.consume_enabled:
         raise _forbidden("group", group)
     _check_topic(state.topics.get(header.topic), header)
@@ -131,17 +131,17 @@ def _check_allowed(state: BrokerState, header: PullMessage) -> None:
 def _check_topic(config: TopicConfig | None, header: PullMessage) -> None:
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!"
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, remark)
     if not config.perm & 4:
         raise _forbidden("topic", header.topic)
     if not 0 <= header.queue_id < config.read_queues:
         remark = f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}]"
-        raise Refused(ResponseCode.INVALID_PARAMETER, remark)
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, remark)
 
 
-def _forbidden(kind: str, name: str) -> Refused:
+def _forbidden(kind: str, name: str) -> RequestRefused:
     remark = f"the {kind} [{name}] pulling message is forbidden"
-    return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": _FORBIDDEN[kind]})
+    return RequestRefused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": _FORBIDDEN[kind]})
 
 
 def _subscription(state: BrokerState, header: PullMessage) -> Subscription:
@@ -153,10 +153,10 @@ def _subscription(state: BrokerState, header: PullMessage) -> Subscription:
     found = online.subscriptions.get(header.topic) if online else None
     if found is None:
         remark = "the consumer's subscription not exist"
-        raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     if found.version < header.sub_version:
         remark = "the consumer's subscription not latest"
-        raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
     check_filter(found.expression_type)
     return found
 
@@ -166,7 +166,7 @@ def _own_subscription(header: PullMessage) -> Subscription:
     expression = header.subscription or ALL_TAGS
     if not expression.replace("||", ""):
         remark = "parse the consumer's subscription failed"
-        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
     tags = frozenset(tag.strip() for tag in expression.split("||")) - {""}
     codes = frozenset(map(java_string_hash, tags))
     return Subscription(header.topic, expression, tags, codes, header.sub_version)

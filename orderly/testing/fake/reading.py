@@ -35,7 +35,7 @@ from orderly.protocol.statistics import (
     encode_time_spans,
     encode_topic_stats,
 )
-from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.exchange import Call, RequestRefused
 from orderly.testing.fake.state import BrokerState
 from orderly.testing.fake.store import QueueLog
 
@@ -49,7 +49,7 @@ def query_offset(state: BrokerState, call: Call) -> RemotingCommand:
         return _offset(call, offset)
     if header.set_zero_if_not_found is not False and state.store.log(topic, queue_id).entry(0):
         return _offset(call, 0)
-    raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group boot first")
+    raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group boot first")
 
 
 def update_offset(state: BrokerState, call: Call) -> RemotingCommand:
@@ -57,9 +57,9 @@ def update_offset(state: BrokerState, call: Call) -> RemotingCommand:
     header = call.read(UpdateConsumerOffset)
     group, topic = header.consumer_group, header.topic
     if group not in state.groups:
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
     if state.topics.get(topic) is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     stored = state.offsets.commit(group, topic, header.queue_id, header.commit_offset)
     return call.reply(remark=None if stored else "Offset has been previously reset")
 
@@ -93,10 +93,10 @@ def reset_offsets(state: BrokerState, call: Call) -> RemotingCommand:
     header = call.read(ResetOffset)
     config = state.topics.get(header.topic)
     if config is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
     if header.group not in state.groups:
         remark = f"Group {header.group} does not exist"
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     if header.queue_id is not None and header.queue_id >= 0:
         targets = {header.queue_id: _target(state, header, header.queue_id)}
     else:
@@ -113,7 +113,7 @@ def _target(state: BrokerState, header: ResetOffset, queue_id: int) -> int:
     log = state.store.log(header.topic, queue_id)
     if not log.min_offset <= header.offset <= log.max_offset + 1:
         remark = f"Target offset {header.offset} not in [{log.min_offset}-{log.max_offset}]"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     return header.offset
 
 
@@ -127,7 +127,7 @@ def topic_stats(state: BrokerState, call: Call) -> RemotingCommand:
     topic = call.read(GetTopicStats).topic
     config = state.topics.get(topic)
     if config is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     rows = {}
     for queue_id in range(max(config.read_queues, config.write_queues)):
         log = state.store.open_log(topic, queue_id)
@@ -182,7 +182,7 @@ def time_spans(state: BrokerState, call: Call) -> RemotingCommand:
     header = call.read(GetTimeSpans)
     config = state.topics.get(header.topic)
     if config is None:
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
     spans = {}
     for queue_id in range(config.write_queues):
         committed = state.offsets.stored(header.group, header.topic, queue_id)
@@ -212,7 +212,7 @@ def consume_queue(state: BrokerState, call: Call) -> RemotingCommand:
     header = call.read(QueryConsumeQueue)
     if not state.store.has_log(header.topic, header.queue_id):
         remark = f"{header.queue_id}@{header.topic} is not exist!"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     log = state.store.log(header.topic, header.queue_id)
     if log.entry(header.index) is None:
         return call.reply(remark=f"Index {header.index} is not exist!")
@@ -227,5 +227,7 @@ def view_message(state: BrokerState, call: Call) -> RemotingCommand:
     place = call.read(ViewMessage).offset
     data = state.store.at_place(place)
     if data is None:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}"
+        )
     return call.reply(body=data)

@@ -17,7 +17,7 @@ from orderly.protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from orderly.protocol.send import SendMessage, decode_batch, unique_key
 from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake import pulling
-from orderly.testing.fake.exchange import Call, Refused
+from orderly.testing.fake.exchange import Call, RequestRefused
 from orderly.testing.fake.state import BrokerState, check_name
 from orderly.testing.fake.store import LEVELS, SCHEDULE_TOPIC, NewMessage, Placed, level_of
 
@@ -43,10 +43,10 @@ def send_batch(state: BrokerState, call: Call) -> RemotingCommand:
 def _send(state: BrokerState, call: Call, *, batch: bool) -> RemotingCommand:
     header = call.read(SendMessage)
     if not call.command.body:
-        raise Refused(ResponseCode.SYSTEM_ERROR, "the body is empty")
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the body is empty")
     try:
         return _carry_out(state, call, header, batch=batch or bool(header.batch))
-    except Refused as refusal:
+    except RequestRefused as refusal:
         return call.reply(refusal.code, refusal.remark, ext=_REGION)
 
 
@@ -70,10 +70,10 @@ def _topic_for(state: BrokerState, header: SendMessage) -> TopicConfig:
     config = state.topics.get(header.topic) or _made_for(state, header)
     if config.order and not state.permission & 2:
         remark = f"broker {state.name} does not take messages"
-        raise Refused(ResponseCode.NO_PERMISSION, remark)
+        raise RequestRefused(ResponseCode.NO_PERMISSION, remark)
     if header.queue_id >= max(config.read_queues, config.write_queues):
         remark = f"request queueId[{header.queue_id}] is illegal"
-        raise Refused(ResponseCode.INVALID_PARAMETER, remark)
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, remark)
     return config
 
 
@@ -83,7 +83,7 @@ def _made_for(state: BrokerState, header: SendMessage) -> TopicConfig:
     if state.enabled("autoCreateTopicEnable"):
         queues = min(header.default_topic_queue_nums, _MAX_AUTO_QUEUES)
         return state.ensure_topic(header.topic, queues)
-    raise Refused(ResponseCode.TOPIC_NOT_EXIST, _NO_SUCH_TOPIC.format(header.topic))
+    raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, _NO_SUCH_TOPIC.format(header.topic))
 
 
 def _message(state: BrokerState, call: Call, header: SendMessage, queue_id: int) -> NewMessage:
@@ -112,7 +112,7 @@ def _properties(text: str) -> dict[str, str]:
     """Read properties; those too long for a message are refused as such."""
     data = text.encode("utf-8", "replace")
     if len(data) > MAX_PROPERTIES_BYTES:
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
     return decode_properties(data)
 
 
@@ -122,7 +122,7 @@ def _is_dead(state: BrokerState, call: Call, header: SendMessage) -> bool:
     config = state.groups.find(group, create=state.enabled("autoCreateSubscriptionGroup"))
     if config is None:
         remark = f"subscription group not exist, {group}"
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     limit = config.retry_max_times
     if call.command.version >= _HONOURS_LIMIT_SINCE and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
@@ -143,7 +143,7 @@ def _store_batch(
 ) -> RemotingCommand:
     if is_retry_topic(header.topic):
         remark = f"batch request does not support retry group {header.topic}"
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, remark)
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, remark)
     messages = [
         NewMessage(
             topic=header.topic,
@@ -159,7 +159,7 @@ def _store_batch(
         for member in decode_batch(call.command.body)
     ]
     if any(len(message.body) > MAX_BODY for message in messages):
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
     placed = [_put(state, message, call.now) for message in messages]
     return _reply(call, queue_id, placed)
 
@@ -184,11 +184,11 @@ def deliver_delayed(state: BrokerState, now: float) -> None:
 
 def _put(state: BrokerState, message: NewMessage, now: float) -> Placed:
     if len(message.body) > MAX_BODY:
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG)
     try:
         placed = state.store.put(message, now)
     except InvalidMessage as error:
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG) from error
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, _TOO_LONG) from error
     pulling.wake(state, message.topic, message.queue_id, placed.tag_code, now)
     return placed
 

@@ -27,7 +27,7 @@ from orderly.protocol.heartbeat import (
     Subscription,
 )
 from orderly.protocol.topics import ATTRIBUTE, MessageType, TopicConfig
-from orderly.testing.fake.exchange import Call, Outgoing, Refused
+from orderly.testing.fake.exchange import Call, Outgoing, RequestRefused
 from orderly.testing.fake.name_server import NameServer
 from orderly.testing.fake.store import Delays, Store
 
@@ -129,10 +129,10 @@ class TopicTable:
 def check_name(topic: str) -> None:
     """Refuse a name that no topic may have."""
     if not topic.strip():
-        raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     limit = _MAX_GROUP_TOPIC if topic.startswith((RETRY_PREFIX, DEAD_PREFIX)) else _MAX_TOPIC
     if not GROUP_NAME.fullmatch(topic) or len(topic) > limit:
-        raise Refused(
+        raise RequestRefused(
             ResponseCode.INVALID_PARAMETER,
             f"topic {topic!r:.300} holds illegal characters or more than {limit} characters",
         )
@@ -141,16 +141,16 @@ def check_name(topic: str) -> None:
 def check_not_system(topic: str) -> None:
     """Refuse to create or delete a topic of the broker's own."""
     if topic in _SYSTEM_TOPICS:
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"topic {topic!r} is the system's own")
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topic {topic!r} is the system's own")
 
 
 def check_type(attributes: Mapping[str, str]) -> None:
     """Refuse a message type that a broker with default settings does not take."""
     kind = attributes.get(ATTRIBUTE, MessageType.NORMAL)
     if kind == MessageType.MIXED:  # enableMixedMessageType is off
-        raise Refused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
     if kind not in set(MessageType):
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"value is not in set: {kind}")
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"value is not in set: {kind}")
 
 
 # --- queue locks (RebalanceLockManager): who owns what, and until when ----------------------------
@@ -208,7 +208,7 @@ FLUSH_INTERVAL = 5.0  # seconds between two; flushConsumerOffsetInterval
 _OffsetsOfGroups = dict[tuple[str, str], dict[int, int]]
 
 
-class OffsetTable:
+class ConsumerOffsetTable:
     """Offsets by group, topic and queue id. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -610,7 +610,7 @@ class BrokerState:
         self.topics = TopicTable()
         self.groups = GroupTable()
         self.store = Store(name, address)
-        self.offsets = OffsetTable()
+        self.offsets = ConsumerOffsetTable()
         self.delays = Delays()
         self.out: list[Outgoing] = []
         self.settings = {
@@ -641,7 +641,7 @@ class BrokerState:
         return int(self.settings["brokerPermission"])
 
     def announce(self, configs: Iterable[TopicConfig]) -> None:
-        """Tell the name server of topics."""
+        """Register topics at the name server."""
         self.name_server.announce(self.name, configs, self.permission)
 
     def create_topic(self, config: TopicConfig) -> TopicConfig:
@@ -667,7 +667,7 @@ class BrokerState:
         )
 
     def notify(self, group: str, connections: Iterable[int]) -> None:
-        """Tell members that the group's members or topics changed."""
+        """Notify members that the group's members or topics changed."""
         header = NotifyConsumerIdsChanged(consumer_group=group)
         config = self.groups.find(group, create=False)
         if config is None or config.notify_members_changed:

@@ -60,7 +60,7 @@ def nothing_to_reach(monkeypatch, tmp_path):
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     (tmp_path / "there").mkdir()
     for name in (
-        "orderly.cli.demo.story.tell",
+        "orderly.cli.demo.story.run_demo",
         "orderly.testing.java.find_java",
         "orderly.testing.FakeBroker",
         "orderly.cli.exporter._serve",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from orderly.cli.output import (
     FORMATS,
     OF_BACKLOGS,
-    Answer,
+    CommandOutput,
     Format,
     Style,
     plain,
@@ -27,7 +27,7 @@ from orderly.cli.output import (
     table,
     written,
 )
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import colors_wanted
 from orderly.errors import ConfigError
 from orderly.monitoring.texts import Column, ColumnKind, duration
@@ -39,7 +39,7 @@ def of(name, answer, *, headers=True):
     return written(answer, Format(name, headers), color=False)
 
 
-LISTED = Answer(
+LISTED = CommandOutput(
     (
         Column("key"),
         Column("state", ColumnKind.STATE),
@@ -74,7 +74,7 @@ def test_colours_change_nothing_but_colours():
 
 
 def test_without_rows_there_are_headings_alone_or_nothing():
-    empty = Answer((Column("key"),), [])
+    empty = CommandOutput((Column("key"),), [])
     assert table(empty, Style()) == "KEY"
     assert table(empty, Style(headers=False)) == ""
 
@@ -140,7 +140,7 @@ PROGRAMS = (Column("first key"), Column("in/s", ColumnKind.RATE))
 
 
 def test_csv_has_names_for_programs_and_numbers_as_they_are():
-    answer = Answer(PROGRAMS, [("a,b", 1234.5), ("c", None), ("", -1)])
+    answer = CommandOutput(PROGRAMS, [("a,b", 1234.5), ("c", None), ("", -1)])
     assert of("csv", answer) == ('first_key,in_per_s\n"a,b",1234.5\nc,\n,-1')
     assert of("csv", answer, headers=False).startswith('"a,b"')
 
@@ -148,7 +148,8 @@ def test_csv_has_names_for_programs_and_numbers_as_they_are():
 @given(st.text())
 def test_no_text_is_a_formula_or_breaks_its_line(text):
     row = next(
-        csv.reader(io.StringIO(of("csv", Answer((Column("x"),), [(text,)]), headers=False))), [""]
+        csv.reader(io.StringIO(of("csv", CommandOutput((Column("x"),), [(text,)]), headers=False))),
+        [""],
     )
     assert not row[0].startswith(("=", "+", "-", "@", "\t", "\r"))
     assert "\n" not in row[0]
@@ -157,12 +158,16 @@ def test_no_text_is_a_formula_or_breaks_its_line(text):
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", '=HYPERLINK("http://x")'])
 def test_formulas_are_quoted(text):
-    assert of("csv", Answer((Column("x"),), [(text,)]), headers=False).lstrip('"').startswith("'")
+    assert (
+        of("csv", CommandOutput((Column("x"),), [(text,)]), headers=False)
+        .lstrip('"')
+        .startswith("'")
+    )
 
 
 def test_json_and_yaml_say_the_same():
     document = {"a": None, "b": [1, 2.5, "=x\x1b[31m", "ü"], "c": True}
-    answer = Answer((), (), lambda: document)
+    answer = CommandOutput((), (), lambda: document)
     assert json.loads(of("json", answer)) == document
     assert yaml.safe_load(of("yaml", answer)) == document
     for text in (of("json", answer), of("yaml", answer)):
@@ -171,26 +176,27 @@ def test_json_and_yaml_say_the_same():
 
 def test_json_refuses_what_json_cannot_say():
     with pytest.raises(ValueError, match="JSON"):
-        of("json", Answer((), (), lambda: float("inf")))
+        of("json", CommandOutput((), (), lambda: float("inf")))
 
 
 def test_a_line_stays_one_line():
-    assert of("nagios", Answer((), (), line=lambda: "a\nb\x1b[2J")) == r"a\nb"
-    assert of("prometheus", Answer((), (), metrics=lambda: "x 1\ny 2\n")) == "x 1\ny 2"
+    assert of("nagios", CommandOutput((), (), line=lambda: "a\nb\x1b[2J")) == r"a\nb"
+    assert of("prometheus", CommandOutput((), (), metrics=lambda: "x 1\ny 2\n")) == "x 1\ny 2"
 
 
 @pytest.mark.parametrize("name", ["json", "yaml", *OF_BACKLOGS])
 def test_a_format_the_command_does_not_have_is_told(name):
     with pytest.raises(ConfigError, match="no output"):
-        of(name, Answer((), ()))
+        of(name, CommandOutput((), ()))
 
 
 SHOWN = """
 import sys
-from orderly.cli.output import Answer, Format, show
+from orderly.cli.output import CommandOutput, Format, show
 from orderly.monitoring.texts import Column
-from orderly.cli.settings import Settings
-show(Answer([Column("group")], [["shipping"]]), Format("table", True, False), Settings())
+from orderly.cli.settings import CommonOptions
+found = CommandOutput([Column("group")], [["shipping"]])
+show(found, Format("table", True, False), CommonOptions())
 sys.exit(2)
 """
 
@@ -236,7 +242,7 @@ EACH = [({"key": "a", "offset": 9}, {"k": "a"}), ({"key": "b\n", "offset": 10}, 
 )
 def test_rows_come_one_by_one_as_wide_as_the_first(capsys, output, lines):
     columns = (Column("key"), Column("offset", ColumnKind.NUMBER))
-    show_each(columns, EACH, Format(output), Settings(color="never"))
+    show_each(columns, EACH, Format(output), CommonOptions(color="never"))
     assert capsys.readouterr().out.splitlines() == lines
 
 
@@ -244,7 +250,8 @@ def test_a_state_has_one_colour_wherever_it_is_shown():
     cells = [("UNKNOWN", "magenta"), ("NEW", "magenta"), ("AHEAD", "yellow"), ("WARNING", "yellow")]
     for word, color in cells:
         told = table(
-            Answer((Column("s", ColumnKind.STATE),), [(word,)]), Style(headers=False, color=True)
+            CommandOutput((Column("s", ColumnKind.STATE),), [(word,)]),
+            Style(headers=False, color=True),
         )
         assert told == click.style(word, fg=color)
 
@@ -252,9 +259,9 @@ def test_a_state_has_one_colour_wherever_it_is_shown():
 def test_colours_are_printed_only_where_they_are_wanted(capsys):
     for color, colored in (("always", True), ("never", False)):
         show(
-            Answer((Column("s", ColumnKind.STATE),), [("LOST",)]),
+            CommandOutput((Column("s", ColumnKind.STATE),), [("LOST",)]),
             Format("table"),
-            Settings(color=color),
+            CommonOptions(color=color),
         )
         assert ("\x1b[31m" in capsys.readouterr().out) is colored
 

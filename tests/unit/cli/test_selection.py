@@ -3,14 +3,14 @@
 import pytest
 
 from orderly.cli.selection import Names
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 from orderly.errors import ConfigError
 
 GROUPS = ["shop%billing", "shop%shipping", "bank%shipping", "shipping", "ship.ping"]
 
 
 def chosen(names, namespace=""):
-    selection = names.selection(Settings(namespace=namespace))
+    selection = names.selection(CommonOptions(namespace=namespace))
     return [name for name in GROUPS if selection.group(name)]
 
 
@@ -36,7 +36,7 @@ def test_which_groups(names, namespace, found):
 
 
 def test_topics_are_chosen_alike():
-    selection = Names(topics=("ord*",)).selection(Settings(namespace="shop"))
+    selection = Names(topics=("ord*",)).selection(CommonOptions(namespace="shop"))
     assert selection.topic("shop%orders")
     assert not selection.topic("shop%audit")
     assert not selection.topic("orders")
@@ -53,4 +53,4 @@ def test_topics_are_chosen_alike():
 )
 def test_what_is_no_name_is_refused(names, said):
     with pytest.raises(ConfigError, match=said):
-        names.selection(Settings(namespace=""))
+        names.selection(CommonOptions(namespace=""))

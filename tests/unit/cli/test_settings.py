@@ -8,7 +8,7 @@ import click
 import pytest
 
 from orderly.cli.root import run
-from orderly.cli.settings import Settings, parse_settings, read_settings, settings_path
+from orderly.cli.settings import CommonOptions, parse_settings, read_settings, settings_path
 from orderly.config.settings_file import secret
 from orderly.errors import ConfigError
 from tests.support.snapshots import row, snapshot
@@ -24,7 +24,7 @@ def environment(monkeypatch):
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(("option", "meant"), [(None, "shop"), ("bank", "bank"), ("", "")])
 def test_the_namespace_is_the_option_else_the_environments(option, meant):
-    settings = Settings(namespace=option)
+    settings = CommonOptions(namespace=option)
     assert settings.client_config().namespace == meant
     prefix = f"{meant}%" if meant else ""
     assert settings.topic("orders") == f"{prefix}orders"
@@ -33,13 +33,13 @@ def test_the_namespace_is_the_option_else_the_environments(option, meant):
 
 
 def test_a_full_name_and_none_stay_what_they_are():
-    settings = Settings(namespace="shop")
+    settings = CommonOptions(namespace="shop")
     assert settings.topic("shop%orders") == "shop%orders"
     assert settings.topic(None) is settings.group(None) is None
 
 
 def test_a_brokers_limit_holds_for_the_name_with_its_namespace():
-    settings = Settings(namespace="shop")
+    settings = CommonOptions(namespace="shop")
     assert settings.topic("t" * 122)
     with pytest.raises(ConfigError, match="127"):
         settings.topic("t" * 123)
@@ -49,8 +49,8 @@ def test_a_brokers_limit_holds_for_the_name_with_its_namespace():
 
 def test_own_are_the_names_of_the_namespace():
     names = ["shop%orders", "%RETRY%shop%shipping", "bank%orders", "orders", "shopping"]
-    assert Settings(namespace="shop").own(names) == ["shop%orders", "%RETRY%shop%shipping"]
-    assert Settings(namespace="").own(names) == names
+    assert CommonOptions(namespace="shop").own(names) == ["shop%orders", "%RETRY%shop%shipping"]
+    assert CommonOptions(namespace="").own(names) == names
 
 
 @pytest.mark.usefixtures("environment")
@@ -113,7 +113,7 @@ def file(write):
 
 
 def config(**given):
-    return Settings(**given).client_config()
+    return CommonOptions(**given).client_config()
 
 
 @pytest.mark.usefixtures("file")

@@ -73,7 +73,7 @@ def test_a_key_in_several_queues_is_told(skew, orderly_fake):
             message = Message("orders", b"x", sharding_key=EVIL)
             producer.send(message, selector=lambda queues, _, at: queues[at], arg=at)
     out = skew()[1]
-    assert "1 key in several queues: orderly audit placement tells why" in out
+    assert "1 key in several queues: orderly audit placement shows why" in out
     assert [line.split()[-1] for line in out.splitlines() if "hot" in line] == ["several"]
 
 

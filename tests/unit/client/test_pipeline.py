@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.client.pipeline import Gate, Limits, NotAsked, Pipeline, Question
+from orderly.client.pipeline import Gate, NotAsked, Pipeline, Question, RequestLimits
 from orderly.errors import BrokerError, ConnectFailed, ConnectionLost, ProtocolError, RequestTimeout
 from orderly.protocol.frame import reply_to, request
 from tests.support.waiting import eventually
@@ -41,13 +41,13 @@ def drive(limits, steps):
 
 @given(STEPS, st.integers(1, 5))
 def test_never_more_than_the_cap_is_in_flight(steps, cap):
-    for _, _, flying, _, _ in drive(Limits(in_flight=cap), steps):
+    for _, _, flying, _, _ in drive(RequestLimits(in_flight=cap), steps):
         assert flying <= cap
 
 
 @given(STEPS, st.floats(1.0, 50.0))
 def test_two_sends_are_never_closer_than_the_pace(steps, per_second):
-    limits = Limits(in_flight=1000, per_second=per_second)
+    limits = RequestLimits(in_flight=1000, per_second=per_second)
     times = [now for _, _, _, now, sent in drive(limits, steps) if sent]
     for before, after in itertools.pairwise(times):
         assert after - before >= 1.0 / per_second - 1e-9
@@ -56,7 +56,7 @@ def test_two_sends_are_never_closer_than_the_pace(steps, per_second):
 @given(STEPS, st.integers(1, 4))
 def test_after_so_many_failures_in_a_row_nothing_goes_until_the_next_round(steps, most):
     failures, rounds_failures = 0, 0
-    for gate, step, _, now, sent in drive(Limits(give_up_after=most), steps):
+    for gate, step, _, now, sent in drive(RequestLimits(give_up_after=most), steps):
         if sent:
             assert failures < most or rounds_failures == 0
         if step == "begin":
@@ -84,7 +84,7 @@ def given_up(limits):
 
 
 def test_the_next_round_sends_one_probe_and_no_more_until_it_is_answered():
-    gate = given_up(Limits())
+    gate = given_up(RequestLimits())
     gate.begin()
     assert gate.wait(1.0) == 0.0
     gate.sent(1.0)
@@ -95,7 +95,7 @@ def test_the_next_round_sends_one_probe_and_no_more_until_it_is_answered():
 
 
 def test_a_probe_that_fails_ends_the_round():
-    gate = given_up(Limits())
+    gate = given_up(RequestLimits())
     gate.begin()
     gate.sent(1.0)
     gate.failed()
@@ -105,7 +105,7 @@ def test_a_probe_that_fails_ends_the_round():
 
 
 def test_a_success_in_between_starts_the_count_again():
-    gate = Gate(Limits(give_up_after=2))
+    gate = Gate(RequestLimits(give_up_after=2))
     for step in (gate.failed, gate.answered, gate.failed):
         gate.sent(0.0)
         step()
@@ -113,13 +113,13 @@ def test_a_success_in_between_starts_the_count_again():
 
 
 def test_an_address_that_cannot_be_reached_is_given_up_at_once():
-    gate = Gate(Limits())
+    gate = Gate(RequestLimits())
     gate.give_up()
     assert gate.shut
 
 
 def test_a_healthy_address_is_not_slowed_by_a_new_round():
-    gate = Gate(Limits(in_flight=2))
+    gate = Gate(RequestLimits(in_flight=2))
     gate.begin()
     gate.sent(0.0)
     assert gate.wait(0.0) == 0.0
@@ -144,7 +144,7 @@ def soon(seconds=60.0):
 @pytest.fixture
 def pipeline(client):
     def new(**limits):
-        return Pipeline(client.connections, Limits(**({"patience": 30.0} | limits)))
+        return Pipeline(client.connections, RequestLimits(**({"patience": 30.0} | limits)))
 
     return new
 

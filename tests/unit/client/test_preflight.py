@@ -9,8 +9,8 @@ import pytest
 from orderly.client import preflight
 from orderly.client.preflight import (
     NotOrdered,
-    NotTold,
-    Refused,
+    NotReported,
+    StartRefused,
     SubscriptionsDiffer,
     check_filter,
     check_members,
@@ -61,7 +61,7 @@ def members(**changed):
 
 def refused(findings):
     """The text of the refusal, which is the only one."""
-    (text,) = [str(it.error) for it in findings if isinstance(it, Refused)]
+    (text,) = [str(it.error) for it in findings if isinstance(it, StartRefused)]
     return text
 
 
@@ -215,18 +215,18 @@ def test_who_says_that_no_grpc_client_joins_may_start_on_a_fifo_topic(config):
 
 def test_a_type_that_is_not_told_stops_nobody():
     refuses = Brokers(NOT_ORDERED, config=BrokerError("no permission", code=16))
-    assert kinds(starting(refuses, CLUSTERING)) == [NotOrdered, NotTold]
+    assert kinds(starting(refuses, CLUSTERING)) == [NotOrdered, NotReported]
 
 
 def test_a_broker_that_does_not_tell_stops_nobody():
     error = BrokerError("no permission", code=16)
-    assert starting(Brokers(error), CLUSTERING) == [NotTold(error, "broker-a")]
-    assert starting(Brokers(FINE, error), CLUSTERING) == [NotTold(error)]
+    assert starting(Brokers(error), CLUSTERING) == [NotReported(error, "broker-a")]
+    assert starting(Brokers(FINE, error), CLUSTERING) == [NotReported(error)]
 
 
 @pytest.mark.parametrize("error", [RouteError("no master"), RequestTimeout("it hangs")])
 def test_one_broker_that_is_not_there_keeps_nobody_from_starting(error):
-    assert kinds(starting(Brokers(error, error), CLUSTERING)) == [NotTold, NotTold]
+    assert kinds(starting(Brokers(error, error), CLUSTERING)) == [NotReported, NotReported]
 
 
 def test_members_are_compared_at_the_start():
@@ -305,7 +305,7 @@ def test_only_our_own_members_are_asked_and_never_oneself():
 
 @pytest.mark.parametrize("told", [HANGS, BrokerError("it refused", code=1)])
 def test_who_does_not_answer_is_a_warning(told):
-    assert Group(other=told).check("key") == [NotTold(told, member="other@2")]
+    assert Group(other=told).check("key") == [NotReported(told, member="other@2")]
 
 
 def test_who_left_meanwhile_is_nobody_to_warn_of():

@@ -271,7 +271,7 @@ def test_no_master(new_routes, name_server):
     routes = new_routes()
     with pytest.raises(RouteError, match="no master"):
         routes.address(MessageQueue("t", "broker-a", 0))
-    assert routes.address(MessageQueue("t", "broker-a", 0), master=False) == "a:2"
+    assert address_in(name_server.routes["t"], "broker-a", replica=0) == "a:2"
 
 
 def test_a_broker_the_route_does_not_have(new_routes):
@@ -291,12 +291,12 @@ def test_a_broker_the_route_does_not_have(new_routes):
 )
 def test_the_replica_wanted_or_one_that_is_there(addresses, wanted, found):
     route = route_of("t", a=addresses)
-    assert address_in(route, "broker-a", master=False, broker_id=wanted) == found
+    assert address_in(route, "broker-a", replica=wanted) == found
 
 
 def test_no_replica_at_all():
     with pytest.raises(RouteError, match="no address"):
-        address_in(route_of("t", a={}), "broker-a", master=False)
+        address_in(route_of("t", a={}), "broker-a", replica=0)
 
 
 def test_broker_addresses_are_all_masters_and_slaves_of_all_routes(new_routes, name_server):

@@ -20,7 +20,7 @@ from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog_json import Detail, document
 from orderly.monitoring.exporter import Views, observe, pushing
 from orderly.monitoring.metrics import CONTENT_TYPE
-from orderly.small_http import Question
+from orderly.small_http import HttpRequest
 from tests.support.snapshots import AT, Exporting, every_state, row, snapshot
 
 
@@ -127,7 +127,7 @@ def ask(exporting):
     views = Views(exporting.exported)
 
     def answer(path, accept="", **query):
-        return views.answer(Question(path, query, accept))
+        return views.answer(HttpRequest(path, query, accept))
 
     return answer
 
@@ -160,7 +160,7 @@ def test_it_is_live_from_the_start_and_ready_with_something_fresh():
     views = Views(exporting.exported)
 
     def ask(path, status):
-        return told(views.answer(Question(path)), status)
+        return told(views.answer(HttpRequest(path)), status)
 
     assert ask("/healthz", 200) == {"live": True}
     unready = ask("/readyz", 503)

@@ -13,11 +13,11 @@ from orderly.errors import OrderlyError, RequestTimeout, TopicNotFound
 from orderly.ordering.calls import (
     MaxOffset,
     MinOffset,
+    OffsetAtTime,
     Peek,
     Peeked,
     QueryOffset,
     SaveOffset,
-    SearchOffset,
     converse,
 )
 from orderly.ordering.fence import Landmark
@@ -102,7 +102,7 @@ def test_a_committed_offset_wins_and_zero_is_one():
     [
         ("first", [MinOffset(QUEUE)], None),
         ("last", [MinOffset(QUEUE), MaxOffset(QUEUE)], (0, 7)),
-        (MOMENT, [MinOffset(QUEUE), SearchOffset(QUEUE, MOMENT)], (0, 7)),
+        (MOMENT, [MinOffset(QUEUE), OffsetAtTime(QUEUE, MOMENT)], (0, 7)),
     ],
 )
 def test_without_one_the_start_is_computed_once_and_committed_first(

@@ -21,7 +21,7 @@ from orderly.protocol.members import (
     QueueNews,
     RunningInfo,
     RunningProperty,
-    TopicStatus,
+    TopicConsumeStatus,
     decode_direct_result,
     decode_running_info,
     encode_direct_result,
@@ -53,7 +53,7 @@ queue_infos = st.builds(
     last_consume_time=times,
 )
 statuses = st.builds(
-    TopicStatus,
+    TopicConsumeStatus,
     pull_rt=rates,
     pull_tps=rates,
     consume_rt=rates,
@@ -107,7 +107,7 @@ def test_a_java_members_running_info_is_read():
     assert (state.cached_min, state.cached_max, state.cached_count) == (7, 9, 3)
     assert (state.last_lock_time, state.last_consume_time, state.last_pull_time) == (1.0, 2.0, 3.0)
     assert state.locked
-    assert info.topics["t"] == TopicStatus(
+    assert info.topics["t"] == TopicConsumeStatus(
         pull_rt=3.0,
         pull_tps=4.0,
         consume_rt=1.5,
@@ -162,7 +162,7 @@ def test_what_is_no_running_info_is_refused(body):
 
 def test_a_rate_that_json_cannot_say_is_refused_when_written():
     with pytest.raises(ProtocolError):
-        encode_running_info(RunningInfo({}, topics={"t": TopicStatus(pull_rt=float("inf"))}))
+        encode_running_info(RunningInfo({}, topics={"t": TopicConsumeStatus(pull_rt=float("inf"))}))
     assert json.loads(encode_running_info(RunningInfo({})))["userConsumerInfo"] == {}
 
 

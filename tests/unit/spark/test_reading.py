@@ -22,7 +22,7 @@ from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import SysFlag
 from orderly.spark import reading as module
 from orderly.spark.offsets import CUT, EXPIRED, Loss, QueueRange
-from orderly.spark.options import Scan
+from orderly.spark.options import ScanOptions
 from orderly.spark.reading import LEFT_OUT, PullWindow, read_range
 from tests.support.messages import stored_bytes
 
@@ -140,7 +140,7 @@ def test_few_answers_wait_for_an_earlier_one():
 
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
-SCAN = Scan(("queue_offset", "tag"), pull_batch=8, pull_depth=3, batch_bytes=2000)
+SCAN = ScanOptions(("queue_offset", "tag"), pull_batch=8, pull_depth=3, batch_bytes=2000)
 
 
 class Broker:
@@ -209,7 +209,7 @@ def _no_pauses(monkeypatch):
 
 def read(broker, start, end, **scan):
     losses = []
-    wanted = Scan(**{**{f: getattr(SCAN, f) for f in SCAN.__slots__}, **scan})
+    wanted = ScanOptions(**{**{f: getattr(SCAN, f) for f in SCAN.__slots__}, **scan})
     batches = list(read_range(broker, wanted, QueueRange(QUEUE, start, end), losses.append))
     assert all(len(batch) for batch in batches)
     return [offset for batch in batches for offset in batch["queue_offset"].to_pylist()], losses
@@ -266,7 +266,7 @@ def test_what_is_gone_is_an_error_or_is_told_and_passed_over(low, high, loss, le
 def test_messages_that_expire_while_they_are_read_are_told():
     broker = Broker(0, 1000)
     losses = []
-    scan = Scan(("queue_offset",), pull_batch=8, batch_bytes=1, fail_on_data_loss=False)
+    scan = ScanOptions(("queue_offset",), pull_batch=8, batch_bytes=1, fail_on_data_loss=False)
     batches = read_range(broker, scan, QueueRange(QUEUE, 0, 1000), losses.append)
     read_before = next(batches)["queue_offset"].to_pylist()
     broker.low = 500
@@ -367,7 +367,7 @@ def test_a_batch_stored_as_one_message_gives_no_message_twice():
 
 def test_batches_are_as_large_as_asked_for():
     broker = Broker(0, 1000)
-    scan = Scan(("queue_offset",), batch_bytes=100 * len(broker.message(0)), pull_batch=10)
+    scan = ScanOptions(("queue_offset",), batch_bytes=100 * len(broker.message(0)), pull_batch=10)
     batches = list(read_range(broker, scan, QueueRange(QUEUE, 0, 1000), print))
     assert [len(batch) for batch in batches] == [100] * 10
 

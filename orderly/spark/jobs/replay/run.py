@@ -146,7 +146,7 @@ def _run(
     return found
 
 
-def _begun(settings: ReplaySettings, files: Files) -> ReplayPlan | None:
+def _begun(settings: ReplaySettings, files: Files) -> TableReplayPlan | None:
     """The plan of a replay that broke off, if there is one."""
     text = files.read(PLAN_FILE)
     if text is not None:
@@ -236,12 +236,14 @@ def _key_row(row: Row, *, redact: bool) -> KeyRow:
     return KeyRow(hidden(key) if redact and key is not None else key, **fields)
 
 
-def _begin(settings: ReplaySettings, covered: Sequence[QueueRange], files: Files) -> ReplayPlan:
+def _begin(
+    settings: ReplaySettings, covered: Sequence[QueueRange], files: Files
+) -> TableReplayPlan:
     """Write down from where on copies are to be looked for, before the first one is sent."""
     target = pin({**settings.access, "topic": settings.topic, "startingOffsets": "latest"})
     starts: dict[MessageQueue, int] = {span.queue: span.end for span in target}
     ends = {span.queue: span.end for span in covered}
-    plan = ReplayPlan(ends, settings.topic, _wanted(settings), starts)
+    plan = TableReplayPlan(ends, settings.topic, _wanted(settings), starts)
     files.write(PLAN_FILE, plan_text(plan))
     return plan
 
@@ -249,7 +251,7 @@ def _begin(settings: ReplaySettings, covered: Sequence[QueueRange], files: Files
 def _send(
     settings: ReplaySettings,
     selected: DataFrame,
-    plan: ReplayPlan,
+    plan: TableReplayPlan,
     found: ReplayResult,
     progress: Progress,
     *,
@@ -282,7 +284,7 @@ def _send(
 
 
 def _stored(
-    settings: ReplaySettings, plan: ReplayPlan, keyed: DataFrame, due: int
+    settings: ReplaySettings, plan: TableReplayPlan, keyed: DataFrame, due: int
 ) -> tuple[int, int]:
     """How many of the messages have a copy in the target, and how many copies there are."""
     wanted = keyed.select(place())
@@ -319,7 +321,7 @@ PLAN_SCHEMA = "orderly.spark.replay-plan/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayPlan:
+class TableReplayPlan:
     """A replay that has begun.
 
     Attributes:
@@ -336,7 +338,7 @@ class ReplayPlan:
     starts: Mapping[MessageQueue, int]
 
 
-def plan_text(plan: ReplayPlan) -> str:
+def plan_text(plan: TableReplayPlan) -> str:
     """Write it."""
     fields = {
         "schema": PLAN_SCHEMA,
@@ -348,7 +350,7 @@ def plan_text(plan: ReplayPlan) -> str:
     return json.dumps(fields, indent=1)
 
 
-def plan_in(text: str) -> ReplayPlan:
+def plan_in(text: str) -> TableReplayPlan:
     """Read it.
 
     Raises:
@@ -359,14 +361,14 @@ def plan_in(text: str) -> ReplayPlan:
         if text_in(fields, "schema") != PLAN_SCHEMA:
             raise ConfigError(f"replay.json is no {PLAN_SCHEMA}: give another directory")
         ends, starts = (from_object(object_in(fields, name), name) for name in ("ends", "starts"))
-        return ReplayPlan(ends, text_in(fields, "target"), object_in(fields, "wanted"), starts)
+        return TableReplayPlan(ends, text_in(fields, "target"), object_in(fields, "wanted"), starts)
     except ProtocolError as error:
         raise ConfigError(
             f"replay.json cannot be read ({error}): give another directory"
         ) from error
 
 
-def check_same_plan(plan: ReplayPlan, wanted: Mapping[str, Any]) -> None:
+def check_same_plan(plan: TableReplayPlan, wanted: Mapping[str, Any]) -> None:
     """See that a begun replay is gone on with by those who began it.
 
     Raises:

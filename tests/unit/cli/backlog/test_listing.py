@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from orderly.cli.backlog.listing import FIELDS, ORDERS, Cut, Level, fields_of, lines_of, narrowed
+from orderly.cli.backlog.listing import (
+    FIELDS,
+    ORDERS,
+    Level,
+    ListingOptions,
+    fields_of,
+    lines_of,
+    narrowed,
+)
 from orderly.monitoring.backlog.reading import DeadLetters
 from orderly.monitoring.backlog.states import QueueState
 from tests.support.snapshots import AT, every_state, group, row, snapshot
@@ -39,34 +47,40 @@ def names(cut, of=CLUSTER):
 
 
 def test_levels_go_down_to_queues_and_idle_retry_topics_are_left_out():
-    assert names(Cut(Level.GROUP)) == ["billing", "shipping"]
-    assert names(Cut(Level.TOPIC)) == ["billing/paid", "shipping/orders"]
-    assert names(Cut(Level.QUEUE))[1:] == [f"shipping/orders/{n}" for n in range(3)]
-    assert names(Cut(Level.TOPIC, retry=True))[1] == "shipping/%RETRY%shipping"
+    assert names(ListingOptions(Level.GROUP)) == ["billing", "shipping"]
+    assert names(ListingOptions(Level.TOPIC)) == ["billing/paid", "shipping/orders"]
+    assert names(ListingOptions(Level.QUEUE))[1:] == [f"shipping/orders/{n}" for n in range(3)]
+    assert names(ListingOptions(Level.TOPIC, retry=True))[1] == "shipping/%RETRY%shipping"
 
 
 def test_a_retry_topic_with_a_backlog_is_never_left_out():
     rows = [row(QueueState.OFFLINE, topic="%RETRY%shipping"), row()]
     found = snapshot(group("shipping", rows))
-    assert names(Cut(Level.TOPIC), found) == ["shipping/%RETRY%shipping", "shipping/orders"]
+    assert names(ListingOptions(Level.TOPIC), found) == [
+        "shipping/%RETRY%shipping",
+        "shipping/orders",
+    ]
 
 
 def test_only_bad_keeps_what_is_not_in_order():
-    assert names(Cut(Level.TOPIC, only_bad=True)) == ["shipping/orders"]
-    assert names(Cut(Level.QUEUE, only_bad=True)) == ["shipping/orders/0", "shipping/orders/2"]
+    assert names(ListingOptions(Level.TOPIC, only_bad=True)) == ["shipping/orders"]
+    assert names(ListingOptions(Level.QUEUE, only_bad=True)) == [
+        "shipping/orders/0",
+        "shipping/orders/2",
+    ]
 
 
 def test_a_finding_makes_a_group_bad():
     found = snapshot(group("billing", [row(group="billing")], findings=("two owners",)))
-    assert names(Cut(Level.GROUP, only_bad=True), found) == ["billing"]
-    assert names(Cut(Level.TOPIC, only_bad=True), found) == []
+    assert names(ListingOptions(Level.GROUP, only_bad=True), found) == ["billing"]
+    assert names(ListingOptions(Level.TOPIC, only_bad=True), found) == []
 
 
 def test_empty_new_queues_are_in_order():
     found = snapshot(group("shipping", [row(QueueState.NEW, backlog=0)]))
-    assert names(Cut(Level.QUEUE, only_bad=True), found) == []
+    assert names(ListingOptions(Level.QUEUE, only_bad=True), found) == []
     found = snapshot(group("shipping", [row(QueueState.NEW)]))
-    assert names(Cut(Level.QUEUE, only_bad=True), found) == ["shipping/orders/0"]
+    assert names(ListingOptions(Level.QUEUE, only_bad=True), found) == ["shipping/orders/0"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +88,7 @@ def test_empty_new_queues_are_in_order():
     [("backlog", "0", "2"), ("age", "1", "2"), ("state", "0", "1"), ("retention", "0", "2")],
 )
 def test_the_worst_is_first_and_what_is_not_known_last(order, first, last):
-    found = names(Cut(Level.QUEUE, sort_by=order), snapshot(CLUSTER.groups["shipping"]))
+    found = names(ListingOptions(Level.QUEUE, sort_by=order), snapshot(CLUSTER.groups["shipping"]))
     assert found[0].endswith(first)
     assert found[-1].endswith(last)
 
@@ -83,16 +97,18 @@ def test_the_worst_is_first_and_what_is_not_known_last(order, first, last):
 @pytest.mark.parametrize("level", Level)
 def test_every_order_sorts_every_level(order, level):
     for found in (CLUSTER, every_state(), snapshot()):
-        assert sorted(names(Cut(level, sort_by=order), found)) == sorted(names(Cut(level), found))
+        assert sorted(names(ListingOptions(level, sort_by=order), found)) == sorted(
+            names(ListingOptions(level), found)
+        )
 
 
 def test_top_cuts_after_sorting_by_backlog():
-    assert names(Cut(Level.QUEUE, top=2)) == ["shipping/orders/0", "billing/paid/0"]
+    assert names(ListingOptions(Level.QUEUE, top=2)) == ["shipping/orders/0", "billing/paid/0"]
 
 
 @pytest.mark.parametrize("level", Level)
 def test_what_is_narrowed_has_nothing_but_the_lines(level):
-    cut = Cut(level, only_bad=True)
+    cut = ListingOptions(level, only_bad=True)
     told = narrowed(CLUSTER, lines_of(CLUSTER, cut))
     assert set(told.groups) == {"shipping"}
     topics = told.groups["shipping"].topics
@@ -106,7 +122,7 @@ def test_what_is_narrowed_has_nothing_but_the_lines(level):
 @pytest.mark.parametrize("level", Level)
 def test_every_cell_can_be_made_of_every_line(level):
     for found in (CLUSTER, every_state()):
-        for line in lines_of(found, Cut(level, retry=True)):
+        for line in lines_of(found, ListingOptions(level, retry=True)):
             for field in fields_of(level):
                 assert field.of(line) is None or isinstance(field.of(line), str | int | float)
 
@@ -118,5 +134,5 @@ def test_every_column_belongs_to_a_level():
 
 
 def test_ages_are_of_the_snapshots_time():
-    (_, line) = lines_of(CLUSTER, Cut(Level.GROUP))
+    (_, line) = lines_of(CLUSTER, ListingOptions(Level.GROUP))
     assert line.dead_age == 60

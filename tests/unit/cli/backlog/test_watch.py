@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.cli.backlog.listing import Cut, Level, lines_of
+from orderly.cli.backlog.listing import Level, ListingOptions, lines_of
 from orderly.cli.backlog.watch import Trends, arrow, cut_to, sparkline
 from orderly.cli.root import run
 from orderly.errors import RequestTimeout
@@ -55,8 +55,8 @@ def test_arrows(points, word):
 
 
 def test_a_line_that_was_away_begins_anew():
-    trends, there = Trends(), lines_of(snapshot(row(backlog=5)), Cut(Level.TOPIC))
-    more = lines_of(snapshot(row(backlog=6)), Cut(Level.TOPIC))
+    trends, there = Trends(), lines_of(snapshot(row(backlog=5)), ListingOptions(Level.TOPIC))
+    more = lines_of(snapshot(row(backlog=6)), ListingOptions(Level.TOPIC))
     trends.take(there)
     trends.take(more)
     assert trends.text(more[0], drawn=False) == "up"

@@ -11,7 +11,7 @@ from orderly.cli.root import run
 @pytest.fixture
 def lacking(monkeypatch):
     monkeypatch.setattr(demo_module, "find_spec", lambda _name: None)
-    monkeypatch.setattr("orderly.cli.demo.story.tell", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr("orderly.cli.demo.story.run_demo", lambda *_: pytest.fail("it began"))
 
 
 @pytest.mark.usefixtures("lacking")

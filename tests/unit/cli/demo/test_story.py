@@ -10,7 +10,7 @@ import pytest
 from orderly.cli.demo.flights import FlightEvent
 from orderly.cli.demo.story import judge_run
 from orderly.cli.demo.traffic import ConsumeLog, DemoDelivery, SendLog, Stream
-from orderly.cli.demo.trouble import BadRecord, FailingMessage, Parking, TakeOver
+from orderly.cli.demo.trouble import BadRecord, FailingEvent, Parking, TakeOver
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.park_commands import Outcome
@@ -45,7 +45,7 @@ def run(deliveries, *, sent=range(8), failed=None, backlog=CLEAN, attempts=4, ou
     deliveries = one_after_another(deliveries)
     take_over = TakeOver(1.0, frozenset(QUEUES), {QUEUES[0]: 1.5})
     consumed = ConsumeLog(deliveries, (11, 4.0), take_over)
-    failing = FailingMessage(2, "N0", "N0's arrival", QUEUES[0], [1.0, 1.5, 2.0, 2.5][:attempts])
+    failing = FailingEvent(2, "N0", "N0's arrival", QUEUES[0], [1.0, 1.5, 2.0, 2.5][:attempts])
     parking = Parking(BAD, parked_at=10.0, released_at=13.6, outcomes=outcomes)
     stream = Stream(EVENTS, 4, BAD, failing)
     return judge_run(stream, log, consumed, parking, backlog=backlog, seconds=9.0)

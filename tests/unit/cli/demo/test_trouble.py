@@ -10,7 +10,7 @@ from orderly.cli.demo.flights import DAY, FlightEvent
 from orderly.cli.demo.trouble import (
     FAILURES,
     EngineTroubleError,
-    FailingMessage,
+    FailingEvent,
     Parking,
     TakeOver,
     pick_bad,
@@ -44,7 +44,7 @@ def test_few_events_are_enough(count):
 
 
 def test_it_fails_three_times_and_then_succeeds():
-    failing = FailingMessage(7, "N1", "N1's departure")
+    failing = FailingEvent(7, "N1", "N1's departure")
     assert not failing.waiting
     with pytest.raises(EngineTroubleError):
         failing.handle(QUEUE, 1.0, others=10)

@@ -125,7 +125,7 @@ def test_a_key_that_is_no_administrators_is_no_fault(doctor, answers):
     assert (found.code, found.of("access key")[0][0]) == (0, "ABSENT")
     assert "administrator" in found.of("access key")[0][2]
     for part in ("broker-a settings", "broker-a clock"):
-        assert found.of(part)[0][:2] == ("ABSENT", "not told to this key")
+        assert found.of(part)[0][:2] == ("ABSENT", "not shown to this key")
 
 
 def test_a_key_that_is_refused_is_critical_and_names_the_setting(doctor, answers):

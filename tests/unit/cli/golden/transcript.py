@@ -35,7 +35,7 @@ from unittest import mock
 import click
 
 from orderly.cli.root import run
-from orderly.cli.settings import Settings
+from orderly.cli.settings import CommonOptions
 
 World = Callable[..., AbstractContextManager[list[Any]]]
 """Puts in what a case gives by name; yields what is asked of it, as it is asked."""
@@ -114,8 +114,8 @@ def client_is(client: Any) -> Iterator[None]:
     """Every command gets this client, whatever its settings."""
 
     @contextmanager
-    def client_of(_settings: Settings, _patience: float | None = None) -> Iterator[Any]:
+    def client_of(_settings: CommonOptions, _patience: float | None = None) -> Iterator[Any]:
         yield client
 
-    with mock.patch.object(Settings, "client", client_of):
+    with mock.patch.object(CommonOptions, "client", client_of):
         yield

@@ -7,8 +7,8 @@ from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.assembly import (
     BrokerPart,
-    OffsetTable,
     QueueSpans,
+    TopicSpans,
     assemble,
     catalogue,
     queues_wanted,
@@ -58,7 +58,7 @@ def spans_of(parts, wanted):
     for one, answers in parts:
         for queues in wanted[one.broker]:
             if answers:
-                spans.tables[queues.topic, one.broker] = OffsetTable(
+                spans.tables[queues.topic, one.broker] = TopicSpans(
                     minimum={i: i for i in queues.ids},
                     maximum={i: i + 10 for i in queues.ids},
                 )

@@ -8,7 +8,7 @@ import pytest
 
 from orderly import Client, OrderlyProducer
 from orderly.client.peer_requests import GroupAnswers
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import GroupReading
 from orderly.monitoring.collecting.budgets import Budgets
@@ -34,7 +34,7 @@ SHORT = 4.0  # seconds: where somebody keeps silent, and others must answer in t
 
 class Watch:
     def __init__(self, client, asked=(), patience=10.0, **budgets):
-        settings = ScanSettings(deadline=60.0, limits=Limits(patience=patience))
+        settings = ScanSettings(deadline=60.0, limits=RequestLimits(patience=patience))
         self.collector = Collector(client, Selection(), settings)
         self.details = Details(
             self.collector.pipeline, Budgets(**({"every": 0.0} | budgets)), asked

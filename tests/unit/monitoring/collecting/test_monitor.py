@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.errors import LifecycleError
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.collecting.monitor import Monitor
@@ -13,7 +13,7 @@ from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.protocol.codes import RequestCode as Code
 from tests.support.waiting import eventually
 
-PATIENT = ScanSettings(deadline=60.0, limits=Limits(patience=10.0))
+PATIENT = ScanSettings(deadline=60.0, limits=RequestLimits(patience=10.0))
 SOON = 0.02  # seconds between scans
 
 
@@ -162,7 +162,7 @@ def test_a_broker_that_falls_silent_is_told_of_once_and_so_is_its_return(
         ]
 
     caplog.set_level("INFO", "orderly.monitoring")
-    short = ScanSettings(deadline=60.0, limits=Limits(patience=4.0))
+    short = ScanSettings(deadline=60.0, limits=RequestLimits(patience=4.0))
     watching = Monitor(Collector(client, settings=short), Backlog())
     watching._round()
     fakes.pause_broker("broker-b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orderly import Client
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
@@ -24,7 +24,7 @@ PAIR = ("pay", "orders")
 @pytest.fixture
 def collector(client):
     def new(cold_safe=False, patience=10.0, **selection):
-        settings = ScanSettings(60.0, Limits(patience=patience), cold_safe)
+        settings = ScanSettings(60.0, RequestLimits(patience=patience), cold_safe)
         return Collector(client, Selection(**selection), settings)
 
     return new

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from orderly import Client
-from orderly.client.pipeline import Limits
+from orderly.client.pipeline import RequestLimits
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.scan import ScanSettings
@@ -15,7 +15,7 @@ from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
 
 ONE = Selection(groups=("pay",))
-PATIENT = ScanSettings(60.0, Limits(patience=10.0))
+PATIENT = ScanSettings(60.0, RequestLimits(patience=10.0))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_an_unknown_group_is_not_in_it(orders, client):
 
 def test_one_broker_of_two_down_is_unknown_and_the_rest_measured(orders, fakes, client):
     fakes.pause_broker("broker-b")
-    snapshot = survey(client, ONE, settings=ScanSettings(60.0, Limits(patience=4.0)))
+    snapshot = survey(client, ONE, settings=ScanSettings(60.0, RequestLimits(patience=4.0)))
     states = {row.queue.broker_name: row.state for row in snapshot.rows()}
     assert states == {"broker-a": QueueState.OK, "broker-b": QueueState.UNKNOWN}
     assert snapshot.brokers["broker-b"].error

@@ -10,9 +10,9 @@ from orderly.protocol.heartbeat import ConsumerData, Subscription
 from orderly.testing.fake.state import (
     LOCK_LEASE,
     MEMBER_SILENCE,
+    ConsumerOffsetTable,
     LockTable,
     MemberTable,
-    OffsetTable,
     OnlineMember,
 )
 
@@ -59,7 +59,7 @@ class TestLocks:
 class TestOffsets:
     @given(st.lists(st.tuples(st.sampled_from(["commit", "reset", "pull"]), st.integers(-5, 9))))
     def test_a_reset_holds_until_it_is_pulled(self, steps):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         stored, pending = None, None
         for step, value in steps:
             if step == "reset":
@@ -74,7 +74,7 @@ class TestOffsets:
             assert offsets.stored("g", "t", 0) == stored
 
     def test_queues_topics_and_groups_are_apart(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         offsets.commit("g", "t", 0, 5)
         assert [offsets.stored(*key) for key in (("g", "t", 1), ("g", "u", 0), ("h", "t", 0))] == (
             [None] * 3
@@ -82,7 +82,7 @@ class TestOffsets:
         assert (offsets.topics_of("g"), offsets.groups_of("t")) == ({"t"}, {"g"})
 
     def test_a_topic_is_forgotten_with_its_resets(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         offsets.reset("g", "t", 0, 5)
         offsets.commit("g", "u", 0, 6)
         offsets.note_pulled("g", "t", 0, 7)
@@ -93,7 +93,7 @@ class TestOffsets:
         assert offsets.stored("g", "u", 0) == 6
 
     def test_a_killed_broker_has_what_was_flushed(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         told = []
         for moment in (0.0, 9.9, 10.0, 14.9, 15.1, 26.0):
             offsets.elapse(moment)
@@ -109,7 +109,7 @@ class TestOffsets:
         assert offsets.stored("g", "t", 0) == 151
 
     def test_the_first_flush_is_late(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         offsets.elapse(100.0)
         offsets.boot()
         offsets.elapse(106.0)
@@ -119,7 +119,7 @@ class TestOffsets:
         assert offsets.stored("g", "t", 0) is None
 
     def test_a_clock_put_back_does_not_end_the_flushes(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         offsets.elapse(1000.0)
         offsets.elapse(0.0)
         offsets.commit("g", "t", 0, 7)
@@ -128,7 +128,7 @@ class TestOffsets:
         assert offsets.stored("g", "t", 0) == 7
 
     def test_a_mark_of_a_reset_is_memory_only(self):
-        offsets = OffsetTable()
+        offsets = ConsumerOffsetTable()
         offsets.reset("g", "t", 0, 5)
         offsets.note_pulled("g", "t", 0, 7)
         offsets.flush()

@@ -13,8 +13,8 @@ from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.report import ReplayResult
 from orderly.spark.jobs.replay.run import (
     PLAN_FILE,
-    ReplayPlan,
     ReplaySettings,
+    TableReplayPlan,
     check_same_plan,
     plan_in,
     plan_text,
@@ -23,7 +23,7 @@ from orderly.spark.jobs.replay.run import (
 from orderly.spark.jobs.replay.selection import Extent, ReplaySelection
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-PLAN = ReplayPlan({QUEUE: 3}, "orders", {"keys": ["a"], "until": None}, {QUEUE: 9})
+PLAN = TableReplayPlan({QUEUE: 3}, "orders", {"keys": ["a"], "until": None}, {QUEUE: 9})
 
 
 def test_a_plan_reads_as_it_was_written():
@@ -59,7 +59,7 @@ def outcome(monkeypatch):
     outcome = {"begun": []}
 
     def begin(settings, covered, files):
-        plan = ReplayPlan({}, settings.topic, job._wanted(settings), {})
+        plan = TableReplayPlan({}, settings.topic, job._wanted(settings), {})
         files.write(PLAN_FILE, plan_text(plan))
         return plan
 
