@@ -86,11 +86,10 @@ def _read_parked(value: Any, _what: str) -> ParkedKey:
     return ParkedKey(KEY.read(value[0], "a parked key's first field"), *numbers)
 
 
-def parked_to_json(parked: ParkedKey) -> list[Any]:
-    """Write what is on record of a key."""
+def _write_parked(parked: ParkedKey) -> list[Any]:
     return [parked.key, parked.next, parked.at, parked.messages, parked.size]
 
 
 KEY = JsonKind(_read_key)
-PARKED_KEY = JsonKind(_read_parked, parked_to_json)
+PARKED_KEY = JsonKind(_read_parked, _write_parked)
 WrittenKey = Annotated[Key, KEY]
