@@ -79,7 +79,7 @@ class JsonKind(Generic[T]):
         value = source.get(name)
         if value is None and default is not MISSING:
             return default
-        return self.read(value, repr(name))
+        return self.read(value, f"'{name}'")
 
 
 # --- whole bodies ---------------------------------------------------------------------------------
@@ -296,10 +296,11 @@ def member_of(cls: type[E]) -> JsonKind[E]:
 
 def list_of(kind: JsonKind[T]) -> JsonKind[tuple[T, ...]]:
     """The kind of lists; missing is empty."""
+    read_one = kind.read
 
     def read(value: Any, what: str) -> tuple[T, ...]:
         entry = f"an entry of {what}"
-        return tuple([kind.read(item, entry) for item in _list(value, what)])
+        return tuple([read_one(item, entry) for item in _list(value, what)])
 
     return JsonKind(read, lambda items: list(map(kind.write, items)))
 

@@ -202,7 +202,7 @@ def decode_time_spans(body: bytes) -> dict[MessageQueue, TimeSpan]:
         ProtocolError: not an answer to GetTimeSpans (QueryConsumeTimeSpanBody).
     """
     return {
-        QUEUE.at(span, "messageQueue"): from_json(TimeSpan, span)
+        QUEUE.read(span.get("messageQueue"), "'messageQueue'"): from_json(TimeSpan, span)
         for span in OBJECTS.at(load_object(body), "consumeTimeSpanSet")
     }
 
