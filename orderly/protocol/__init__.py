@@ -2,6 +2,7 @@
 
 One module an API (`send`, `pull`, `offsets`, `locks`, `heartbeat`, `route`, `topics`, `groups`,
 `statistics`, `members`) with its headers and bodies, both ways; below them `frame`, `codes`, `ext`
-(typed header fields) and `java_json`; `stored_message` (what a pull brings), `state_record` and
-`park_record` (ours). Everything that a peer sends wrongly is a ProtocolError.
+(typed header fields), `body` (typed fields of JSON) and `java_json`; `stored_message` (what a pull
+brings), `state_record` and `park_record` (ours). Everything that a peer sends wrongly is a
+ProtocolError.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -22,9 +22,24 @@ _SURELY_64_BITS = 19  # fewer digits than that
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
-def wire(name: str, **options: Any) -> Any:
-    """Declare a header field whose wire name is `name`; `options` go to dataclasses.field."""
-    return field(metadata={"wire": name}, **options)
+def wire(name: str, *, demanded: bool = False, **options: Any) -> Any:
+    """Declare a field whose wire name is `name`; `options` go to dataclasses.field.
+
+    `demanded`: its default is not for the wire, where it must be.
+    """
+    return field(metadata={"wire": name, "demanded": demanded}, **options)
+
+
+def is_demanded(declared: Field[Any]) -> bool:
+    """Whether a field must be on the wire."""
+    no_default = declared.default is declared.default_factory is MISSING
+    return no_default or declared.metadata.get("demanded", False)
+
+
+def wire_name(declared: Field[Any]) -> str:
+    """The name of a field on the wire."""
+    first, *rest = declared.name.split("_")
+    return declared.metadata.get("wire") or first + "".join(word.capitalize() for word in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +86,8 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
     return tuple(
         _Field(
             name=f.name,
-            wire_name=f.metadata.get("wire") or _camel(f.name),
-            required=f.default is MISSING,
+            wire_name=wire_name(f),
+            required=is_demanded(f),
             read=_READERS[_plain(hints[f.name])],
         )
         for f in fields(cls)
@@ -81,11 +96,6 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
 
 def _plain(kind: Any) -> Any:
     return next((part for part in get_args(kind) if part is not type(None)), kind)
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _text(value: Any) -> str:

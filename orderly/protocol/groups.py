@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.java_json import (
-    as_object,
-    bool_in,
-    data_version_in,
-    dumps,
-    int_in,
+from orderly.protocol.body import (
+    INT,
+    OBJECT,
+    TEXTS,
+    JsonKind,
+    Version,
     load_object,
-    object_in,
-    text_in,
-    texts_in,
+    read_body,
+    write_body,
 )
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,55 +86,44 @@ class GroupConfig:
         consume_timeout: seconds.
     """
 
-    name: str
-    consume_enabled: bool = True
-    consume_from_min: bool = True
-    broadcast_enabled: bool = True
-    orderly: bool = False
-    retry_queues: int = 1
+    also: ClassVar = {"brokerId": 0, "whichBrokerWhenConsumeSlowly": 1}
+
+    name: str = wire("groupName")
+    consume_enabled: bool = wire("consumeEnable", default=True)
+    consume_from_min: bool = wire("consumeFromMinEnable", default=True)
+    broadcast_enabled: bool = wire("consumeBroadcastEnable", default=True)
+    orderly: bool = wire("consumeMessageOrderly", default=False)
+    retry_queues: int = wire("retryQueueNums", default=1)
     retry_max_times: int = 16
-    notify_members_changed: bool = True
-    consume_timeout: float = 900.0
+    notify_members_changed: bool = wire("notifyConsumerIdsChangedEnable", default=True)
+    consume_timeout: _Minutes = wire("consumeTimeoutMinute", default=900.0)
+
+
+_Minutes = Annotated[
+    float,
+    JsonKind(lambda value, what: INT.read(value, what) * 60.0, lambda seconds: round(seconds / 60)),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfigs:
     """All groups of a broker by name, or a page of them; `version` is for the next page."""
 
-    groups: Mapping[str, GroupConfig]
-    version: str = ""
+    also: ClassVar[Mapping[str, Any]] = {"forbiddenTable": {}}
+
+    groups: Mapping[str, GroupConfig] = wire("subscriptionGroupTable")
+    version: Version = wire("dataVersion", demanded=True, default="")
 
 
 def encode_group_config(config: GroupConfig) -> bytes:
     """Write the body that creates a group or replaces its settings, and what a broker answers."""
-    return dumps(_to_json(config))
+    return write_body(config)
 
 
 def encode_group_configs(configs: Iterable[GroupConfig], version: Mapping[str, int]) -> bytes:
     """Write many groups' settings (SubscriptionGroupWrapper)."""
-    return dumps(
-        {
-            "dataVersion": dict(version),
-            "forbiddenTable": {},
-            "subscriptionGroupTable": {config.name: _to_json(config) for config in configs},
-        }
-    )
-
-
-def _to_json(config: GroupConfig) -> dict[str, Any]:
-    return {
-        "groupName": config.name,
-        "consumeEnable": config.consume_enabled,
-        "consumeFromMinEnable": config.consume_from_min,
-        "consumeBroadcastEnable": config.broadcast_enabled,
-        "consumeMessageOrderly": config.orderly,
-        "retryQueueNums": config.retry_queues,
-        "retryMaxTimes": config.retry_max_times,
-        "brokerId": 0,
-        "whichBrokerWhenConsumeSlowly": 1,
-        "notifyConsumerIdsChangedEnable": config.notify_members_changed,
-        "consumeTimeoutMinute": round(config.consume_timeout / 60),
-    }
+    groups = {config.name: config for config in configs}
+    return write_body(GroupConfigs(groups, dumps(dict(version)).decode()))
 
 
 def decode_group_config(body: bytes) -> GroupConfig:
@@ -142,7 +132,7 @@ def decode_group_config(body: bytes) -> GroupConfig:
     Raises:
         ProtocolError: not a group's settings.
     """
-    return _from_json(load_object(body))
+    return read_body(GroupConfig, body)
 
 
 def decode_group_configs(body: bytes) -> GroupConfigs:
@@ -151,34 +141,17 @@ def decode_group_configs(body: bytes) -> GroupConfigs:
     Raises:
         ProtocolError: not such a table.
     """
-    fields = load_object(body)
-    table = object_in(fields, "subscriptionGroupTable")
-    groups = {name: _from_json(as_object(one, "a group")) for name, one in table.items()}
-    return GroupConfigs(groups, data_version_in(fields))
-
-
-def _from_json(fields: dict[str, Any]) -> GroupConfig:
-    return GroupConfig(
-        name=text_in(fields, "groupName"),
-        consume_enabled=bool_in(fields, "consumeEnable", default=True),
-        consume_from_min=bool_in(fields, "consumeFromMinEnable", default=True),
-        broadcast_enabled=bool_in(fields, "consumeBroadcastEnable", default=True),
-        orderly=bool_in(fields, "consumeMessageOrderly"),
-        retry_queues=int_in(fields, "retryQueueNums", 1),
-        retry_max_times=int_in(fields, "retryMaxTimes", 16),
-        notify_members_changed=bool_in(fields, "notifyConsumerIdsChangedEnable", default=True),
-        consume_timeout=int_in(fields, "consumeTimeoutMinute", 15) * 60.0,
-    )
+    return read_body(GroupConfigs, body)
 
 
 def decode_groups_of_topic(body: bytes) -> tuple[str, ...]:
     """Read which groups consume a topic, sorted (GroupList)."""
-    return tuple(sorted(texts_in(load_object(body), "groupList")))
+    return tuple(sorted(TEXTS.at(load_object(body), "groupList")))
 
 
 def decode_group_list(body: bytes) -> tuple[str, ...]:
     """Read the names of a broker's subscription groups, sorted (SubscriptionGroupWrapper)."""
-    return tuple(sorted(object_in(load_object(body), "subscriptionGroupTable")))
+    return tuple(sorted(OBJECT.at(load_object(body), "subscriptionGroupTable")))
 
 
 def encode_groups_of_topic(groups: Iterable[str]) -> bytes:

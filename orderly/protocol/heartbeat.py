@@ -9,25 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from orderly.errors import ConfigError
+from orderly.protocol.body import (
+    TEXTS,
+    body_of,
+    list_of,
+    load_object,
+    read_body,
+    texts_to,
+    write_body,
+)
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import wire
-from orderly.protocol.java_json import (
-    as_int,
-    as_object,
-    bool_in,
-    dumps,
-    int_in,
-    list_in,
-    load_object,
-    member_in,
-    object_in,
-    objects_in,
-    text_in,
-    texts_in,
-)
+from orderly.protocol.java_json import dumps
 from orderly.protocol.java_string import java_string_hash
 
 
@@ -115,11 +111,13 @@ class Subscription:
         version: milliseconds since the epoch; the broker keeps the highest.
     """
 
+    also: ClassVar = {"classFilterMode": False}
+
     topic: str
-    expression: str = ALL_TAGS
-    tags: frozenset[str] = frozenset()
-    codes: frozenset[int] = frozenset()
-    version: int = 0
+    expression: str = wire("subString", default=ALL_TAGS)
+    tags: frozenset[str] = wire("tagsSet", default=frozenset())
+    codes: frozenset[int] = wire("codeSet", default=frozenset())
+    version: int = wire("subVersion", default=0)
     expression_type: str = BY_TAG
 
     @classmethod
@@ -149,18 +147,22 @@ class Subscription:
 class ProducerData:
     """Membership of a producer group."""
 
-    group: str
+    group: str = wire("groupName")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerData:
     """Membership of a consumer group."""
 
-    group: str
-    subscriptions: tuple[Subscription, ...]
-    consume_type: ConsumeType = ConsumeType.PASSIVELY
-    message_model: MessageModel = MessageModel.CLUSTERING
-    consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    group: str = wire("groupName")
+    subscriptions: tuple[Subscription, ...] = wire("subscriptionDataSet")
+    consume_type: ConsumeType = wire("consumeType", demanded=True, default=ConsumeType.PASSIVELY)
+    message_model: MessageModel = wire(
+        "messageModel", demanded=True, default=MessageModel.CLUSTERING
+    )
+    consume_from: ConsumeFromWhere = wire(
+        "consumeFromWhere", demanded=True, default=ConsumeFromWhere.LAST_OFFSET
+    )
     unit_mode: bool = False
 
 
@@ -168,20 +170,14 @@ class ConsumerData:
 class Heartbeat:
     """All memberships of one client, as sent with RequestCode.HEART_BEAT."""
 
-    client_id: str
-    producers: tuple[ProducerData, ...] = ()
-    consumers: tuple[ConsumerData, ...] = ()
+    client_id: str = wire("clientID")
+    producers: tuple[ProducerData, ...] = wire("producerDataSet", default=())
+    consumers: tuple[ConsumerData, ...] = wire("consumerDataSet", default=())
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     """Write the body of a heartbeat (HeartbeatData)."""
-    return dumps(
-        {
-            "clientID": heartbeat.client_id,
-            "producerDataSet": [{"groupName": data.group} for data in heartbeat.producers],
-            "consumerDataSet": [_consumer_to_json(data) for data in heartbeat.consumers],
-        }
-    )
+    return write_body(heartbeat)
 
 
 def decode_heartbeat(body: bytes) -> Heartbeat:
@@ -190,71 +186,12 @@ def decode_heartbeat(body: bytes) -> Heartbeat:
     Raises:
         ProtocolError: not a heartbeat.
     """
-    fields = load_object(body)
-    return Heartbeat(
-        client_id=text_in(fields, "clientID"),
-        producers=tuple(
-            ProducerData(text_in(data, "groupName"))
-            for data in objects_in(fields, "producerDataSet")
-        ),
-        consumers=tuple(map(_consumer_from_json, objects_in(fields, "consumerDataSet"))),
-    )
-
-
-def _consumer_to_json(data: ConsumerData) -> dict[str, Any]:
-    return {
-        "groupName": data.group,
-        "consumeType": data.consume_type,
-        "messageModel": data.message_model,
-        "consumeFromWhere": data.consume_from,
-        "unitMode": data.unit_mode,
-        "subscriptionDataSet": [subscription_to_json(s) for s in data.subscriptions],
-    }
-
-
-def _consumer_from_json(fields: dict[str, Any]) -> ConsumerData:
-    return ConsumerData(
-        group=text_in(fields, "groupName"),
-        subscriptions=tuple(map(subscription_from_json, objects_in(fields, "subscriptionDataSet"))),
-        consume_type=member_in(fields, "consumeType", ConsumeType),
-        message_model=member_in(fields, "messageModel", MessageModel),
-        consume_from=member_in(fields, "consumeFromWhere", ConsumeFromWhere),
-        unit_mode=bool_in(fields, "unitMode"),
-    )
-
-
-def subscription_to_json(subscription: Subscription) -> dict[str, Any]:
-    """Return `subscription` as the object Java reads as SubscriptionData."""
-    return {
-        "topic": subscription.topic,
-        "subString": subscription.expression,
-        "tagsSet": sorted(subscription.tags),
-        "codeSet": sorted(subscription.codes),
-        "subVersion": subscription.version,
-        "expressionType": subscription.expression_type,
-        "classFilterMode": False,
-    }
-
-
-def subscription_from_json(fields: dict[str, Any]) -> Subscription:
-    """Read a SubscriptionData object.
-
-    Raises:
-        ProtocolError: a field is missing or of the wrong type.
-    """
-    return Subscription(
-        topic=text_in(fields, "topic"),
-        expression=text_in(fields, "subString", ALL_TAGS),
-        tags=frozenset(texts_in(fields, "tagsSet")),
-        codes=frozenset(as_int(code, "a tag's code") for code in list_in(fields, "codeSet")),
-        version=int_in(fields, "subVersion", 0),
-        expression_type=text_in(fields, "expressionType", BY_TAG),
-    )
+    return read_body(Heartbeat, body)
 
 
 def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
     """Read a group's client ids, in the broker's order (GetConsumerListByGroupResponseBody)."""
-    return texts_in(load_object(body), "consumerIdList")
+    return TEXTS.at(load_object(body), "consumerIdList")
 
 
 def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
@@ -265,10 +202,17 @@ def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
 # --- which producers are connected: the answer to code 328 (ProducerTableInfo) --------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Producer:
+    client_id: str
+
+
+_PRODUCERS = texts_to(list_of(body_of(_Producer)))
+
+
 def encode_producers(groups: Mapping[str, Iterable[str]]) -> bytes:
     """Write client ids by producer group."""
-    table = {group: [{"clientId": one} for one in ids] for group, ids in groups.items()}
-    return dumps({"data": table})
+    return dumps({"data": _PRODUCERS.write({g: map(_Producer, ids) for g, ids in groups.items()})})
 
 
 def decode_producers(body: bytes) -> dict[str, tuple[str, ...]]:
@@ -277,8 +221,5 @@ def decode_producers(body: bytes) -> dict[str, tuple[str, ...]]:
     Raises:
         ProtocolError: not such a table.
     """
-    table = object_in(load_object(body), "data")
-    return {
-        group: tuple(text_in(as_object(one, "a producer"), "clientId") for one in producers or ())
-        for group, producers in table.items()
-    }
+    table = _PRODUCERS.at(load_object(body), "data")
+    return {group: tuple(one.client_id for one in ids) for group, ids in table.items()}

@@ -9,31 +9,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.heartbeat import Subscription, subscription_from_json, subscription_to_json
-from orderly.protocol.java_json import (
-    as_object,
-    bool_in,
-    dumps,
-    int_in,
+from orderly.protocol.body import (
+    BOOL,
+    NATURAL,
+    OBJECT,
+    JsonKind,
+    Milliseconds,
+    Natural,
+    from_json,
+    known,
     load_object,
-    member_in,
-    natural_in,
-    natural_or_none,
-    number_in,
-    object_in,
-    objects_in,
-    queue_table,
-    queue_table_in,
-    text_in,
-    time_in,
+    read_body,
+    to_json,
+    write_body,
 )
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +94,19 @@ class QueueInfo:
     """
 
     commit_offset: int = 0
-    cached_min: int = 0
-    cached_max: int = 0
-    cached_count: int = 0
-    cached_mib: int = 0
-    in_hand_min: int = 0
-    in_hand_max: int = 0
-    in_hand_count: int = 0
+    cached_min: int = wire("cachedMsgMinOffset", default=0)
+    cached_max: int = wire("cachedMsgMaxOffset", default=0)
+    cached_count: int = wire("cachedMsgCount", default=0)
+    cached_mib: int = wire("cachedMsgSizeInMiB", default=0)
+    in_hand_min: int = wire("transactionMsgMinOffset", default=0)
+    in_hand_max: int = wire("transactionMsgMaxOffset", default=0)
+    in_hand_count: int = wire("transactionMsgCount", default=0)
     locked: bool = False
     try_unlock_times: int = 0
-    last_lock_time: float = 0.0
-    dropped: bool = False
-    last_pull_time: float = 0.0
-    last_consume_time: float = 0.0
+    last_lock_time: Milliseconds = wire("lastLockTimestamp", default=0.0)
+    dropped: bool = wire("droped", default=False)  # Java's spelling
+    last_pull_time: Milliseconds = wire("lastPullTimestamp", default=0.0)
+    last_consume_time: Milliseconds = wire("lastConsumeTimestamp", default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +119,12 @@ class TopicConsumeStatus:
         consume_failed_messages: how many failed within the last hour.
     """
 
-    pull_rt: float = 0.0
-    pull_tps: float = 0.0
-    consume_rt: float = 0.0
-    consume_ok_tps: float = 0.0
-    consume_failed_tps: float = 0.0
-    consume_failed_messages: int = 0
+    pull_rt: float = wire("pullRT", default=0.0)
+    pull_tps: float = wire("pullTPS", default=0.0)
+    consume_rt: float = wire("consumeRT", default=0.0)
+    consume_ok_tps: float = wire("consumeOKTPS", default=0.0)
+    consume_failed_tps: float = wire("consumeFailedTPS", default=0.0)
+    consume_failed_messages: int = wire("consumeFailedMsgs", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,56 +141,43 @@ class RunningInfo:
         pops: whether it takes messages by POP: then `queues` does not say what it has.
     """
 
-    properties: Mapping[str, str]
-    subscriptions: tuple[Subscription, ...] = ()
-    queues: Mapping[MessageQueue, QueueInfo] = field(default_factory=dict)
-    topics: Mapping[str, TopicConsumeStatus] = field(default_factory=dict)
+    properties: Mapping[str, _AsText]
+    subscriptions: tuple[Subscription, ...] = wire("subscriptionSet", default=())
+    queues: Mapping[MessageQueue, _QueueState] = wire("mqTable", default_factory=dict)
+    topics: Mapping[str, TopicConsumeStatus] = wire("statusTable", default_factory=dict)
     jstack: str = ""
-    user: Mapping[str, str] = field(default_factory=dict)
-    pops: bool = False
+    user: Mapping[str, _AsText] = wire("userConsumerInfo", default_factory=dict)
+    pops: _NotEmpty = wire("mqPopTable", default=False)
 
 
-# Attribute of QueueInfo, its name on the wire ("droped" is Java's spelling, see _GO_DROPPED).
-_QUEUE_NUMBERS = {
-    "commit_offset": "commitOffset",
-    "cached_min": "cachedMsgMinOffset",
-    "cached_max": "cachedMsgMaxOffset",
-    "cached_count": "cachedMsgCount",
-    "cached_mib": "cachedMsgSizeInMiB",
-    "in_hand_min": "transactionMsgMinOffset",
-    "in_hand_max": "transactionMsgMaxOffset",
-    "in_hand_count": "transactionMsgCount",
-    "try_unlock_times": "tryUnlockTimes",
-}
-_QUEUE_FLAGS = {"locked": "locked", "dropped": "droped"}
-_GO_DROPPED = "dropped"
-_QUEUE_TIMES = {
-    "last_lock_time": "lastLockTimestamp",
-    "last_pull_time": "lastPullTimestamp",
-    "last_consume_time": "lastConsumeTimestamp",
-}
-# Attribute of TopicConsumeStatus, its name on the wire.
-_RATES = {
-    "pull_rt": "pullRT",
-    "pull_tps": "pullTPS",
-    "consume_rt": "consumeRT",
-    "consume_ok_tps": "consumeOKTPS",
-    "consume_failed_tps": "consumeFailedTPS",
-}
-_FAILED = "consumeFailedMsgs"
+def _queue_state(value: Any, what: str) -> QueueInfo:
+    """Read a queue's state, of a member in Java, in Python, or in Go.
+
+    Go's client (consumer.go, lockAll) does not note when it renewed a lock: what it has for that
+    time is hours old on a member that is well.
+    """
+    state = from_json(QueueInfo, value, what)
+    if "dropped" in value:
+        state = replace(state, dropped=BOOL.at(value, "dropped", False), last_lock_time=0.0)
+    return state
+
+
+_QueueState = Annotated[QueueInfo, JsonKind(_queue_state, to_json)]
+# Java's own values are texts, but its Properties may hold numbers and enums as well.
+_AsText = Annotated[
+    str, JsonKind(lambda value, _what: value if isinstance(value, str) else str(value))
+]
+_NotEmpty = Annotated[
+    bool, JsonKind(lambda value, what: bool(OBJECT.read(value, what)), lambda _pops: {})
+]
 
 
 def encode_running_info(info: RunningInfo) -> bytes:
     """Write a member's account of itself, so that Java reads it."""
-    fields = {
-        "properties": dict(info.properties),
-        "subscriptionSet": [subscription_to_json(data) for data in info.subscriptions],
-        "mqTable": queue_table({q: _queue_to_json(state) for q, state in info.queues.items()}),
-        "mqPopTable": {},
-        "statusTable": {topic: _status_to_json(status) for topic, status in info.topics.items()},
-        "userConsumerInfo": dict(info.user),
-    }
-    return dumps(fields | ({"jstack": info.jstack} if info.jstack else {}))
+    fields = to_json(info)
+    if not info.jstack:
+        del fields["jstack"]  # Java prints a heading for it even if it is empty
+    return dumps(fields)
 
 
 def decode_running_info(body: bytes) -> RunningInfo:
@@ -200,61 +186,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
     Raises:
         ProtocolError: not such an account.
     """
-    fields = load_object(body)
-    properties = object_in(fields, "properties")
-    statuses = object_in(fields, "statusTable")
-    return RunningInfo(
-        # Java's own values are texts, but its Properties may hold numbers and enums as well
-        _texts(properties),
-        tuple(map(subscription_from_json, objects_in(fields, "subscriptionSet"))),
-        {
-            queue: _queue_from_json(as_object(state, f"the state of {queue}"))
-            for queue, state in queue_table_in(fields, "mqTable").items()
-        },
-        {
-            topic: _status_from_json(as_object(status, f"the status of topic {topic!r}"))
-            for topic, status in statuses.items()
-        },
-        text_in(fields, "jstack", ""),
-        _texts(object_in(fields, "userConsumerInfo")),
-        bool(object_in(fields, "mqPopTable")),
-    )
-
-
-def _texts(fields: dict[str, Any]) -> dict[str, str]:
-    return {name: value if isinstance(value, str) else str(value) for name, value in fields.items()}
-
-
-def _queue_to_json(state: QueueInfo) -> dict[str, Any]:
-    plain = {wire: getattr(state, name) for name, wire in (_QUEUE_NUMBERS | _QUEUE_FLAGS).items()}
-    times = {wire: round(getattr(state, name) * 1000) for name, wire in _QUEUE_TIMES.items()}
-    return plain | times
-
-
-def _queue_from_json(fields: dict[str, Any]) -> QueueInfo:
-    """Read a queue's state, of a member in Java, in Python, or in Go.
-
-    Go's client (consumer.go, lockAll) does not note when it renewed a lock: what it has for that
-    time is hours old on a member that is well.
-    """
-    values: dict[str, Any] = {
-        **{name: int_in(fields, wire, 0) for name, wire in _QUEUE_NUMBERS.items()},
-        **{name: bool_in(fields, wire) for name, wire in _QUEUE_FLAGS.items()},
-        **{name: time_in(fields, wire) for name, wire in _QUEUE_TIMES.items()},
-    }
-    if _GO_DROPPED in fields:
-        values |= {"dropped": bool_in(fields, _GO_DROPPED), "last_lock_time": 0.0}
-    return QueueInfo(**values)
-
-
-def _status_to_json(status: TopicConsumeStatus) -> dict[str, Any]:
-    rates = {wire: getattr(status, name) for name, wire in _RATES.items()}
-    return rates | {_FAILED: status.consume_failed_messages}
-
-
-def _status_from_json(fields: dict[str, Any]) -> TopicConsumeStatus:
-    rates: dict[str, Any] = {name: number_in(fields, wire) for name, wire in _RATES.items()}
-    return TopicConsumeStatus(**rates, consume_failed_messages=int_in(fields, _FAILED, 0))
+    return read_body(RunningInfo, body)
 
 
 # --- what our members tell of each queue beyond what Java's do ------------------------------------
@@ -287,14 +219,14 @@ class QueueNews:
     """
 
     why: str
-    offset: int | None = None
+    offset: Natural | None = None
     key: str | None = None
-    attempts: int = 0
+    attempts: Natural = 0
     failing_for: float | None = None
     fingerprint: str | None = None
     reason: str | None = None
     seconds: float | None = None
-    parked: int = 0
+    parked: Natural = 0
 
 
 def news_texts(news: Iterable[tuple[MessageQueue, QueueNews]]) -> dict[str, str]:
@@ -319,20 +251,16 @@ def _name(queue: MessageQueue) -> str:
 
 
 def _written(told: QueueNews) -> str:
-    fields: dict[str, Any] = {
-        "v": VERSION,
-        "why": told.why[:LONGEST],
-        "offset": told.offset,
-        "key": _cut(told.key, LONGEST),
-        "attempts": told.attempts,
-        "failingFor": _rounded(told.failing_for),
-        "fingerprint": _cut(told.fingerprint, LONGEST),
-        "reason": _cut(told.reason, LONGEST_REASON),
-        "seconds": _rounded(told.seconds),
-        "parked": told.parked,
-    }
-    known = {name: value for name, value in fields.items() if value is not None}
-    return _printable(dumps(known).decode())
+    bounded = replace(
+        told,
+        why=told.why[:LONGEST],
+        key=_cut(told.key, LONGEST),
+        failing_for=_rounded(told.failing_for),
+        fingerprint=_cut(told.fingerprint, LONGEST),
+        reason=_cut(told.reason, LONGEST_REASON),
+        seconds=_rounded(told.seconds),
+    )
+    return _printable(dumps({"v": VERSION} | known(to_json(bounded))).decode())
 
 
 def _printable(text: str) -> str:
@@ -343,29 +271,9 @@ def _printable(text: str) -> str:
 def _read(text: str) -> QueueNews | None:
     try:
         fields = load_object(text.encode("utf-8", "replace"))
-        if natural_in(fields, "v", 0) != VERSION:
-            return None
-        return QueueNews(
-            why=text_in(fields, "why"),
-            offset=natural_or_none(fields, "offset"),
-            key=_text_or_none(fields, "key"),
-            attempts=natural_in(fields, "attempts", 0),
-            failing_for=_number_or_none(fields, "failingFor"),
-            fingerprint=_text_or_none(fields, "fingerprint"),
-            reason=_text_or_none(fields, "reason"),
-            seconds=_number_or_none(fields, "seconds"),
-            parked=natural_in(fields, "parked", 0),
-        )
+        return from_json(QueueNews, fields) if NATURAL.at(fields, "v", 0) == VERSION else None
     except ProtocolError:
         return None
-
-
-def _text_or_none(fields: dict[str, Any], name: str) -> str | None:
-    return None if fields.get(name) is None else text_in(fields, name)
-
-
-def _number_or_none(fields: dict[str, Any], name: str) -> float | None:
-    return None if fields.get(name) is None else number_in(fields, name)
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -403,23 +311,17 @@ class DirectResult:
         spent: seconds the handler took; whole milliseconds on the wire.
     """
 
-    result: DirectOutcome
+    also: ClassVar = {"order": True}
+
+    result: DirectOutcome = wire("consumeResult")
     auto_commit: bool = True
     remark: str = ""
-    spent: float = 0.0
+    spent: Milliseconds = wire("spentTimeMills", default=0.0)
 
 
 def encode_direct_result(answer: DirectResult) -> bytes:
     """Write the answer; the consumer is marked as an ordered one."""
-    return dumps(
-        {
-            "order": True,
-            "autoCommit": answer.auto_commit,
-            "consumeResult": answer.result,
-            "remark": answer.remark,
-            "spentTimeMills": round(answer.spent * 1000),
-        }
-    )
+    return write_body(answer)
 
 
 def decode_direct_result(body: bytes) -> DirectResult:
@@ -428,10 +330,4 @@ def decode_direct_result(body: bytes) -> DirectResult:
     Raises:
         ProtocolError: not such an answer.
     """
-    fields = load_object(body)
-    return DirectResult(
-        member_in(fields, "consumeResult", DirectOutcome),
-        bool_in(fields, "autoCommit", default=True),
-        text_in(fields, "remark", ""),
-        time_in(fields, "spentTimeMills"),
-    )
+    return read_body(DirectResult, body)

@@ -14,20 +14,18 @@ from typing import Any, ClassVar
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
+from orderly.protocol.body import (
+    INT,
+    OBJECT,
+    QUEUE,
+    as_object,
+    load_object,
+    queues_to,
+    texts_to,
+)
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import wire
-from orderly.protocol.java_json import (
-    as_object,
-    dumps,
-    int_in,
-    load_object,
-    object_in,
-    objects_in,
-    offset_table_in,
-    queue_from_json,
-    queue_table,
-    queue_to_json,
-)
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +159,18 @@ class GetOffsetsOfMembers:
 _OFFSETS = "offsetTable"
 _MINE = "messageQueueTable"
 _MEMBERS = "consumerTable"
+_BY_QUEUE = queues_to(INT)
+_BY_MEMBER = texts_to(_BY_QUEUE)
 
 
 def encode_reset(offsets: Mapping[MessageQueue, int]) -> bytes:
     """Write new offsets, as a broker tells them to members and to who asked (ResetOffsetBody)."""
-    return dumps({_OFFSETS: queue_table(offsets)})
+    return dumps({_OFFSETS: _BY_QUEUE.write(offsets)})
 
 
 def encode_reset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
     """Write new offsets in the form for C++ (ResetOffsetBodyForC)."""
-    rows = [queue_to_json(queue) | {"offset": offset} for queue, offset in offsets.items()]
+    rows = [QUEUE.write(queue) | {"offset": offset} for queue, offset in offsets.items()]
     return dumps({_OFFSETS: rows})
 
 
@@ -182,14 +182,13 @@ def decode_reset(body: bytes) -> dict[MessageQueue, int]:
     """
     fields = load_object(body)
     if isinstance(fields.get(_OFFSETS), list):
-        rows = objects_in(fields, _OFFSETS)
-        return {queue_from_json(row): int_in(row, "offset") for row in rows}
-    return offset_table_in(fields, _OFFSETS)
+        return {QUEUE.read(row, "a queue"): INT.at(row, "offset") for row in fields[_OFFSETS]}
+    return _BY_QUEUE.at(fields, _OFFSETS)
 
 
 def encode_member_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
     """Write a member's answer to GetMemberOffsets (GetConsumerStatusBody)."""
-    return dumps({_MINE: queue_table(offsets), _MEMBERS: {}})
+    return dumps({_MINE: _BY_QUEUE.write(offsets), _MEMBERS: {}})
 
 
 def decode_member_offsets(body: bytes) -> dict[MessageQueue, int]:
@@ -198,13 +197,12 @@ def decode_member_offsets(body: bytes) -> dict[MessageQueue, int]:
     Raises:
         ProtocolError: not such an answer.
     """
-    return offset_table_in(load_object(body), _MINE)
+    return _BY_QUEUE.at(load_object(body), _MINE)
 
 
 def encode_offsets_of_members(offsets: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
     """Write a broker's answer to GetOffsetsOfMembers: the answers of members, by client id."""
-    table = {client_id: queue_table(mine) for client_id, mine in offsets.items()}
-    return dumps({_MINE: {}, _MEMBERS: table})
+    return dumps({_MINE: {}, _MEMBERS: _BY_MEMBER.write(offsets)})
 
 
 def decode_offsets_of_members(body: bytes) -> dict[str, dict[MessageQueue, int]]:
@@ -213,8 +211,7 @@ def decode_offsets_of_members(body: bytes) -> dict[str, dict[MessageQueue, int]]
     Raises:
         ProtocolError: not such an answer.
     """
-    table = object_in(load_object(body), _MEMBERS)
-    return {client_id: offset_table_in(table, client_id) for client_id in table}
+    return _BY_MEMBER.at(load_object(body), _MEMBERS)
 
 
 # --- the committed offsets of all groups, by reading the JSON -------------------------------------
@@ -232,7 +229,7 @@ def decode_committed(body: bytes) -> dict[tuple[str, str], dict[int, int]]:
     Raises:
         ProtocolError: not such a table.
     """
-    table = object_in(load_object(body), "offsetTable")
+    table = OBJECT.at(load_object(body), "offsetTable")
     committed = {}
     for name, offsets in table.items():
         topic, _, group = name.partition("@")

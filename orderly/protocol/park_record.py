@@ -10,29 +10,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import properties as names
-from orderly.protocol.compression import decompress, restored, sent_body
-from orderly.protocol.ext import to_ext
-from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.java_json import (
-    as_int,
-    as_text,
-    bool_in,
-    dumps,
-    int_in,
-    list_in,
+from orderly.protocol.body import (
+    INT,
+    LIST,
+    MILLISECONDS,
+    NATURAL,
+    TEXT,
+    TEXT_TABLE,
+    JsonKind,
+    Natural,
+    body_of,
+    from_json,
     load_object,
-    member_in,
-    natural_in,
-    natural_or_none,
-    object_in,
-    text_in,
+    to_json,
 )
-from orderly.protocol.parked_key import Key, as_key, key_tag
+from orderly.protocol.compression import decompress, restored, sent_body
+from orderly.protocol.ext import to_ext, wire
+from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.java_json import dumps
+from orderly.protocol.parked_key import Key, WrittenKey, key_tag
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.records import SEAL, Kind, LineFormat, Seal, Unknown
 from orderly.protocol.send import SendMessage
@@ -72,11 +73,11 @@ class Command:
         at_ms: when (milliseconds since the epoch).
     """
 
-    id: str
+    id: _Name
     verb: Verb
-    key: Key
-    by: str
-    at_ms: int
+    key: WrittenKey
+    by: _Name
+    at_ms: Natural = wire("at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ class Result:
     """
 
     id: str
-    done: bool
-    settled: int = 0
-    failed_at: int | None = None
-    reason: str | None = None
-    outcomes: tuple[tuple[int, str], ...] = ()
+    done: bool = False
+    settled: Natural = wire("settled", demanded=True, default=0)
+    failed_at: Natural | None = None
+    reason: _Short | None = None
+    outcomes: _Outcomes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,9 @@ class Released:
         token: of the owner that wrote it.
     """
 
-    key: Key
-    below: int
-    token: int
+    key: WrittenKey
+    below: Natural
+    token: Natural
 
 
 Control = Command | Result | Released
@@ -146,83 +147,43 @@ def short_text(text: str) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-def _command_fields(record: Command) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "verb": record.verb,
-        "key": record.key,
-        "by": record.by,
-        "at": record.at_ms,
-    }
+def _read_name(value: Any, what: str) -> str:
+    """A text that can be written again: its answer names it."""
+    name = TEXT.read(value, what)
+    if len(name) > _MOST_OF_NAME or short_text(name) != name:
+        raise ProtocolError(f"{what} of a command is too long, or is no UTF-8")
+    return name
 
 
-def _read_command(fields: dict[str, Any]) -> Command:
-    return Command(
-        _name(fields, "id"),
-        member_in(fields, "verb", Verb),
-        as_key(fields.get("key")),
-        _name(fields, "by"),
-        natural_in(fields, "at"),
-    )
-
-
-def _result_fields(record: Result) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "done": record.done,
-        "settled": record.settled,
-        "failedAt": record.failed_at,
-        "reason": None if record.reason is None else short_text(record.reason),
-        "outcomes": [[at, short_text(told)] for at, told in record.outcomes[:MAX_OUTCOMES]],
-    }
-
-
-def _read_result(fields: dict[str, Any]) -> Result:
-    outcomes = list_in(fields, "outcomes")
+def _read_outcomes(value: Any, what: str) -> tuple[tuple[int, str], ...]:
+    outcomes = LIST.read(value, what)
     if len(outcomes) > MAX_OUTCOMES:
         raise ProtocolError(f"{len(outcomes)} outcomes of a command; at most {MAX_OUTCOMES}")
-    return Result(
-        text_in(fields, "id"),
-        bool_in(fields, "done"),
-        natural_in(fields, "settled"),
-        natural_or_none(fields, "failedAt"),
-        None if fields.get("reason") is None else text_in(fields, "reason"),
-        tuple(map(_outcome, outcomes)),
-    )
+    return tuple(map(_outcome, outcomes))
 
 
 def _outcome(value: Any) -> tuple[int, str]:
     if not isinstance(value, list) or len(value) != 2:
         raise ProtocolError(f"not an outcome of a message: {value!r:.80}")
-    return as_int(value[0], "an outcome's offset"), as_text(value[1], "an outcome")
+    return INT.read(value[0], "an outcome's offset"), TEXT.read(value[1], "an outcome")
 
 
-def _released_fields(record: Released) -> dict[str, Any]:
-    return {"key": record.key, "below": record.below, "token": record.token}
+def _write_outcomes(outcomes: tuple[tuple[int, str], ...]) -> list[Any]:
+    return [[at, short_text(told)] for at, told in outcomes[:MAX_OUTCOMES]]
 
 
-def _read_released(fields: dict[str, Any]) -> Released:
-    return Released(
-        as_key(fields.get("key")), natural_in(fields, "below"), natural_in(fields, "token")
-    )
-
-
-def _name(fields: dict[str, Any], name: str) -> str:
-    """A text that can be written again: its answer names it."""
-    value = text_in(fields, name)
-    if len(value) > _MOST_OF_NAME or short_text(value) != value:
-        raise ProtocolError(f"{name!r} of a command is too long, or is no UTF-8")
-    return value
-
+_Name = Annotated[str, JsonKind(_read_name)]
+_Short = Annotated[str, JsonKind(TEXT.read, short_text)]
+_Outcomes = Annotated[tuple[tuple[int, str], ...], JsonKind(_read_outcomes, _write_outcomes)]
 
 _FORMAT = LineFormat(
     "orderly-park",
     PARK_VERSION,
     _MAX_CONTROL,
     (
-        Kind(COMMAND, Command, _command_fields, _read_command),
-        Kind(RESULT, Result, _result_fields, _read_result),
-        Kind(RELEASED, Released, _released_fields, _read_released),
+        Kind(COMMAND, Command, body_of(Command)),
+        Kind(RESULT, Result, body_of(Result)),
+        Kind(RELEASED, Released, body_of(Released)),
     ),
 )
 
@@ -317,14 +278,14 @@ class ParkDetails:
         token: of the owner that parked it.
     """
 
-    key: Key
-    reason: str
-    attempts: int = 0
-    fingerprint: str | None = None
-    first_error: str | None = None
-    last_error: str | None = None
-    parked_at: float
-    token: int
+    key: WrittenKey
+    reason: _Short
+    attempts: Natural = wire("attempts", demanded=True, default=0)
+    fingerprint: _Short | None = None
+    first_error: _Short | None = None
+    last_error: _Short | None = None
+    parked_at: _Moment
+    token: Natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +339,8 @@ def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
         for name, value in message.properties.items()
         if name not in kept and name != names.TAGS
     }
-    told = _details_to_json(details) | _origin_to_json(message) | {"properties": held_back}
+    why = {"v": PARK_VERSION} | to_json(details)
+    told = why | _origin_to_json(message) | {"properties": held_back}
     own = {names.TAGS: key_tag(details.key), names.WAIT: "true", PARKED: dumps(told).decode()}
     body, sys_flag = sent_body(message)
     return ParkMessage(kept | own, body, sys_flag, message.flag)
@@ -413,7 +375,7 @@ def read_park(stored: ReceivedMessage) -> Parked | Control | Unknown:
     if text is None:
         return decode_control(stored.body)
     fields = load_object(text.encode())
-    version = natural_in(fields, "v")
+    version = NATURAL.at(fields, "v")
     return Unknown(version) if version != PARK_VERSION else _read_parked(stored, fields)
 
 
@@ -431,24 +393,6 @@ def read_parked(stored: ReceivedMessage) -> Parked:
 
 def _may_keep(name: str, value: str) -> bool:
     return name not in _HELD_BACK and "\x01" not in value
-
-
-def _details_to_json(details: ParkDetails) -> dict[str, Any]:
-    return {
-        "v": PARK_VERSION,
-        "key": details.key,
-        "reason": _short(details.reason),
-        "attempts": details.attempts,
-        "fingerprint": _short(details.fingerprint),
-        "firstError": _short(details.first_error),
-        "lastError": _short(details.last_error),
-        "parkedAt": round(details.parked_at * 1000),
-        "token": details.token,
-    }
-
-
-def _short(text: str | None) -> str | None:
-    return None if text is None else short_text(text)
 
 
 def _origin_to_json(message: ReceivedMessage) -> dict[str, Any]:
@@ -471,16 +415,7 @@ def _origin_to_json(message: ReceivedMessage) -> dict[str, Any]:
 
 
 def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
-    details = ParkDetails(
-        key=as_key(fields.get("key")),
-        reason=text_in(fields, "reason"),
-        attempts=natural_in(fields, "attempts"),
-        fingerprint=_text_or_none(fields, "fingerprint"),
-        first_error=_text_or_none(fields, "firstError"),
-        last_error=_text_or_none(fields, "lastError"),
-        parked_at=_moment(fields, "parkedAt"),
-        token=natural_in(fields, "token"),
-    )
+    details = from_json(ParkDetails, fields, "a parked message")
     return Parked(
         _original(stored, fields),
         details,
@@ -493,21 +428,21 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
 def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessage:
     original = ReceivedMessage(
         queue=MessageQueue(
-            text_in(fields, "topic"), text_in(fields, "broker"), natural_in(fields, "queueId")
+            TEXT.at(fields, "topic"), TEXT.at(fields, "broker"), NATURAL.at(fields, "queueId")
         ),
-        queue_offset=natural_in(fields, "offset"),
+        queue_offset=NATURAL.at(fields, "offset"),
         body=stored.raw_body,
         properties=_original_properties(stored, fields),
-        message_id=text_in(fields, "messageId"),
-        offset_message_id=text_in(fields, "offsetId"),
-        born_time=_moment(fields, "bornTime"),
-        store_time=_moment(fields, "storeTime"),
-        born_host=text_in(fields, "bornHost"),
-        store_host=text_in(fields, "storeHost"),
-        reconsume_times=int_in(fields, "reconsumeTimes"),
+        message_id=TEXT.at(fields, "messageId"),
+        offset_message_id=TEXT.at(fields, "offsetId"),
+        born_time=_MOMENT.at(fields, "bornTime"),
+        store_time=_MOMENT.at(fields, "storeTime"),
+        born_host=TEXT.at(fields, "bornHost"),
+        store_host=TEXT.at(fields, "storeHost"),
+        reconsume_times=INT.at(fields, "reconsumeTimes"),
         flag=stored.flag,
-        sys_flag=int_in(fields, "sysFlag"),
-        physical_offset=int_in(fields, "physicalOffset"),
+        sys_flag=INT.at(fields, "sysFlag"),
+        physical_offset=INT.at(fields, "physicalOffset"),
         stored_size=stored.stored_size,
         namespace=stored.namespace,
     )
@@ -518,16 +453,15 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
 
 def _original_properties(stored: ReceivedMessage, fields: dict[str, Any]) -> dict[str, str]:
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
-    held_back = object_in(fields, "properties")
-    told = {name: text_in(held_back, name) for name in held_back}
-    tags = _text_or_none(fields, "tags")
+    told = TEXT_TABLE.at(fields, "properties")
+    tags = TEXT.at(fields, "tags", None)
     return kept | told | ({} if tags is None else {names.TAGS: tags})
 
 
-def _text_or_none(fields: dict[str, Any], name: str) -> str | None:
-    return None if fields.get(name) is None else text_in(fields, name)
-
-
-def _moment(fields: dict[str, Any], name: str) -> float:
+def _read_moment(value: Any, what: str) -> float:
     """Seconds since the epoch. A producer may send any number: it is kept to what is a time."""
-    return min(max(int_in(fields, name), 0), _LAST_MOMENT) / 1000
+    return min(max(INT.read(value, what), 0), _LAST_MOMENT) / 1000
+
+
+_MOMENT = JsonKind(_read_moment, MILLISECONDS.write)
+_Moment = Annotated[float, _MOMENT]

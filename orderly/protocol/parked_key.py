@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from orderly.errors import ProtocolError
 from orderly.foreign_text import key_digest
-from orderly.protocol.java_json import as_int, dumps
+from orderly.protocol.body import NATURAL, JsonKind
+from orderly.protocol.java_json import dumps
 
 Key = str | int
 MOST_OF_KEY = 1024  # bytes as JSON; so a record has room for two hundred of the longest
@@ -71,32 +72,24 @@ def key_tag(key: Key) -> str:
     return key_digest(key)
 
 
-def as_key(value: Any) -> Key:
-    """Read a key from JSON.
-
-    Raises:
-        ProtocolError: not a key that can be parked.
-    """
+def _read_key(value: Any, what: str) -> Key:
     key = key_of(value) if type(value) in (str, int) else None
     if key is None:
-        raise ProtocolError(f"not a key that can be parked: {value!r:.80}")
+        raise ProtocolError(f"{what} is not a key that can be parked: {value!r:.80}")
     return key
 
 
-def parked_to_json(parked: ParkedKey) -> list[Any]:
-    """Write what is on record of a key."""
+def _read_parked(value: Any, _what: str) -> ParkedKey:
+    if not isinstance(value, list) or len(value) != _PARKED_FIELDS:
+        raise ProtocolError(f"not a parked key: {value!r:.80}")
+    numbers = [NATURAL.read(number, "a number of a parked key") for number in value[1:]]
+    return ParkedKey(KEY.read(value[0], "a parked key's first field"), *numbers)
+
+
+def _write_parked(parked: ParkedKey) -> list[Any]:
     return [parked.key, parked.next, parked.at, parked.messages, parked.size]
 
 
-def parked_from_json(value: Any) -> ParkedKey:
-    """Read what is on record of a key.
-
-    Raises:
-        ProtocolError: not such a list, or with numbers below 0.
-    """
-    if not isinstance(value, list) or len(value) != _PARKED_FIELDS:
-        raise ProtocolError(f"not a parked key: {value!r:.80}")
-    numbers = [as_int(number, "a number of a parked key") for number in value[1:]]
-    if min(numbers) < 0:
-        raise ProtocolError(f"a parked key with a number below 0: {value!r:.80}")
-    return ParkedKey(as_key(value[0]), *numbers)
+KEY = JsonKind(_read_key)
+PARKED_KEY = JsonKind(_read_parked, _write_parked)
+WrittenKey = Annotated[Key, KEY]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from orderly.protocol.body import read_body, write_body
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.heartbeat import Subscription, subscription_from_json, subscription_to_json
-from orderly.protocol.java_json import dumps, int_in, load_object, object_in, objects_in, text_in
+from orderly.protocol.ext import wire
+from orderly.protocol.heartbeat import Subscription
 
 
 class PullFlag(IntFlag):
@@ -97,18 +98,12 @@ class FilterCheck:
 
     client_id: str
     group: str
-    subscription: Subscription
+    subscription: Subscription = wire("subscriptionData")
 
 
 def encode_filter_check(check: FilterCheck) -> bytes:
     """Write the question."""
-    return dumps(
-        {
-            "clientId": check.client_id,
-            "group": check.group,
-            "subscriptionData": subscription_to_json(check.subscription),
-        }
-    )
+    return write_body(check)
 
 
 def decode_filter_check(body: bytes) -> FilterCheck:
@@ -117,12 +112,7 @@ def decode_filter_check(body: bytes) -> FilterCheck:
     Raises:
         ProtocolError: not such a question.
     """
-    fields = load_object(body)
-    return FilterCheck(
-        text_in(fields, "clientId"),
-        text_in(fields, "group"),
-        subscription_from_json(object_in(fields, "subscriptionData")),
-    )
+    return read_body(FilterCheck, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +122,20 @@ class Place:
     `size` in bytes; `tags_code` is Java's hash of the tag, 0 without one.
     """
 
-    physical_offset: int
-    size: int
-    tags_code: int
+    also: ClassVar = {"eval": False}
+
+    physical_offset: int = wire("physicOffset")
+    size: int = wire("physicSize")
+    tags_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeQueue:
     """A part of a queue: its oldest offset, its next one, and the places that were asked for."""
 
-    minimum: int
-    maximum: int
-    entries: tuple[Place, ...]
+    minimum: int = wire("minQueueIndex")
+    maximum: int = wire("maxQueueIndex")
+    entries: tuple[Place, ...] = wire("queueData")
 
 
 def decode_consume_queue(body: bytes) -> ConsumeQueue | None:
@@ -156,36 +148,9 @@ def decode_consume_queue(body: bytes) -> ConsumeQueue | None:
     Raises:
         ProtocolError: not such an answer.
     """
-    if not body:
-        return None
-    fields = load_object(body)
-    return ConsumeQueue(
-        int_in(fields, "minQueueIndex"),
-        int_in(fields, "maxQueueIndex"),
-        tuple(map(_place, objects_in(fields, "queueData"))),
-    )
-
-
-def _place(fields: dict[str, Any]) -> Place:
-    return Place(
-        int_in(fields, "physicOffset"), int_in(fields, "physicSize"), int_in(fields, "tagsCode", 0)
-    )
+    return read_body(ConsumeQueue, body) if body else None
 
 
 def encode_consume_queue(part: ConsumeQueue) -> bytes:
     """Write a part of a queue (QueryConsumeQueueResponseBody)."""
-    return dumps(
-        {
-            "maxQueueIndex": part.maximum,
-            "minQueueIndex": part.minimum,
-            "queueData": [
-                {
-                    "eval": False,
-                    "physicOffset": place.physical_offset,
-                    "physicSize": place.size,
-                    "tagsCode": place.tags_code,
-                }
-                for place in part.entries
-            ],
-        }
-    )
+    return write_body(part)

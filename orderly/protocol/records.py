@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -16,7 +16,8 @@ from zlib import crc32
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol import properties as names
-from orderly.protocol.java_json import dumps, load_object
+from orderly.protocol.body import JsonKind, load_object
+from orderly.protocol.java_json import dumps
 
 _REST = rb" ([0-9]{1,6}) (?:([a-z]{1,16}) ([0-9a-f]{8}) )?"
 
@@ -35,14 +36,12 @@ class Kind:
     Attributes:
         name: in the line; up to 16 small letters.
         type: of the record.
-        write: returns its fields.
-        read: returns it from its fields; raises ProtocolError.
+        json: how it is written.
     """
 
     name: str
     type: type
-    write: Callable[[Any], dict[str, Any]]
-    read: Callable[[dict[str, Any]], Any]
+    json: JsonKind[Any]
 
 
 class LineFormat:
@@ -74,7 +73,7 @@ class LineFormat:
             ProtocolError: it is too large, or holds text that is not valid.
         """
         kind = self._by_type[type(record)]
-        content = dumps(kind.write(record))
+        content = dumps(kind.json.write(record))
         checksum = crc32(kind.name.encode() + content)
         line = f"{self._mark} {self._version} {kind.name} {checksum:08x} ".encode()
         if len(line) + len(content) > self._most:
@@ -103,7 +102,7 @@ class LineFormat:
         content = body[line.end() :]
         if crc32(kind + content) != int(checksum, 16):
             raise ProtocolError(f"a damaged record: its checksum is not {checksum.decode()}")
-        return known.read(load_object(content))
+        return known.json.read(load_object(content), "a record")
 
     def kind(self, body: bytes) -> str:
         """The kind of a record, without reading it; "unknown" if it has none."""

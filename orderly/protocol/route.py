@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from orderly.errors import ProtocolError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.java_json import (
+from orderly.protocol.body import (
+    INT,
     MAX_ADDRESSES,
     MAX_QUEUES,
+    QUEUE_COUNT,
+    TEXT,
+    TEXT_TABLE,
+    JsonKind,
     as_object,
-    as_text,
     check_total,
-    count_in,
-    dumps,
-    int_in,
+    list_of,
     load_object,
-    object_in,
-    objects_in,
-    text_in,
-    texts_in,
+    read_body,
+    write_body,
 )
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,12 @@ class GetRouteInfo:
 def decode_route(topic: str, body: bytes) -> TopicRoute:
     """Read a topic's route (TopicRouteData), in standard JSON or with bare integer keys."""
     fields = load_object(body)
-    queues = tuple(map(_queue_data, objects_in(fields, "queueDatas")))
-    brokers = tuple(map(_broker_data, objects_in(fields, "brokerDatas")))
+    queues = _QUEUES.at(fields, "queueDatas")
+    brokers = _BROKERS.at(fields, "brokerDatas")
     total = sum(max(q.read_queues, q.write_queues, 1) for q in queues)
     check_total(total, MAX_QUEUES, f"queues of topic {topic!r:.80}")
     _check_addresses(brokers)
-    return TopicRoute(topic, queues, brokers, order_conf=text_in(fields, "orderTopicConf", ""))
+    return TopicRoute(topic, queues, brokers, order_conf=TEXT.at(fields, "orderTopicConf", ""))
 
 
 def _check_addresses(brokers: Iterable[BrokerData]) -> None:
@@ -56,26 +58,25 @@ def _check_addresses(brokers: Iterable[BrokerData]) -> None:
     check_total(total, MAX_ADDRESSES, "addresses of brokers")
 
 
-def _queue_data(fields: dict[str, Any]) -> QueueData:
+def _read_queues(value: Any, what: str) -> QueueData:
+    fields = as_object(value, what)
     return QueueData(
-        broker_name=text_in(fields, "brokerName"),
-        read_queues=count_in(fields, "readQueueNums"),
-        write_queues=count_in(fields, "writeQueueNums"),
+        broker_name=TEXT.at(fields, "brokerName"),
+        read_queues=QUEUE_COUNT.at(fields, "readQueueNums"),
+        write_queues=QUEUE_COUNT.at(fields, "writeQueueNums"),
         # of the bits Java defines only three concern a client
-        permission=Permission(int_in(fields, "perm") & 7),
-        topic_sys_flag=int_in(fields, "topicSysFlag", 0),
+        permission=Permission(INT.at(fields, "perm") & 7),
+        topic_sys_flag=INT.at(fields, "topicSysFlag", 0),
     )
 
 
-def _broker_data(fields: dict[str, Any]) -> BrokerData:
-    addresses = object_in(fields, "brokerAddrs")
+def _read_broker(value: Any, what: str) -> BrokerData:
+    fields = as_object(value, what)
+    addresses = TEXT_TABLE.at(fields, "brokerAddrs")
     return BrokerData(
-        broker_name=text_in(fields, "brokerName"),
-        cluster=text_in(fields, "cluster", ""),
-        addresses={
-            _broker_id(key): as_text(address, "a broker's address")
-            for key, address in addresses.items()
-        },
+        broker_name=TEXT.at(fields, "brokerName"),
+        cluster=TEXT.at(fields, "cluster", ""),
+        addresses={_broker_id(key): address for key, address in addresses.items()},
     )
 
 
@@ -89,52 +90,43 @@ def _broker_id(key: str) -> int:
 class ClusterInfo:
     """All brokers a name server knows, by name, and the names of each cluster's brokers."""
 
-    brokers: Mapping[str, BrokerData]
-    clusters: Mapping[str, tuple[str, ...]]
+    brokers: Mapping[str, _Broker] = wire("brokerAddrTable")
+    clusters: Mapping[str, tuple[str, ...]] = wire("clusterAddrTable")
 
 
 def decode_cluster_info(body: bytes) -> ClusterInfo:
     """Read the clusters a name server knows (ClusterInfo)."""
-    fields = load_object(body)
-    table = object_in(fields, "brokerAddrTable")
-    brokers = {name: _broker_data(as_object(data, "a broker")) for name, data in table.items()}
-    _check_addresses(brokers.values())
-    clusters = object_in(fields, "clusterAddrTable")
-    return ClusterInfo(brokers, {name: texts_in(clusters, name) for name in clusters})
+    info = read_body(ClusterInfo, body)
+    _check_addresses(info.brokers.values())
+    return info
 
 
 def encode_route(route: TopicRoute, *, standard: bool) -> bytes:
     """Write a topic's route (TopicRouteData); `standard`: broker ids as strings, not bare."""
     fields: dict[str, Any] = {
-        "brokerDatas": [_broker(data, standard=standard) for data in route.brokers],
+        "brokerDatas": [_write_broker(data, standard=standard) for data in route.brokers],
         "filterServerTable": {},
-        "queueDatas": [
-            {
-                "brokerName": data.broker_name,
-                "perm": int(data.permission),
-                "readQueueNums": data.read_queues,
-                "topicSysFlag": data.topic_sys_flag,
-                "writeQueueNums": data.write_queues,
-            }
-            for data in route.queues
-        ],
+        "queueDatas": list(map(_write_queues, route.queues)),
     }
     return dumps(fields | ({"orderTopicConf": route.order_conf} if route.order_conf else {}))
 
 
 def encode_cluster_info(info: ClusterInfo) -> bytes:
     """Write the clusters a name server knows (ClusterInfo)."""
-    return dumps(
-        {
-            "brokerAddrTable": {
-                name: _broker(data, standard=False) for name, data in info.brokers.items()
-            },
-            "clusterAddrTable": {name: list(names) for name, names in info.clusters.items()},
-        }
-    )
+    return write_body(info)
 
 
-def _broker(data: BrokerData, *, standard: bool) -> dict[str, Any]:
+def _write_queues(data: QueueData) -> dict[str, Any]:
+    return {
+        "brokerName": data.broker_name,
+        "perm": int(data.permission),
+        "readQueueNums": data.read_queues,
+        "topicSysFlag": data.topic_sys_flag,
+        "writeQueueNums": data.write_queues,
+    }
+
+
+def _write_broker(data: BrokerData, *, standard: bool = False) -> dict[str, Any]:
     return {
         "brokerAddrs": {
             str(number) if standard else number: address
@@ -144,3 +136,9 @@ def _broker(data: BrokerData, *, standard: bool) -> dict[str, Any]:
         "cluster": data.cluster,
         "enableActingMaster": False,
     }
+
+
+_QUEUES = list_of(JsonKind(_read_queues))
+_BROKER = JsonKind(_read_broker, _write_broker)
+_BROKERS = list_of(_BROKER)
+_Broker = Annotated[BrokerData, _BROKER]

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from orderly.errors import ProtocolError
-from orderly.protocol.java_json import (
-    as_int,
-    bool_in,
-    list_in,
-    natural_in,
-    natural_or_none,
-    text_in,
+from orderly.protocol.body import (
+    INT,
+    LIST,
+    NATURAL,
+    JsonKind,
+    Natural,
+    as_object,
+    body_of,
+    from_json,
+    known,
+    list_of,
+    to_json,
 )
-from orderly.protocol.parked_key import Key, ParkedKey, as_key, parked_from_json, parked_to_json
+from orderly.protocol.ext import wire
+from orderly.protocol.parked_key import PARKED_KEY, ParkedKey, WrittenKey
 from orderly.protocol.records import Kind, LineFormat, Unknown
 
 __all__ = [
@@ -61,7 +67,7 @@ class Confirm:
     """The owner got the lock after its Acquire, at queue offset `token`. Fences lower tokens."""
 
     owner: str
-    token: int
+    token: Natural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,26 +105,26 @@ class Entry:
     """
 
     owner: str
-    token: int
-    number: int
-    previous: int
-    epoch: int
-    low: int
-    previous_low: int
-    runs: tuple[tuple[int, int], ...]
+    token: Natural
+    number: Natural
+    previous: Natural
+    epoch: Natural
+    low: Natural
+    previous_low: Natural
     closed: bool = False
-    chunk: int = 0
-    chunks: int = 0
-    parked: tuple[ParkedKey, ...] = ()
-    released: tuple[Key, ...] = ()
-    commands: int = 0
-    deaths: int = 0
-    suspects: tuple[tuple[int, int], ...] = ()
-    trying: int | None = None
-    window: tuple[int, ...] = ()
-    landmark: tuple[int, int] | None = None
-    generation: int = 0
-    token_time: int = 0
+    chunk: Natural = wire("chunk", demanded=True, default=0)
+    chunks: Natural = wire("chunks", demanded=True, default=0)
+    runs: Annotated[tuple[tuple[int, int], ...], _OWN]
+    parked: Annotated[tuple[ParkedKey, ...], _PARKED_KEYS] = ()
+    released: tuple[WrittenKey, ...] = ()
+    commands: Natural = 0
+    deaths: Natural = 0
+    suspects: Annotated[tuple[tuple[int, int], ...], _SUSPECTS] = ()
+    window: Annotated[tuple[int, ...], _OWN] = ()
+    landmark: Annotated[tuple[int, int] | None, _LANDMARK] = None
+    generation: Natural = 0
+    token_time: Natural = 0
+    trying: Natural | None = None
 
     @property
     def complete(self) -> bool:
@@ -135,8 +141,8 @@ class Trying:
     """
 
     owner: str
-    token: int
-    offset: int | None
+    token: Natural
+    offset: Natural | None
 
 
 Record = Acquire | Confirm | Entry | Trying | Unknown
@@ -166,89 +172,37 @@ def record_kind(body: bytes) -> str:
     return _FORMAT.kind(body)
 
 
-def _acquire_fields(record: Acquire) -> dict[str, Any]:
-    return {"owner": record.owner}
-
-
-def _read_acquire(fields: dict[str, Any]) -> Acquire:
-    return Acquire(text_in(fields, "owner"))
-
-
-def _confirm_fields(record: Confirm) -> dict[str, Any]:
-    return {"owner": record.owner, "token": record.token}
-
-
-def _read_confirm(fields: dict[str, Any]) -> Confirm:
-    return Confirm(text_in(fields, "owner"), natural_in(fields, "token"))
-
-
-def _trying_fields(record: Trying) -> dict[str, Any]:
-    return {"owner": record.owner, "token": record.token, **_known("offset", record.offset)}
-
-
-def _read_trying(fields: dict[str, Any]) -> Trying:
-    offset = natural_or_none(fields, "offset")
-    return Trying(text_in(fields, "owner"), natural_in(fields, "token"), offset)
+# Fields that an entry has even where they say nothing.
+_ALWAYS = {
+    "owner", "token", "number", "previous", "epoch", "low", "previousLow", "closed", "chunk",
+    "chunks", "runs",
+}  # fmt: skip
 
 
 def _entry_fields(record: Entry) -> dict[str, Any]:
-    fields = {
-        "owner": record.owner,
-        "token": record.token,
-        "number": record.number,
-        "previous": record.previous,
-        "epoch": record.epoch,
-        "low": record.low,
-        "previousLow": record.previous_low,
-        "closed": record.closed,
-        "chunk": record.chunk,
-        "chunks": record.chunks,
+    told = to_json(record)
+    trying = known({"trying": told.pop("trying")})
+    told |= {
         "runs": _steps(record.low, record.runs),
-    }
-    seldom = {
-        "parked": list(map(parked_to_json, record.parked)),
-        "released": list(record.released),
-        "commands": record.commands,
-        "deaths": record.deaths,
-        "suspects": list(map(list, record.suspects)),
         "window": _back_from(record.low, record.window),
-        "landmark": list(record.landmark or ()),
-        "generation": record.generation,
-        "tokenTime": record.token_time,
         "parkedIn": _generations(record),
         "parkedTo": _counted(record),
     }
-    fields |= {name: value for name, value in seldom.items() if value}
-    return fields | _known("trying", record.trying)
+    return {name: value for name, value in told.items() if value or name in _ALWAYS} | trying
 
 
-def _read_entry(fields: dict[str, Any]) -> Entry:
-    low = natural_in(fields, "low")
-    generation = natural_in(fields, "generation", 0)
-    parked = tuple(map(parked_from_json, list_in(fields, "parked")))
-    parked = _with_generations(parked, list_in(fields, "parkedIn"), generation)
-    entry = Entry(
-        owner=text_in(fields, "owner"),
-        token=natural_in(fields, "token"),
-        number=natural_in(fields, "number"),
-        previous=natural_in(fields, "previous"),
-        epoch=natural_in(fields, "epoch"),
-        low=low,
-        previous_low=natural_in(fields, "previousLow"),
-        runs=_runs_from(low, list_in(fields, "runs")),
-        closed=bool_in(fields, "closed"),
-        chunk=natural_in(fields, "chunk"),
-        chunks=natural_in(fields, "chunks"),
-        parked=_with_counted(parked, list_in(fields, "parkedTo")),
-        released=tuple(map(as_key, list_in(fields, "released"))),
-        commands=natural_in(fields, "commands", 0),
-        deaths=natural_in(fields, "deaths", 0),
-        suspects=_suspects_from(list_in(fields, "suspects")),
-        trying=natural_or_none(fields, "trying"),
-        window=_window_from(low, list_in(fields, "window")),
-        landmark=_landmark_from(list_in(fields, "landmark")),
-        generation=generation,
-        token_time=natural_in(fields, "tokenTime", 0),
+def _read_entry(value: Any, what: str) -> Entry:
+    fields = as_object(value, what)
+    low = NATURAL.at(fields, "low")
+    generation = NATURAL.at(fields, "generation", 0)
+    parked = _PARKED_KEYS.at(fields, "parked")
+    parked = _with_generations(parked, _NATURALS.at(fields, "parkedIn"), generation)
+    entry = from_json(
+        Entry,
+        fields,
+        runs=_runs_from(low, _INTS.at(fields, "runs")),
+        window=_window_from(low, _INTS.at(fields, "window")),
+        parked=_with_counted(parked, _NATURALS.at(fields, "parkedTo")),
     )
     if entry.token_time > MAX_TOKEN_TIME:  # forged: tokens that programs store would not fit
         raise ProtocolError(f"a token of the time {entry.token_time}")
@@ -262,10 +216,10 @@ def _steps(low: int, runs: tuple[tuple[int, int], ...]) -> list[int]:
     return [end - start for start, end in pairwise((low, *chain.from_iterable(runs)))]
 
 
-def _runs_from(low: int, steps: list[Any]) -> tuple[tuple[int, int], ...]:
+def _runs_from(low: int, steps: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     edges, at = [], low
     for place, step in enumerate(steps):
-        at += as_int(step, "a step of 'runs'")
+        at += step
         if step < (place > 0) or at >= _END:  # only the first run may begin where counting does
             raise ProtocolError(f"step {place} of a state's runs is {step}")
         edges.append(at)
@@ -274,7 +228,8 @@ def _runs_from(low: int, steps: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _suspects_from(pairs: list[Any]) -> tuple[tuple[int, int], ...]:
+def _suspects_from(value: Any, what: str) -> tuple[tuple[int, int], ...]:
+    pairs = LIST.read(value, what)
     if len(pairs) > MAX_SUSPECTS:
         raise ProtocolError(
             f"{len(pairs)} suspects of a state; at most {MAX_SUSPECTS} are possible"
@@ -282,9 +237,10 @@ def _suspects_from(pairs: list[Any]) -> tuple[tuple[int, int], ...]:
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             raise ProtocolError(f"not a suspect: {pair!r:.80}")
-        if min(as_int(number, "a number of a suspect") for number in pair) < 0:
-            raise ProtocolError(f"a suspect with a number below 0: {pair!r:.80}")
-    return tuple((offset, deaths) for offset, deaths in pairs)
+    return tuple(
+        (NATURAL.read(offset, "a suspect's offset"), NATURAL.read(deaths, "a suspect's deaths"))
+        for offset, deaths in pairs
+    )
 
 
 def _back_from(low: int, window: tuple[int, ...]) -> list[int]:
@@ -292,22 +248,20 @@ def _back_from(low: int, window: tuple[int, ...]) -> list[int]:
     return [low - offset for offset in window]
 
 
-def _window_from(low: int, steps: list[Any]) -> tuple[int, ...]:
+def _window_from(low: int, steps: tuple[int, ...]) -> tuple[int, ...]:
     if len(steps) > MAX_WINDOW:
         raise ProtocolError(f"{len(steps)} offsets in a state's window; at most {MAX_WINDOW} fit")
-    window = tuple(low - as_int(step, "a step of 'window'") for step in steps)
+    window = tuple(low - step for step in steps)
     if any(not 0 <= offset < _END for offset in window):
         raise ProtocolError("a state's window has an offset that is none")
     return window
 
 
-def _landmark_from(pair: list[Any]) -> tuple[int, int] | None:
-    if not pair:
-        return None
-    numbers = [as_int(number, "a number of 'landmark'") for number in pair]
-    if len(numbers) != 2 or min(numbers) < 0:
+def _landmark_from(value: Any, what: str) -> tuple[int, int] | None:
+    pair = _NATURALS.read(value, what)
+    if len(pair) not in (0, 2):
         raise ProtocolError(f"not a landmark: {pair!r:.80}")
-    return numbers[0], numbers[1]
+    return (pair[0], pair[1]) if pair else None
 
 
 def _generations(entry: Entry) -> list[int]:
@@ -317,14 +271,13 @@ def _generations(entry: Entry) -> list[int]:
 
 
 def _with_generations(
-    parked: tuple[ParkedKey, ...], generations: list[Any], present: int
+    parked: tuple[ParkedKey, ...], told: tuple[int, ...], present: int
 ) -> tuple[ParkedKey, ...]:
-    told = [as_int(each, "a number of 'parkedIn'") for each in generations]
-    if told and (len(told) != len(parked) or min(told) < 0):
-        raise ProtocolError(f"not generations of {len(parked)} parked keys: {generations!r:.80}")
+    if told and len(told) != len(parked):
+        raise ProtocolError(f"not generations of {len(parked)} parked keys: {told!r:.80}")
     return tuple(
         replace(each, generation=generation)
-        for each, generation in zip(parked, told or [present] * len(parked), strict=True)
+        for each, generation in zip(parked, told or (present,) * len(parked), strict=True)
     )
 
 
@@ -334,27 +287,29 @@ def _counted(entry: Entry) -> list[int]:
     return counted if any(counted) else []
 
 
-def _with_counted(parked: tuple[ParkedKey, ...], counted: list[Any]) -> tuple[ParkedKey, ...]:
-    told = [as_int(each, "a number of 'parkedTo'") for each in counted]
+def _with_counted(parked: tuple[ParkedKey, ...], told: tuple[int, ...]) -> tuple[ParkedKey, ...]:
     if not told:
         return parked
-    if len(told) != len(parked) or min(told) < 0:
-        raise ProtocolError(f"not what {len(parked)} parked keys count to: {counted!r:.80}")
+    if len(told) != len(parked):
+        raise ProtocolError(f"not what {len(parked)} parked keys count to: {told!r:.80}")
     return tuple(replace(each, counted_to=to) for each, to in zip(parked, told, strict=True))
 
 
-def _known(name: str, value: int | None) -> dict[str, int]:
-    return {} if value is None else {name: value}
-
+_OWN = LIST  # read and written with `low`
+_INTS = list_of(INT)
+_NATURALS = list_of(NATURAL)
+_PARKED_KEYS = list_of(PARKED_KEY)
+_SUSPECTS = JsonKind(_suspects_from, lambda pairs: list(map(list, pairs)))
+_LANDMARK = JsonKind(_landmark_from, lambda pair: list(pair or ()))
 
 _FORMAT = LineFormat(
     "orderly-state",
     VERSION,
     MAX_RECORD,
     (
-        Kind("acquire", Acquire, _acquire_fields, _read_acquire),
-        Kind("confirm", Confirm, _confirm_fields, _read_confirm),
-        Kind("entry", Entry, _entry_fields, _read_entry),
-        Kind("trying", Trying, _trying_fields, _read_trying),
+        Kind("acquire", Acquire, body_of(Acquire)),
+        Kind("confirm", Confirm, body_of(Confirm)),
+        Kind("entry", Entry, JsonKind(_read_entry, _entry_fields)),
+        Kind("trying", Trying, JsonKind(body_of(Trying).read, lambda tried: known(to_json(tried)))),
     ),
 )

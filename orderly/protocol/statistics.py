@@ -10,25 +10,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from orderly.model import MessageQueue
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.heartbeat import Subscription, subscription_from_json, subscription_to_json
-from orderly.protocol.java_json import (
-    as_object,
-    dumps,
-    int_in,
+from orderly.protocol.body import (
+    INT,
+    OBJECT,
+    OBJECTS,
+    QUEUE,
+    JsonKind,
+    Milliseconds,
+    body_of,
+    from_json,
     load_object,
-    object_in,
-    objects_in,
-    queue_from_json,
-    queue_table,
-    queue_table_in,
-    queue_to_json,
-    text_in,
-    time_in,
+    queues_to,
+    read_body,
+    to_json,
+    write_body,
 )
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +91,9 @@ _USUAL_STATS = re.compile(
 class TopicOffset:
     """A queue's oldest offset, the offset its next message gets, and when it last grew."""
 
-    min_offset: int
-    max_offset: int
-    last_update_time: float
+    min_offset: int = 0
+    max_offset: int = 0
+    last_update_time: Milliseconds = wire("lastUpdateTimestamp", default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,10 @@ class OffsetPair:
     when the last committed message was stored.
     """
 
-    broker_offset: int
-    consumer_offset: int
-    pull_offset: int
-    last_time: float
+    broker_offset: int = 0
+    consumer_offset: int = 0
+    pull_offset: int = 0
+    last_time: Milliseconds = wire("lastTimestamp", default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +115,20 @@ class ConsumerConnection:
     """One member of a group, as the broker sees it."""
 
     client_id: str
-    address: str
-    language: str
-    version: int
+    address: str = wire("clientAddr", default="")
+    language: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConnections:
     """A group's members and subscriptions on one broker; the settings are Java's enum names."""
 
-    connections: tuple[ConsumerConnection, ...]
-    consume_type: str
-    message_model: str
-    consume_from: str
-    subscriptions: Mapping[str, Subscription]
+    connections: tuple[ConsumerConnection, ...] = wire("connectionSet")
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from: str = wire("consumeFromWhere", default="")
+    subscriptions: Mapping[str, Subscription] = wire("subscriptionTable", default_factory=dict)
 
 
 def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
@@ -137,57 +140,20 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
             )
             for broker, queue_id, topic, updated, maximum, minimum in _USUAL_ROW.findall(body)
         }
-    return {
-        queue: TopicOffset(
-            int_in(offsets, "minOffset", 0),
-            int_in(offsets, "maxOffset", 0),
-            time_in(offsets, "lastUpdateTimestamp"),
-        )
-        for queue, offsets in _offset_table(body)
-    }
+    return queues_to(body_of(TopicOffset)).at(load_object(body), "offsetTable")
+
+
+_PAIRS = queues_to(body_of(OffsetPair))
 
 
 def decode_consume_stats(body: bytes) -> dict[MessageQueue, OffsetPair]:
     """Read a group's offsets (ConsumeStats)."""
-    return {
-        queue: OffsetPair(
-            int_in(offsets, "brokerOffset", 0),
-            int_in(offsets, "consumerOffset", 0),
-            int_in(offsets, "pullOffset", 0),
-            time_in(offsets, "lastTimestamp"),
-        )
-        for queue, offsets in _offset_table(body)
-    }
-
-
-def _offset_table(body: bytes) -> list[tuple[MessageQueue, dict[str, Any]]]:
-    table = queue_table_in(load_object(body), "offsetTable")
-    return [(queue, as_object(offsets, "a queue's offsets")) for queue, offsets in table.items()]
+    return _PAIRS.at(load_object(body), "offsetTable")
 
 
 def decode_connections(body: bytes) -> ConsumerConnections:
     """Read a group's members (ConsumerConnection)."""
-    fields = load_object(body)
-    table = object_in(fields, "subscriptionTable")
-    return ConsumerConnections(
-        connections=tuple(map(_connection, objects_in(fields, "connectionSet"))),
-        consume_type=text_in(fields, "consumeType", ""),
-        message_model=text_in(fields, "messageModel", ""),
-        consume_from=text_in(fields, "consumeFromWhere", ""),
-        subscriptions={
-            topic: subscription_from_json(as_object(data, "a subscription"))
-            for topic, data in table.items()
-        },
-    )
-
-
-def _connection(fields: dict[str, Any]) -> ConsumerConnection:
-    return ConsumerConnection(
-        text_in(fields, "clientId"),
-        text_in(fields, "clientAddr", ""),
-        text_in(fields, "language", ""),
-        int_in(fields, "version", 0),
-    )
+    return read_body(ConsumerConnections, body)
 
 
 # An age of more than 31 years: the broker subtracted -1, its "no such message", from its clock.
@@ -206,9 +172,27 @@ class TimeSpan:
             message was deleted.
     """
 
-    oldest_at: float | None
-    newest_at: float | None
-    delay: float | None
+    oldest_at: _Moment = wire("minTimeStamp")
+    newest_at: _Moment = wire("maxTimeStamp")
+    delay: _Delay = wire("delayTime")
+
+
+def _moment(value: Any, what: str) -> float | None:
+    ms = -1 if value is None else INT.read(value, what)
+    return ms / 1000 if ms >= 0 else None
+
+
+def _delay(value: Any, what: str) -> float | None:
+    ms = _NO_MESSAGE if value is None else INT.read(value, what)
+    return max(ms, 0) / 1000 if ms < _NO_MESSAGE else None
+
+
+def _ms(seconds: float | None) -> int:
+    return -1 if seconds is None else round(seconds * 1000)
+
+
+_Moment = Annotated[float | None, JsonKind(_moment, _ms)]
+_Delay = Annotated[float | None, JsonKind(_delay, _ms)]
 
 
 def decode_time_spans(body: bytes) -> dict[MessageQueue, TimeSpan]:
@@ -218,86 +202,36 @@ def decode_time_spans(body: bytes) -> dict[MessageQueue, TimeSpan]:
         ProtocolError: not an answer to GetTimeSpans (QueryConsumeTimeSpanBody).
     """
     return {
-        queue_from_json(span.get("messageQueue")): TimeSpan(
-            _moment(span, "minTimeStamp"), _moment(span, "maxTimeStamp"), _delay(span)
-        )
-        for span in objects_in(load_object(body), "consumeTimeSpanSet")
+        QUEUE.read(span.get("messageQueue"), "'messageQueue'"): from_json(TimeSpan, span)
+        for span in OBJECTS.at(load_object(body), "consumeTimeSpanSet")
     }
-
-
-def _moment(span: dict[str, Any], name: str) -> float | None:
-    ms = int_in(span, name, -1)
-    return ms / 1000 if ms >= 0 else None
-
-
-def _delay(span: dict[str, Any]) -> float | None:
-    ms = int_in(span, "delayTime", _NO_MESSAGE)
-    return max(ms, 0) / 1000 if ms < _NO_MESSAGE else None
 
 
 def encode_topic_stats(offsets: Mapping[MessageQueue, TopicOffset]) -> bytes:
     """Write a topic's offsets (TopicStatsTable)."""
-    rows = {
-        queue: {
-            "lastUpdateTimestamp": round(row.last_update_time * 1000),
-            "maxOffset": row.max_offset,
-            "minOffset": row.min_offset,
-        }
-        for queue, row in offsets.items()
-    }
-    return dumps({"offsetTable": queue_table(rows), "topicPutTps": 0.0})
+    # fields in the brokers' order, so that this is read with speed, too
+    rows = {queue: dict(sorted(to_json(row).items())) for queue, row in offsets.items()}
+    return dumps({"offsetTable": queues_to(OBJECT).write(rows), "topicPutTps": 0.0})
 
 
 def encode_time_spans(spans: Mapping[MessageQueue, TimeSpan], now: float) -> bytes:
     """Write how old the messages of queues are at `now` (QueryConsumeTimeSpanBody)."""
-    return dumps({"consumeTimeSpanSet": [_span(q, span, now) for q, span in spans.items()]})
-
-
-def _span(queue: MessageQueue, span: TimeSpan, now: float) -> dict[str, Any]:
-    return {
+    rows = [to_json(span) | {"messageQueue": QUEUE.write(q)} for q, span in spans.items()]
+    for row in rows:
         # of a message that is not there the broker takes -1 ms for the time
-        "delayTime": round(now * 1000) + 1 if span.delay is None else round(span.delay * 1000),
-        "maxTimeStamp": -1 if span.newest_at is None else round(span.newest_at * 1000),
-        "messageQueue": queue_to_json(queue),
-        "minTimeStamp": -1 if span.oldest_at is None else round(span.oldest_at * 1000),
-    }
+        if row["delayTime"] < 0:
+            row["delayTime"] = round(now * 1000) + 1
+    return dumps({"consumeTimeSpanSet": rows})
 
 
 def encode_consume_stats(offsets: Mapping[MessageQueue, OffsetPair]) -> bytes:
     """Write a group's offsets (ConsumeStats)."""
-    rows = {
-        queue: {
-            "brokerOffset": row.broker_offset,
-            "consumerOffset": row.consumer_offset,
-            "lastTimestamp": round(row.last_time * 1000),
-            "pullOffset": row.pull_offset,
-        }
-        for queue, row in offsets.items()
-    }
-    return dumps({"consumeTps": 0.0, "offsetTable": queue_table(rows)})
+    return dumps({"consumeTps": 0.0, "offsetTable": _PAIRS.write(offsets)})
 
 
 def encode_connections(info: ConsumerConnections) -> bytes:
     """Write a group's members and subscriptions (ConsumerConnection)."""
-    return dumps(
-        {
-            "connectionSet": [
-                {
-                    "clientAddr": member.address,
-                    "clientId": member.client_id,
-                    "language": member.language,
-                    "version": member.version,
-                }
-                for member in info.connections
-            ],
-            "consumeFromWhere": info.consume_from,
-            "consumeType": info.consume_type,
-            "messageModel": info.message_model,
-            "subscriptionTable": {
-                topic: subscription_to_json(data) for topic, data in info.subscriptions.items()
-            },
-        }
-    )
+    return write_body(info)
 
 
 # --- a broker's configuration: one `name=value` a line --------------------------------------------

@@ -8,22 +8,19 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from orderly.protocol import properties as names
-from orderly.protocol.codes import RequestCode
-from orderly.protocol.java_json import (
+from orderly.protocol.body import (
     MAX_LISTED_QUEUES,
-    as_object,
-    as_text,
-    bool_in,
+    TEXTS,
+    QueueCount,
+    Version,
     check_total,
-    count_in,
-    data_version_in,
-    dumps,
-    int_in,
     load_object,
-    object_in,
-    text_in,
-    texts_in,
+    read_body,
+    write_body,
 )
+from orderly.protocol.codes import RequestCode
+from orderly.protocol.ext import wire
+from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +144,13 @@ class TopicConfig:
         attributes: by name, as "message.type": "FIFO".
     """
 
-    name: str
-    read_queues: int
-    write_queues: int
-    perm: int = 6
+    name: str = wire("topicName")
+    read_queues: QueueCount = wire("readQueueNums")
+    write_queues: QueueCount = wire("writeQueueNums")
+    perm: int = wire("perm", demanded=True, default=6)
     order: bool = False
-    filter_type: str = "SINGLE_TAG"
-    sys_flag: int = 0
+    filter_type: str = wire("topicFilterType", default="SINGLE_TAG")
+    sys_flag: int = wire("topicSysFlag", default=0)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -166,39 +163,25 @@ class TopicConfig:
 class TopicConfigs:
     """All topics of a broker by name, or a page of them; `version` is for the next page."""
 
-    topics: Mapping[str, TopicConfig]
-    version: str = ""
+    also: ClassVar[Mapping[str, Any]] = {
+        "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
+    }
+
+    topics: Mapping[str, TopicConfig] = wire("topicConfigTable")
+    version: Version = wire("dataVersion", demanded=True, default="")
 
 
 def encode_topic_config(config: TopicConfig) -> bytes:
     """Write a topic's settings as a broker answers them."""
-    return dumps(_to_json(config))
+    return write_body(config)
 
 
 def encode_topic_configs(configs: Iterable[TopicConfig], version: Mapping[str, int]) -> bytes:
     """Write many topics' settings (TopicConfigAndMappingSerializeWrapper)."""
-    return dumps(
-        {
-            "dataVersion": dict(version),
-            "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
-            "topicConfigTable": {config.name: _to_json(config) for config in configs},
-            "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
-        }
-    )
-
-
-def _to_json(config: TopicConfig) -> dict[str, Any]:
-    return {
-        "attributes": dict(config.attributes),
-        "order": config.order,
-        "perm": config.perm,
-        "readQueueNums": config.read_queues,
-        "topicFilterType": config.filter_type,
-        "topicName": config.name,
-        "topicSysFlag": config.sys_flag,
-        "writeQueueNums": config.write_queues,
-    }
+    topics = {config.name: config for config in configs}
+    return write_body(TopicConfigs(topics, dumps(dict(version)).decode()))
 
 
 def decode_topic_config(body: bytes) -> TopicConfig:
@@ -207,7 +190,7 @@ def decode_topic_config(body: bytes) -> TopicConfig:
     Raises:
         ProtocolError: not a topic's settings.
     """
-    return _from_json(load_object(body))
+    return read_body(TopicConfig, body)
 
 
 def decode_topic_configs(body: bytes) -> TopicConfigs:
@@ -216,26 +199,10 @@ def decode_topic_configs(body: bytes) -> TopicConfigs:
     Raises:
         ProtocolError: not such a table.
     """
-    fields = load_object(body)
-    table = object_in(fields, "topicConfigTable")
-    topics = {name: _from_json(as_object(one, "a topic")) for name, one in table.items()}
-    total = sum(max(topic.read_queues, topic.write_queues) for topic in topics.values())
-    check_total(total, MAX_LISTED_QUEUES, f"queues of {len(topics)} topics")
-    return TopicConfigs(topics, data_version_in(fields))
-
-
-def _from_json(fields: dict[str, Any]) -> TopicConfig:
-    attributes = object_in(fields, "attributes")
-    return TopicConfig(
-        name=text_in(fields, "topicName"),
-        read_queues=count_in(fields, "readQueueNums"),
-        write_queues=count_in(fields, "writeQueueNums"),
-        perm=int_in(fields, "perm"),
-        order=bool_in(fields, "order"),
-        filter_type=text_in(fields, "topicFilterType", "SINGLE_TAG"),
-        sys_flag=int_in(fields, "topicSysFlag", 0),
-        attributes={name: as_text(text, "an attribute") for name, text in attributes.items()},
-    )
+    found = read_body(TopicConfigs, body)
+    total = sum(max(topic.read_queues, topic.write_queues) for topic in found.topics.values())
+    check_total(total, MAX_LISTED_QUEUES, f"queues of {len(found.topics)} topics")
+    return found
 
 
 def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[str, str]:
@@ -257,7 +224,7 @@ def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[
 
 def decode_topic_list(body: bytes) -> tuple[str, ...]:
     """Read topic names, sorted (TopicList)."""
-    return tuple(sorted(texts_in(load_object(body), "topicList")))
+    return tuple(sorted(TEXTS.at(load_object(body), "topicList")))
 
 
 def encode_topic_list(topics: Iterable[str], broker_address: str | None = None) -> bytes:

@@ -13,7 +13,7 @@ from itertools import groupby
 from orderly.config.arguments import check_kind, check_text, check_topic, is_int
 from orderly.errors import ConfigError, LayoutChanged, RouteError
 from orderly.model import MessageQueue, TopicRoute
-from orderly.protocol.java_json import MAX_QUEUES
+from orderly.protocol.body import MAX_QUEUES
 
 
 @dataclass(frozen=True, slots=True)

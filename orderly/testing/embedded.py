@@ -18,9 +18,9 @@ from orderly.config.arguments import (
     check_texts,
 )
 from orderly.errors import ConfigError, EmbeddedBrokerError, LifecycleError, OrderlyError
+from orderly.protocol.body import OBJECT, load_object
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
-from orderly.protocol.java_json import load_object, object_in
 from orderly.testing import settings
 from orderly.testing.jars import Progress
 from orderly.testing.ports import free_port, is_free
@@ -440,4 +440,4 @@ def _check_names(masters: Sequence[str], slaves: Sequence[str]) -> None:
 def _log_end(client: Client, address: str) -> int:
     """How many bytes a broker's message log has, deleted ones included."""
     reply = client.connections.get(address).call(request(RequestCode.GET_BROKER_RUNTIME_INFO), 2.0)
-    return int(object_in(load_object(reply.body), "table")["commitLogMaxOffset"])
+    return int(OBJECT.at(load_object(reply.body), "table")["commitLogMaxOffset"])

@@ -173,7 +173,12 @@ PARKED = park_message(
 def header_classes():
     """Every header class of the protocol: of a request, which has its code, or of a reply."""
     modules = (groups, heartbeat, locks, members, offsets, pull, route, send, statistics, topics)
-    found = {value for module in modules for value in vars(module).values() if is_dataclass(value)}
+    found = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and is_dataclass(value)
+    }
     asked = (it for it in found if isinstance(getattr(it, "code", None), RequestCode))
     headers = [*asked, *(it for it in found if it.__name__.endswith("Reply"))]
     return sorted(headers, key=lambda cls: cls.__name__)

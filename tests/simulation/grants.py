@@ -10,7 +10,7 @@ from collections import Counter
 
 from orderly import MessageQueue
 from orderly.client.broker import LOCK_TIMEOUT
-from orderly.protocol.java_json import load_object
+from orderly.protocol.body import load_object
 from orderly.testing.fake.state import LOCK_LEASE
 from tests.simulation.truth import Broken
 

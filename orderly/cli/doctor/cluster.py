@@ -19,9 +19,9 @@ from orderly.config import ClientConfig
 from orderly.errors import NoPermission, OrderlyError, RemotingError
 from orderly.model import BrokerData, Permission
 from orderly.monitoring.texts import duration
+from orderly.protocol.body import OBJECT, load_object
 from orderly.protocol.codes import OLDEST_TRIED, RequestCode, release_of
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.java_json import load_object, object_in
 from orderly.protocol.route import decode_cluster_info
 from orderly.protocol.statistics import decode_settings, retention_of
 
@@ -301,7 +301,7 @@ def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
     if answer.error is not None:
         return _unknown(part, answer.error)
     try:
-        found = difference(object_in(load_object(answer.body), "table"), answer)
+        found = difference(OBJECT.at(load_object(answer.body), "table"), answer)
     except OrderlyError as error:
         return _unknown(part, error)
     if found is None:

@@ -17,7 +17,7 @@ from orderly.ordering.fence import Fence
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.runs import Runs, above, difference, union
 from orderly.protocol.java_json import dumps
-from orderly.protocol.parked_key import Key, ParkedKey, parked_to_json
+from orderly.protocol.parked_key import PARKED_KEY, Key, ParkedKey
 from orderly.protocol.state_record import (
     MAX_RUNS,
     PARKED_CHUNKS,
@@ -129,7 +129,7 @@ def _takes_more(content: StateContent, size: int) -> bool:
 
 
 def _bytes(parked: ParkedKey) -> int:
-    return len(dumps([*parked_to_json(parked), parked.generation, parked.counted_to])) + 1
+    return len(dumps([*PARKED_KEY.write(parked), parked.generation, parked.counted_to])) + 1
 
 
 # --- reading: which records count -----------------------------------------------------------------

@@ -8,10 +8,10 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to
 from orderly.protocol.groups import GroupConfig, encode_group_config, encode_groups_of_topic
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.java_json import dumps, queue_table
 from orderly.protocol.members import RunningInfo, encode_running_info
 from orderly.protocol.offsets import encode_offsets_of_members, encode_reset
 from orderly.protocol.pull import decode_filter_check
+from orderly.protocol.statistics import TopicOffset, encode_topic_stats
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
@@ -27,8 +27,7 @@ def two(new_broker, cluster):
     """Two masters with topic "orders"; each queue holds 3 to 9, and resets are taken."""
     brokers = [new_broker(), new_broker()]
     for broker, queues in zip(brokers, (A, B), strict=True):
-        span = {"minOffset": 3, "maxOffset": 9}
-        table = dumps({"offsetTable": queue_table(dict.fromkeys(queues, span))})
+        table = encode_topic_stats(dict.fromkeys(queues, TopicOffset(3, 9)))
         broker.on(RequestCode.GET_TOPIC_STATS_INFO, body=table)
         broker.on(RequestCode.GET_BROKER_CONFIG, body=b"a=1\nuseServerSideResetOffset=true\nb=2\n")
         broker.on(RESET, body=encode_reset({queues[0]: 4}))

@@ -30,7 +30,7 @@ from orderly.protocol.park_record import (
     read_park,
     read_parked,
 )
-from orderly.protocol.parked_key import MOST_OF_KEY, as_key, key_of, key_tag
+from orderly.protocol.parked_key import KEY, MOST_OF_KEY, key_of, key_tag
 from orderly.protocol.records import Unknown
 from orderly.protocol.send import SendMessage
 from orderly.protocol.stored_message import SysFlag
@@ -290,7 +290,7 @@ class Number(IntEnum):
 
 @given(PARKABLE)
 def test_a_key_is_read_as_it_is_written(key):
-    read = as_key(loads(dumps(key_of(key))))
+    read = KEY.read(loads(dumps(key_of(key))), "a key")
     assert (read, type(read)) == (key, type(key))
 
 
@@ -311,7 +311,7 @@ def test_other_keys_cannot_be_parked(key):
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}, 2**63, "x" * MOST_OF_KEY])
 def test_what_cannot_be_parked_is_not_read(value):
     with pytest.raises(ProtocolError):
-        as_key(value)
+        KEY.read(value, "a key")
 
 
 def test_tags_are_stable_and_tell_texts_from_numbers():

@@ -21,7 +21,7 @@ from orderly.errors import ConfigError, ProtocolError
 from orderly.foreign_text import hidden
 from orderly.model import MessageQueue
 from orderly.namespace import wrap
-from orderly.protocol.java_json import load_object, object_in, text_in
+from orderly.protocol.body import OBJECT, TEXT, load_object
 from orderly.spark.data_source import read, user_properties, write_ordered
 from orderly.spark.discovering import pin
 from orderly.spark.jobs.files import Files, exclusive, files_at
@@ -358,10 +358,10 @@ def plan_in(text: str) -> TableReplayPlan:
     """
     try:
         fields = load_object(text.encode())
-        if text_in(fields, "schema") != PLAN_SCHEMA:
+        if TEXT.at(fields, "schema") != PLAN_SCHEMA:
             raise ConfigError(f"replay.json is no {PLAN_SCHEMA}: give another directory")
-        ends, starts = (from_object(object_in(fields, name), name) for name in ("ends", "starts"))
-        return TableReplayPlan(ends, text_in(fields, "target"), object_in(fields, "wanted"), starts)
+        ends, starts = (from_object(OBJECT.at(fields, name), name) for name in ("ends", "starts"))
+        return TableReplayPlan(ends, TEXT.at(fields, "target"), OBJECT.at(fields, "wanted"), starts)
     except ProtocolError as error:
         raise ConfigError(
             f"replay.json cannot be read ({error}): give another directory"

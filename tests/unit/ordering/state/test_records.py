@@ -22,7 +22,7 @@ from orderly.ordering.state.records import (
     change,
 )
 from orderly.protocol.java_json import dumps
-from orderly.protocol.parked_key import MOST_OF_KEY, ParkedKey, parked_to_json
+from orderly.protocol.parked_key import MOST_OF_KEY, PARKED_KEY, ParkedKey
 from orderly.protocol.state_record import (
     MAX_RECORD,
     MAX_RUNS,
@@ -54,7 +54,7 @@ def remembered(table, runs):
 
 
 def size(part):
-    told = [parked_to_json(each) for each in part.parked] + list(part.released)
+    told = list(map(PARKED_KEY.write, part.parked)) + list(part.released)
     return len(part.runs) * RUN_BYTES + sum(len(dumps(each)) + 1 for each in told)
 
 
