@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from orderly.consumer.handler_calls import Called
+from orderly.consumer.handler_caller import Called
 from orderly.consumer.locks import renew_now
 from orderly.consumer.parking import Parker
 from orderly.consumer.session import HeldQueue, Session, log_context, now
@@ -146,9 +146,9 @@ class Finisher:
     def _wake(self, held: HeldQueue, at: float) -> None:
         with held.lock:
             held.owned.wake(at)
-            hungry = held.owned.messages.hungry_at is not None
+            needs_refill = held.owned.messages.refill_at is not None
         self._ready(held)
-        if hungry:
+        if needs_refill:
             self._reopened(held)
 
     def _wait(self, held: HeldQueue, batch: Batch, called: Called) -> float:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
-from orderly.consumer.handler_calls import Called, CallHandler, Mode, TaskSteps
+from orderly.consumer.handler_caller import Called, CallHandler, Mode, TaskSteps
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.parking import KeyMessages, Parker, ParkQueue
 from orderly.consumer.session import HeldQueue, KeyToPark, Session, now

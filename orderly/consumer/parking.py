@@ -19,7 +19,7 @@ from orderly.errors import LockLost, OrderlyError, ProtocolError
 from orderly.log import type_text
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.backoff import backoff
-from orderly.ordering.calls import MaxOffset, ParkedRead, ReadParked
+from orderly.ordering.broker_calls import MaxOffset, ParkedRead, ReadParked
 from orderly.ordering.context import Failure
 from orderly.ordering.lanes import Batch
 from orderly.ordering.parking import KeyIndex, KeyRatio, ParkedPlace, limit_reached, parked_of

@@ -22,7 +22,7 @@ from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
-from orderly.ordering.calls import OffsetReset
+from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.owned_queue import Drop, PullGate
 
 _CONNECTING_THREADS = 4

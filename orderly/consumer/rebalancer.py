@@ -20,20 +20,20 @@ from orderly.client import Client
 from orderly.client.preflight import orders_of
 from orderly.client.state_topics import StateTopics
 from orderly.config.consumer import BROKER_LEASE
+from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.locks import QueueTenure, announce_loss, renew_now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler, now
-from orderly.consumer.side_by_side import SideBySide
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.calls import WRITES, Call, LockQueues, UnlockQueues, converse
+from orderly.ordering.broker_calls import WRITES, Call, LockQueues, UnlockQueues, converse
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
-from orderly.ordering.rebalance import RebalancePlan, by_broker, my_share, plan
+from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
 from orderly.ordering.start import StartPosition, find_start, for_later_queue
 from orderly.ordering.state.ownership import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
@@ -237,7 +237,7 @@ class Taker:
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
         self._refused: dict[MessageQueue, _Refusal] = {}
-        self.steps = SideBySide(f"taking-{session.group}", session.attention)
+        self.steps = BrokerThreads(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -510,7 +510,7 @@ class Releaser:
     def __init__(self, session: Session, saver: OffsetSaver) -> None:
         self._session = session
         self._saver = saver
-        self.steps = SideBySide(f"release-{session.group}", session.attention)
+        self.steps = BrokerThreads(f"release-{session.group}", session.attention)
         self._lock = threading.Lock()
         self._released: list[tuple[HeldQueue, str]] = []  # and which hook is to be told
 

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable
 
 from orderly.client.client import retention
-from orderly.consumer.handler_calls import TaskSteps
+from orderly.consumer.handler_caller import TaskSteps
 from orderly.consumer.parking import KeyMessages, ParkQueue
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
-from orderly.ordering.calls import MaxOffset
+from orderly.ordering.broker_calls import MaxOffset
 from orderly.ordering.explain import explain
 from orderly.ordering.parking import ParkedPlace
 from orderly.protocol.park_record import parked_again

@@ -31,7 +31,7 @@ from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.direct import DirectConsumption
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hanging import HangWatch, RunningCalls, interval
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds
 from orderly.consumer.locks import LOOK_AT_LEASES, LockKeeper

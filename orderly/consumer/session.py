@@ -20,12 +20,12 @@ from orderly.errors import RemotingError
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
-from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
+from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.lanes import Batch
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.start import FormerPosition
 from orderly.ordering.state.records import StateWriter
@@ -255,7 +255,7 @@ class Session:
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
-        perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
+        perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from orderly.ordering.runs import Runs, contains
+from orderly.ordering.offset_runs import Runs, contains
 from orderly.protocol.state_record import Confirm, Entry, Record, Trying
 
 # --- what is on record ----------------------------------------------------------------------------

@@ -190,8 +190,8 @@ class Lane:
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
         due: its bodies need not be asked for before (seconds), after it was suspended.
-        hunger: when its bodies are to be asked for (seconds), and `missed`; None: it can go on, or
-            may not.
+        refill_due: when its bodies are to be asked for (seconds), and `missed`; None: it can go
+            on, or may not.
         again: bodies that were pulled again for it, until it has handed them out.
         queued: whether it stands in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
@@ -201,7 +201,6 @@ class Lane:
     __slots__ = (
         "again",
         "due",
-        "hunger",
         "key",
         "lane_tasks",
         "later",
@@ -209,6 +208,7 @@ class Lane:
         "messages",
         "missed",
         "queued",
+        "refill_due",
         "since",
         "stored",
         "tried",
@@ -225,7 +225,7 @@ class Lane:
         self.since: float | None = None
         self.wake_at: float | None = None
         self.due = -inf
-        self.hunger: tuple[float, int] | None = None
+        self.refill_due: tuple[float, int] | None = None
         self.again = 0
         self.queued = False
         self.low: int | None = None
@@ -307,7 +307,7 @@ class Lane:
         return free and (self.messages.pending > 0 or bool(self.lane_tasks))
 
     @property
-    def hungry(self) -> bool:
+    def needs_refill(self) -> bool:
         """True if it could go on, had it the bodies of its later messages."""
         free = self.since is None and self.wake_at is None
         return free and self.messages.pending == 0 and bool(self.later)
@@ -408,7 +408,7 @@ class Lanes:
         asleep, asleep_size: those of the pending ones that belong to suspended lanes, and their
             bytes.
         again: bodies that were pulled again for lanes that have not handed them out yet.
-        hungry_at: when bodies are to be asked for that a lane misses to go on (seconds); None: no
+        refill_at: when bodies are to be asked for that a lane misses to go on (seconds); None: no
             lane does. Whoever misses them longest is first. A lane that waited after a failure has
             patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
@@ -421,7 +421,7 @@ class Lanes:
         self.asleep = 0
         self.asleep_size = 0
         self.again = 0
-        self.hungry_at: float | None = None
+        self.refill_at: float | None = None
         self.deferred = 0
         self._max_count = self._max_size = inf
         self._bounded = bounded
@@ -432,9 +432,9 @@ class Lanes:
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
-        self._naps = 0
+        self._wake_sequence = 0
         self._resting: list[tuple[float, int, Lane]] = []  # those asleep with bodies, sorted
-        self._hungry: Lowest[tuple[float, int]] = Lowest()  # of lanes that could go on with bodies
+        self._refills: Lowest[tuple[float, int]] = Lowest()  # of lanes that could go on with bodies
         self._missed: dict[int, Lane] = {}  # by the offset of the first body a lane misses
         self._lowest: Lowest[int] = Lowest()  # of each lane's lowest unfinished offset
 
@@ -642,7 +642,7 @@ class Lanes:
     @property
     def refill_from(self) -> int | None:
         """The offset of the body that is to be asked for first, or None."""
-        first = self._hungry.value
+        first = self._refills.value
         return None if first is None else first[1]
 
     @property
@@ -661,7 +661,7 @@ class Lanes:
     ) -> list[int]:
         """Take in bodies that were pulled again.
 
-        They are told by their offsets, so a key function that changed its mind loses nothing. Not
+        They are known by their offsets, so a key function that changed its mind loses nothing. Not
         only the lane that was asked for gets its bodies, but each that can go on, while there is
         room: after an outage that stopped all keys they come back with few pulls.
 
@@ -682,11 +682,11 @@ class Lanes:
         missing += self._lose(lane, found, next_offset)
         return missing
 
-    def _take_body(self, message: ReceivedMessage, hungriest: Lane | None) -> None:
+    def _take_body(self, message: ReceivedMessage, asked_for: Lane | None) -> None:
         lane = self._missed.get(message.queue_offset)
         if lane is None or lane.wake_at is not None or not self.takes_bodies:
             return
-        if lane is hungriest or self._has_room(lane):
+        if lane is asked_for or self._has_room(lane):
             lane.take_body(message)
             lane.again += 1
             self.again += 1
@@ -806,8 +806,8 @@ class Lanes:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""
         lane.wake_at = wake_at
         lane.due = wake_at + min((wake_at - self._now) / _PATIENCE, _MOST_PATIENCE)
-        self._naps += 1  # so that two lanes that wake together are never compared themselves
-        entry = (wake_at, self._naps, lane)
+        self._wake_sequence += 1  # two lanes that wake together are never compared themselves
+        entry = (wake_at, self._wake_sequence, lane)
         heappush(self._asleep, entry)
         self.asleep += lane.messages.pending
         self.asleep_size += lane.messages.pending_size
@@ -826,9 +826,9 @@ class Lanes:
         """Let one lane go on before its suspension is over; without patience for its bodies."""
         if lane.wake_at is None:
             return
-        self._asleep = [nap for nap in self._asleep if nap[2] is not lane]
+        self._asleep = [entry for entry in self._asleep if entry[2] is not lane]
         heapify(self._asleep)
-        self._resting = [nap for nap in self._resting if nap[2] is not lane]
+        self._resting = [entry for entry in self._resting if entry[2] is not lane]
         lane.due = -inf
         self._go_on(lane)
 
@@ -871,15 +871,15 @@ class Lanes:
             lane.missed = missed
             if missed is not None:
                 self._missed[missed] = lane
-        hunger = None
-        if lane.hungry and missed is not None:
-            is_old = lane.hunger is not None and lane.hunger[1] == missed
-            hunger = lane.hunger if is_old else (max(lane.due, self._now), missed)
-        if hunger != lane.hunger:
-            self._hungry.replace(lane.hunger, hunger)
-            lane.hunger = hunger
-            first = self._hungry.value
-            self.hungry_at = None if first is None else first[0]  # is read without the lock
+        due = None
+        if lane.needs_refill and missed is not None:
+            is_old = lane.refill_due is not None and lane.refill_due[1] == missed
+            due = lane.refill_due if is_old else (max(lane.due, self._now), missed)
+        if due != lane.refill_due:
+            self._refills.replace(lane.refill_due, due)
+            lane.refill_due = due
+            first = self._refills.value
+            self.refill_at = None if first is None else first[0]  # is read without the lock
 
 
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:

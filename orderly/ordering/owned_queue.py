@@ -23,9 +23,9 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence, landmark_of
 from orderly.ordering.lanes import Batch, Lanes
+from orderly.ordering.offset_runs import ConsumedAhead, Runs, contains
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.results import Disposition
-from orderly.ordering.runs import ConsumedAhead, Runs, contains
 
 
 class Drop(Enum):
@@ -355,7 +355,7 @@ class OwnedQueue:
         return (self._window.throttled and self.wants_pull) or self._wants_refill(now)
 
     def _wants_refill(self, now: float) -> bool:
-        due = None if self.refilling else self.messages.hungry_at
+        due = None if self.refilling else self.messages.refill_at
         return due is not None and due <= now and self.messages.takes_bodies
 
     @property
@@ -452,7 +452,7 @@ class OwnedQueue:
 
         Bodies are asked for without that when a batch was finished, or a refill.
         """
-        due = self.messages.hungry_at
+        due = self.messages.refill_at
         if due is None or due <= now or now < self._planned <= due:
             return None
         self._planned = due

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from orderly.config.consumer import ParkLimits
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, LockQueues, ParkedRead, ReadParked
-from orderly.ordering.latest import put_latest
+from orderly.ordering.broker_calls import Dialogue, LockQueues, ParkedRead, ReadParked
+from orderly.ordering.lru import put_latest
 from orderly.protocol.park_record import Command, Parked, Released, Result, read_park
 from orderly.protocol.parked_key import Key, ParkedKey
 from orderly.protocol.records import Unknown, written_behind

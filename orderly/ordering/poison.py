@@ -16,7 +16,7 @@ from typing import final
 from orderly.config.arguments import check_count, check_number
 from orderly.config.fields import require
 from orderly.ordering.backoff import doubled
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 
 # --- a circuit as a value: closed, open, or half-open while one message probes --------------------
 # Open, everything behind it waits; after a growing wait one message may try. If it fails the wait

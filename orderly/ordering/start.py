@@ -15,7 +15,7 @@ from enum import Enum
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     Dialogue,
     MaxOffset,
     MinOffset,

@@ -7,7 +7,7 @@ from orderly.consumer.finishing import DeadLetterSender, Finisher
 from orderly.consumer.puller import Puller
 from orderly.errors import OrderlyError
 from orderly.ordering import start
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     MaxOffset,
     MinOffset,
     QueryOffset,

@@ -19,7 +19,7 @@ from datetime import datetime
 
 from orderly.errors import BrokerError, LockLost, OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     Dialogue,
     LockQueues,
@@ -30,8 +30,8 @@ from orderly.ordering.calls import (
 )
 from orderly.ordering.crashes import NO_CRASHES, Crashes, conclude, unclean_ends
 from orderly.ordering.fence import Fence, Landmark, new_minimum
+from orderly.ordering.offset_runs import Runs, difference
 from orderly.ordering.parking import NOTHING_PARKED, ParkingState, rebuild
-from orderly.ordering.runs import Runs, difference
 from orderly.ordering.start import FormerPosition, StartPosition, find_start
 from orderly.ordering.state.records import (
     BLOCK,

@@ -7,7 +7,7 @@ import pytest
 from orderly.client.broker import PullResult, PullStatus
 from orderly.client.dialogues import performer
 from orderly.config import ClientConfig, ConsumerConfig
-from orderly.consumer import side_by_side
+from orderly.consumer import broker_threads
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.locks import QueueTenure
 from orderly.consumer.offsets import OffsetSaver
@@ -120,7 +120,7 @@ def cluster():
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Rounds wait for all brokers: none of them hangs here, and the machine may be slow."""
-    monkeypatch.setattr(side_by_side, "PATIENCE", 60.0)
+    monkeypatch.setattr(broker_threads, "PATIENCE", 60.0)
 
 
 @pytest.fixture

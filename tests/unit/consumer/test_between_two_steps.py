@@ -8,7 +8,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer.control import Control
 from orderly.consumer.direct import DirectCall
 from orderly.consumer.finishing import DeadLetterSender
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.rebalancer import Rebalancer, Taker
 from orderly.consumer.session import now
 from orderly.consumer.workers import Worker

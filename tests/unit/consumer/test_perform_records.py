@@ -11,7 +11,7 @@ from orderly.client.broker import PullQuery
 from orderly.client.dialogues import performer
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, ReadParked, ReadRecords, RecordsRead
+from orderly.ordering.broker_calls import AppendRecord, ReadParked, ReadRecords, RecordsRead
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import (
     ParkDetails,

@@ -270,7 +270,7 @@ def test_one_without_a_body_has_patience_so_that_others_come_with_the_same_pull(
     lanes = suspended(20, 16)
     lanes.wake(9.0)
     lanes.wake(10.0)
-    assert (lanes.refill_from, lanes.hungry_at) == (4, 9.0 + 8.0 / 8), "an eighth of its wait"
+    assert (lanes.refill_from, lanes.refill_at) == (4, 9.0 + 8.0 / 8), "an eighth of its wait"
     assert lanes.refill(4, [message(offset) for offset in range(4, 20)], 20) == []
     assert with_bodies(lanes) == [0, 1, 2, 3, 4, 5], "it, and whoever is awake by then"
     assert take_all(lanes) == [0, 1, 2, 3, 4, 5]
@@ -283,7 +283,7 @@ def test_nobody_has_patience_for_long():
     for _ in "ab":
         lanes.finish(lanes.take(1, 0.0), PUT_BACK, wake_at=3600.0)
     lanes.wake(3600.0)
-    assert lanes.hungry_at == 3605.0
+    assert lanes.refill_at == 3605.0
 
 
 def test_what_follows_what_was_let_go_is_asked_for_at_once():
@@ -294,7 +294,7 @@ def test_what_follows_what_was_let_go_is_asked_for_at_once():
         lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=81.0)
     lanes.wake(81.0)
     lanes.finish(lanes.take(1, 82.0), COMMIT)
-    assert (lanes.refill_from, lanes.hungry_at) == (2, 82.0)
+    assert (lanes.refill_from, lanes.refill_at) == (2, 82.0)
 
 
 def test_bodies_are_asked_for_in_the_order_in_which_they_were_missed():

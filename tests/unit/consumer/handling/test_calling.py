@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.session import now
 from orderly.consumer.telling.statistics import ReturnType

@@ -8,7 +8,7 @@ import pytest
 from orderly.config import ConsumerConfig
 from orderly.consumer import direct as direct_module
 from orderly.consumer.direct import DirectConsumption
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.session import now
 from orderly.consumer.workers import Worker
 from orderly.errors import LifecycleError

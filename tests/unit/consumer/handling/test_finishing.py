@@ -5,7 +5,7 @@ import structlog
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.finishing import Finisher
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.session import now
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.consumer.handler_calls import Called
+from orderly.consumer.handler_caller import Called
 from orderly.consumer.session import HeldQueue, now
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.consumer.workers import LONGEST_BURST, QUICK_BURST, Burst

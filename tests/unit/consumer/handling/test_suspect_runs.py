@@ -8,12 +8,12 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.coroutines import Coroutines
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.session import now
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord
+from orderly.ordering.broker_calls import AppendRecord
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, Fail

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer import finishing, handler_calls
+from orderly.consumer import finishing, handler_caller
 from orderly.consumer import session as session_module
 from orderly.consumer import workers as worker_module
 from orderly.consumer.direct import DirectCall
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.workers import MAX_RUN, YIELD, Worker
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult
@@ -28,7 +28,7 @@ class Setting:
     def __init__(self, session, monkeypatch):
         self.time, self.takes, self.answer = 1000.0, 0.0, lambda context: ConsumeResult.SUCCESS
         self.calls, self.tasks, self.reopened = [], [], []
-        for module in (handler_calls, finishing, worker_module, session_module):
+        for module in (handler_caller, finishing, worker_module, session_module):
             monkeypatch.setattr(module, "now", lambda: self.time)
         session.config = ConsumerConfig(suspend=2.5)
         self.timers = session.client.schedule

@@ -6,11 +6,11 @@ from threading import Event
 
 import pytest
 
-from orderly.consumer import side_by_side
+from orderly.consumer import broker_threads
 from orderly.consumer.offsets import LOOK_AGAIN, OffsetSaver
 from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
-from orderly.ordering.calls import AppendRecord
+from orderly.ordering.broker_calls import AppendRecord
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop
@@ -390,7 +390,7 @@ def test_without_a_state_topic_a_queue_is_handed_on_with_its_offset(saver, by_ke
 def test_a_broker_that_hangs_holds_up_no_others_offsets_not_even_the_last_time(
     saver, hold, cluster, monkeypatch
 ):
-    monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
+    monkeypatch.setattr(broker_threads, "PATIENCE", 0.0)
     elsewhere, go_on = replace(QUEUE, broker_name="broker-b"), Event()
     hangs, goes_on = hold(), hold(elsewhere)
     update_offset = cluster.update_offset

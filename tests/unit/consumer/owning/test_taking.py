@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer import rebalancer, side_by_side
+from orderly.consumer import broker_threads, rebalancer
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.rebalancer import Taker
 from orderly.consumer.session import now
 from orderly.model import MessageQueue
-from orderly.ordering.calls import LockQueues, ReadParked
+from orderly.ordering.broker_calls import LockQueues, ReadParked
 from orderly.ordering.crashes import NO_CRASHES, Crashes
 from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.start import StartPosition
@@ -251,7 +251,7 @@ def test_a_lock_that_may_have_run_out_is_not_renewed(session, monkeypatch):
 @pytest.fixture
 def slow(session, cluster, monkeypatch):
     """A broker that answers a lock request once the event is set; rounds do not wait for it."""
-    monkeypatch.setattr(side_by_side, "PATIENCE", 0.0)
+    monkeypatch.setattr(broker_threads, "PATIENCE", 0.0)
     answers, lock_queues = threading.Event(), cluster.lock_queues
 
     def lock(group, broker_name, queues):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.parking import Parker
 from orderly.consumer.session import now

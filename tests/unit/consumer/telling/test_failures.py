@@ -4,7 +4,7 @@ import pytest
 
 from orderly import Ack, Fail, Suspend, listener
 from orderly.config import ConsumerConfig
-from orderly.consumer.handler_calls import Caller, Mode
+from orderly.consumer.handler_caller import Caller, Mode
 from orderly.consumer.session import Failures
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.results import ConsumeResult

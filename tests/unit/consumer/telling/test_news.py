@@ -8,7 +8,7 @@ from orderly.consumer.session import now
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
-from orderly.protocol.members import queue_news
+from orderly.protocol.members import queue_reports
 from tests.support.messages import message
 
 HOW = Fingerprint("0123", "ValueError (shop:ship)")
@@ -105,5 +105,5 @@ def test_the_running_info_carries_them(hold, session):
     session.config = ConsumerConfig()
     held = pulled(hold(), None, None)
     fail(held, now())
-    (news,) = queue_news(ConsumerInspector(session).running_info(stack=False)).values()
+    (news,) = queue_reports(ConsumerInspector(session).running_info(stack=False)).values()
     assert (news.why, news.reason) == ("SUSPENDED", HOW.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.ordering.runs import above, contains, difference, finished_runs, union
+from orderly.ordering.offset_runs import above, contains, difference, finished_runs, union
 
 END = 40
 SETS = st.sets(st.integers(0, END - 1))

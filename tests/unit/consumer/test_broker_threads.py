@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from orderly.consumer.side_by_side import SideBySide
+from orderly.consumer.broker_threads import BrokerThreads
 from tests.support.waiting import eventually
 
 
@@ -15,7 +15,7 @@ def late():
 
 @pytest.fixture
 def steps(late):
-    return SideBySide("test", lambda: late.append(1))
+    return BrokerThreads("test", lambda: late.append(1))
 
 
 @pytest.fixture

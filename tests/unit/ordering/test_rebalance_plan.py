@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import averagely
-from orderly.ordering.rebalance import by_broker, my_share, plan
+from orderly.ordering.rebalance_plan import by_broker, my_share, plan
 
 names = st.sampled_from(["broker-a", "broker-b", "broker-c"])
 queues = st.sets(st.builds(MessageQueue, st.just("t"), names, st.integers(0, 7)), max_size=24)

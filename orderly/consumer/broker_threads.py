@@ -10,7 +10,7 @@ from orderly.client.background import report_defect
 PATIENCE = 0.5  # seconds; most brokers have answered all of a step by then
 
 
-class SideBySide:
+class BrokerThreads:
     """Runs steps, each on a thread of its own, one at a time for each broker. Thread-safe.
 
     Args:

@@ -16,7 +16,7 @@ from orderly.errors import OrderlyError, ProtocolError, RemotingError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.monitoring.backlog.thresholds import queues_text
 from orderly.monitoring.parked_queues import ParkedQueue, Unknown
-from orderly.ordering.calls import ParkedRead, ReadParked
+from orderly.ordering.broker_calls import ParkedRead, ReadParked
 from orderly.protocol.park_record import RESULT, Command, Result, Verb, control_message, read_park
 from orderly.protocol.parked_key import Key
 
