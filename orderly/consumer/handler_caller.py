@@ -38,7 +38,7 @@ from orderly.ordering.results import (
 
 
 class Mode(Enum):
-    """What a call is for; the context tells the handler."""
+    """What a call is for; the handler reads it in its context."""
 
     LIVE = "a message of the queue"
     REPLAY = "a parked message that is released"
@@ -122,7 +122,7 @@ class Caller:
         failure like any raise. When this task itself was asked to stop (`Task.cancel`: the lock is
         lost, the loop ends), the call is concluded as a failure all the same, and the
         CancelledError then goes on: nothing was acknowledged, the messages are to be put back. A
-        handler that catches it and answers is believed; `Task.cancelling()` still tells.
+        handler that catches it and answers is believed; `Task.cancelling()` stays above 0.
 
         Raises:
             asyncio.CancelledError: this task was asked to stop.
@@ -198,7 +198,7 @@ class Caller:
         return Called(context, kind, answer, seconds, result, effect, wait)
 
     def _read(self, started: StartedCall, answer: object) -> ConsumeResult | None:
-        """The answer as one of Java's four; None: a failure, which is told to the log."""
+        """The answer as one of Java's four; None: a failure, which is logged."""
         match answer:
             case ConsumeResult():
                 return answer
@@ -214,16 +214,16 @@ class Caller:
                 left = _unsettled(started) or started.messages
                 return started.context.park(left[0], reason)
             case _:
-                self._tell_failure(started, answer)
+                self._log_failure(started, answer)
                 return None
 
-    def _tell_failure(self, started: StartedCall, answer: object) -> None:
+    def _log_failure(self, started: StartedCall, answer: object) -> None:
         match answer:
             case Fail(reason):
                 self._warn(started, "handler.answered_fail", reason=reason)
             case BaseException():
                 self._warn(started, "handler.raised", error=error_text(answer), exc_info=answer)
-                _heed(started.context, answer)
+                _wait_as_asked(started.context, answer)
             case Coroutine():
                 self._warn(started, "handler.returned_coroutine", hint="make it `async def`")
                 with suppress(BaseException):
@@ -304,7 +304,7 @@ def _names_undone(context: ConsumeContext) -> bool:
     return bool(context.rejected or context.parked or context.untried - context.finished)
 
 
-def _heed(context: ConsumeContext, error: BaseException) -> None:
+def _wait_as_asked(context: ConsumeContext, error: BaseException) -> None:
     """Wait as long as the exception asks for, if it does, and no longer than is allowed."""
     asked = retry_after(error, time.time())
     if asked is not None:

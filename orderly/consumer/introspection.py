@@ -314,7 +314,7 @@ def held_queues(session: Session) -> tuple[MessageQueue, ...]:
 # --- queues in trouble in the running info, the worst first ---------------------------------------
 
 
-_LONG = 1.0  # seconds; a handler that runs for less is nothing to tell of
+_LONG = 1.0  # seconds; a handler that runs for less is not reported
 _RUNNING = frozenset({Why.HANDLING, Why.HUNG})
 _WELL = frozenset({Why.EMPTY, Why.PULLING, Why.NOT_PULLING, Why.WAITING, Why.FLOW_CONTROLLED})
 _NOT_IN_WORK = frozenset({Why.LOCK_LOST, Why.LEAVING, Why.RELEASING})
@@ -405,7 +405,7 @@ class SpanEnds:
         self._session = session
         self._waiting: frozenset[HeldQueue] = frozenset()
 
-    def tell(self) -> None:
+    def log_new(self) -> None:
         """Warn of each queue that came to its span's end since the last call.
 
         Once, until it is pulled again: it is pulled again when half of the span is worked off.

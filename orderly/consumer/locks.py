@@ -146,7 +146,7 @@ def note_renewal(session: Session, held: HeldQueue, asked_at: float, *, granted:
 
 
 def announce_loss(session: Session, held: HeldQueue, reason: str) -> None:
-    """Tell everybody once, and at once, that a queue is no longer ours."""
+    """Stop what runs for a queue that is no longer ours, and log it; once, and at once."""
     if held.lost.is_set() or held.released:
         return
     held.lost.set()

@@ -77,7 +77,7 @@ class Parker:
     ) -> float | None:
         """Park all that a batch's lane has in hand; call it in the lane's turn only.
 
-        Where an operator wanted that (`HeldQueue.to_park`), it is told what became of it.
+        Where an operator wanted that (`HeldQueue.to_park`), the result is noted there.
 
         Args:
             held: the queue.
@@ -113,7 +113,7 @@ class Parker:
         assert key is not None, "without a key it is refused"
         try:
             self._park(held, key, messages, failures)
-        except LockLost:  # nothing failed, and that is told as lock.lost
+        except LockLost:  # nothing failed, and lock.lost is logged
             return self._session.config.suspend
         except OrderlyError as error:
             return self._failed(held, batch.key, at, error)
@@ -225,7 +225,7 @@ class Parker:
                 _undo(held, key, before)
             raise
         if before is None:
-            self._tell(held, key, messages, failures)
+            self._log_parked(held, key, messages, failures)
 
     def _append(
         self,
@@ -249,7 +249,7 @@ class Parker:
         with held.lock:
             held.owned.parking.note(key, message.queue_offset, position, message.stored_size)
 
-    def _tell(
+    def _log_parked(
         self,
         held: HeldQueue,
         key: Key,
@@ -279,7 +279,7 @@ def _wanted(held: HeldQueue, batch: Batch, wanted: KeyToPark) -> dict[int, Failu
 
 
 def _undo(held: HeldQueue, key: Key, before: ParkedKey | None) -> None:
-    """Let the table say of a key what it said before."""
+    """Put a key's entry back as it was before."""
     with held.lock:
         parking = held.owned.parking
         if before is not None:

@@ -73,7 +73,7 @@ class SearchOffset:
 class Peek:
     """Look at the message at `offset`, without consuming it. Answer: Peeked.
 
-    A failure may be `OffsetReset`: a broker tells a reset to the first pull that comes.
+    A failure may be `OffsetReset`: a broker reports a reset to the first pull that comes.
     """
 
     queue: MessageQueue
@@ -95,7 +95,7 @@ class Peeked:
 
 
 class OffsetReset(OrderlyError):
-    """An operator has reset the offset of a queue, to `offset`; that is told only once."""
+    """An operator has reset the offset of a queue, to `offset`; the broker says so only once."""
 
     def __init__(self, queue: MessageQueue, offset: int) -> None:
         super().__init__(f"the offset of {queue} was reset to {offset}; the queue is tried again")
@@ -130,7 +130,7 @@ class RecordsRead:
         records: queue offset and body of each, rising; empty if there is none (yet).
         next_offset: where to read on.
         min_offset: the oldest record the broker still has.
-        stored_at: when the newest of them was stored (milliseconds since the epoch); 0: not told.
+        stored_at: when the newest of them was stored (milliseconds since the epoch); 0: not known.
     """
 
     records: tuple[tuple[int, bytes], ...]

@@ -190,7 +190,7 @@ class Window:
 # --- the queue ------------------------------------------------------------------------------------
 
 
-EXPIRING = 0.5  # of the time for which a broker keeps a message: then it is told that it goes
+EXPIRING = 0.5  # of the time for which a broker keeps a message: then a warning says that it goes
 LAST_TRY = 0.75  # then its key is parked if it fails once more
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
@@ -432,7 +432,7 @@ class OwnedQueue:
         self.pulling = False
 
     def forget_end(self) -> None:
-        """The log was cut, and is no other one: the next reply tells where it ends now."""
+        """The log was cut, and is no other one: the next reply says where it ends now."""
         self._end = None
 
     def refill_gate(self, now: float) -> int | None:

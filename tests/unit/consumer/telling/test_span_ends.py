@@ -44,11 +44,11 @@ def pull(queue, numbers):
 
 def test_it_is_told_once_and_names_the_key_and_offset_that_hold_it(ends, queue, warnings):
     pull(queue, range(4))
-    ends.tell()
+    ends.log_new()
     assert warnings == [], "just as far as it may be"
     queue.pulled([message(4)], 5, 999, ["a"])
     for _ in range(3):
-        ends.tell()
+        ends.log_new()
     (warning,) = warnings
     assert (warning["key"], warning["offset"], warning["span"]) == ("stuck", 0, 5)
     assert (warning["log_level"], warning["why"]) == ("warning", "HANDLING")
@@ -57,19 +57,19 @@ def test_it_is_told_once_and_names_the_key_and_offset_that_hold_it(ends, queue, 
 def test_it_is_told_again_only_after_it_was_pulled_again(ends, queue, warnings):
     stuck = pull(queue, range(6))
     queue.pull_gate(now())
-    ends.tell()
+    ends.log_new()
     queue.finish(stuck, Disposition.COMMIT, now())
     assert queue.wants_pull
-    ends.tell()
+    ends.log_new()
     queue.pull_gate(now())
-    ends.tell()
+    ends.log_new()
     pull(queue, range(100, 110))
-    ends.tell()
+    ends.log_new()
     assert [warning["offset"] for warning in warnings] == [0, 100]
 
 
 def test_of_a_queue_that_is_given_up_nobody_is_warned(ends, queue, warnings):
     pull(queue, range(6))
     queue.drop(Drop.REVOKED)
-    ends.tell()
+    ends.log_new()
     assert warnings == []
