@@ -11,8 +11,8 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 
+from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.hanging import RunningCall, RunningCalls
-from orderly.consumer.rebalancer import GroupOrderCheck
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.consumer.telling.health import Health, QueueHealth
 from orderly.foreign_text import hidden

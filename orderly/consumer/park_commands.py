@@ -12,7 +12,8 @@ from functools import partial
 
 from orderly.consumer.handler_caller import Called, CallHandler, Mode, TaskSteps
 from orderly.consumer.offsets import OffsetSaver
-from orderly.consumer.parking import KeyMessages, Parker, ParkQueue
+from orderly.consumer.park_queue import KeyMessages, ParkQueue
+from orderly.consumer.parking import Parker
 from orderly.consumer.session import HeldQueue, KeyToPark, Session, now
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError, RemotingError
 from orderly.log import key_text, type_text, where

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from orderly.client.client import retention
 from orderly.consumer.handler_caller import TaskSteps
-from orderly.consumer.parking import KeyMessages, ParkQueue
+from orderly.consumer.park_queue import KeyMessages, ParkQueue
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.log import key_text, where

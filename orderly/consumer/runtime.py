@@ -31,6 +31,7 @@ from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.direct import DirectConsumption
+from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hanging import HangWatch, RunningCalls, interval
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds
@@ -38,7 +39,7 @@ from orderly.consumer.locks import LOOK_AT_LEASES, LockKeeper
 from orderly.consumer.offsets import LocalOffsets, OffsetSaver
 from orderly.consumer.park_commands import COMMANDS_INTERVAL, ParkCommands
 from orderly.consumer.puller import Puller
-from orderly.consumer.rebalancer import GroupOrderCheck, Rebalancer, Releaser, Taker
+from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
 from orderly.consumer.retention import (
     AGES_INTERVAL,
     FIRST_KEEP,

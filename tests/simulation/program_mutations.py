@@ -18,8 +18,9 @@ from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied
 from orderly.ordering.broker_calls import LockQueues
-from orderly.ordering.lanes import Lanes, ProcessQueue
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.rebalance_plan import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.processes.handler import ProcessHandler

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from orderly.client import preflight
-from orderly.consumer.rebalancer import GroupOrderCheck
+from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.errors import BrokerError, ConfigError, RequestTimeout
 from orderly.protocol.members import RunningInfo
 from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections

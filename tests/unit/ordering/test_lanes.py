@@ -17,7 +17,8 @@ from hypothesis.stateful import (
 from orderly.model import UndecodableMessage
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering import lanes as lowest_module
-from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes, ProcessQueue
+from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes
+from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer.finishing import DeadLetterSender
+from orderly.consumer.dead_letter_sender import DeadLetterSender
 from orderly.consumer.session import now
 from orderly.errors import OrderlyError
 from orderly.ordering.context import ConsumeContext
