@@ -10,7 +10,7 @@ from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack
 from orderly.protocol.park_record import Command, Result, Verb, control_message, park_request
 from tests.support.messages import message
-from tests.unit.consumer.parking.conftest import PARK_QUEUE
+from tests.unit.consumer.conftest import PARK_QUEUE
 
 
 class Asked:

@@ -1,14 +1,24 @@
-"""What is noted of handler calls while they run, and how a coroutine that hangs is stopped."""
+"""Handlers that run for too long: which calls run, where, and when one counts as hanging."""
 
 import asyncio
 import math
+import re
 import threading
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orderly.config import is_async
-from orderly.consumer.hanging import RunningCalls
+from orderly.consumer.hanging import (
+    RunningCalls,
+    coroutine_stack,
+    ends_process,
+    hang_stage,
+    interval,
+    thread_stack,
+)
 from orderly.errors import HandlerHung
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack, Suspend
@@ -250,3 +260,76 @@ def test_the_longest_comes_first(calls, context):
         thread.join()
     assert times == sorted(times)
     assert len(times) == 3
+
+
+# --- calls that run too long ----------------------------------------------------------------------
+
+
+def test_stages():
+    assert [hang_stage(s, 5.0) for s in (0, 4.9, 5, 9.9, 10, 19, 20, 40)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        4,
+    ]
+
+
+@given(st.floats(0.01, 1e6), st.floats(0.01, 1e4))
+def test_a_stage_is_reached_at_its_doubling_and_not_before(seconds, timeout):
+    reached = hang_stage(seconds, timeout)
+    assert reached == 0 or seconds >= timeout * 2 ** (reached - 1)
+    assert seconds < timeout * 2**reached * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("on_hang", "stoppable", "again", "ends"),
+    [
+        ("block", False, True, False),
+        ("block", True, True, False),
+        ("exit", False, False, True),
+        ("exit", True, False, False),
+        ("exit", True, True, True),
+    ],
+)
+def test_what_ends_the_process(on_hang, stoppable, again, ends):
+    assert ends_process(on_hang, stoppable=stoppable, again=again) is ends
+
+
+def test_the_interval_follows_the_timeout_within_bounds():
+    assert [interval(t) for t in (0.1, 4.0, 600.0)] == [0.25, 1.0, 5.0]
+
+
+# --- stacks as text -------------------------------------------------------------------------------
+
+
+def deeper(levels):
+    return thread_stack(threading.get_ident()) if levels == 0 else deeper(levels - 1)
+
+
+def test_the_innermost_call_comes_last():
+    functions = re.findall(r"line \d+, in (\w+)", deeper(2))
+    assert functions[-5:] == [
+        "test_the_innermost_call_comes_last", "deeper", "deeper", "deeper", "thread_stack",
+    ]  # fmt: skip
+
+
+def test_a_long_stack_keeps_what_is_inside():
+    stack = deeper(150)
+    assert 3000 < len(stack) < 4100
+    assert stack.startswith("…")
+    assert "in thread_stack" in stack
+
+
+def test_a_thread_that_has_ended_has_none():
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    assert thread_stack(-1) == ""
+
+
+def test_what_is_no_coroutine_has_none():
+    assert coroutine_stack(object()) == ""

@@ -17,7 +17,7 @@ from orderly.protocol.park_record import (
     control_message,
     park_request,
 )
-from tests.unit.consumer.parking.conftest import PARK_QUEUE
+from tests.unit.consumer.conftest import PARK_QUEUE
 
 
 class Asked:
