@@ -1,16 +1,13 @@
 """A dead letter is sent only under a lock renewed just before, and counts only once stored."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.dead_letter_sender import DeadLetterSender
-from orderly.consumer.session import now
 from orderly.errors import OrderlyError
 from orderly.ordering.context import ConsumeContext
-from orderly.ordering.owned_queue import Lease
 from tests.support.messages import QUEUE, message
 
 LIMIT = 2
@@ -73,10 +70,3 @@ def test_a_renewal_that_failed_sends_nothing_and_gives_nothing_up(
     assert dead_letters.send_to_dlq(held, (failed(0),), context) == frozenset()
     assert sent == []
     assert held.owned.dropped is None
-
-
-def test_a_lease_that_ran_out_meanwhile_sends_nothing(dead_letters, held, context, sent):
-    held.owned.lease = Lease(-math.inf, 30.0)
-    held.owned.keeps_lock(now())
-    assert dead_letters.send_to_dlq(held, (failed(0),), context) == frozenset()
-    assert sent == []

@@ -4,12 +4,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.config import ParkLimits
-from orderly.consumer.session import Outlook
 from orderly.errors import LockLost, RequestTimeout
 from orderly.ordering.context import Failure
 from orderly.ordering.owned_queue import Drop
 from orderly.protocol.park_record import Parked
-from tests.support.messages import QUEUE
 
 FAILED = Failure("no such account", 3, "fp", "first", "last")
 TIMEOUT = RequestTimeout("made by the test")
@@ -34,9 +32,8 @@ def test_the_record_is_written_once_for_a_key(setting):
     assert setting.parking.get("a").messages == 3
 
 
-@pytest.mark.parametrize("where", ["append", "record"])
-def test_what_fails_parks_nothing_and_is_done_again(where, setting, shelf):
-    shelf.fail, setting.fail_record = ([TIMEOUT], []) if where == "append" else ([], [TIMEOUT])
+def test_a_record_that_fails_parks_nothing_and_is_done_again(setting):
+    setting.fail_record = [TIMEOUT]
     setting.pulled("a")
     batch = setting.take()
     assert setting.aside.park(setting.held, batch, {0: FAILED}) == 1.0
@@ -110,17 +107,6 @@ def test_keys_that_are_equal_are_one(setting, shelf):
     setting.pulled(1.0)
     assert setting.aside.park(setting.held, setting.take(), {}) is None
     assert shelf.parked == [(1, 0), (1, 1)]
-
-
-def test_a_limit_is_shared_by_the_queues_of_the_topic(setting):
-    queues = tuple(QUEUE for _ in range(4))
-    setting.session.outlook = {QUEUE.topic: Outlook(queues, frozenset())}
-    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=8))
-    setting.park("a", "b")
-    setting.pulled("c")
-    with capture_logs() as logs:
-        assert setting.aside.park(setting.held, setting.take(), {}) == 8.0
-    assert "2 keys" in logs[0]["why"]
 
 
 def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, shelf):

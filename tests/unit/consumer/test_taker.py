@@ -123,15 +123,6 @@ def test_nobody_is_warned_of_the_groups_own_retry_topic(taker, cluster, clock, c
     assert [each[0] for each in told(caplog)] == ["INFO"]
 
 
-def test_a_hook_that_raises_does_not_keep_the_queues_from_being_pulled(session, order):
-    def assigned(queues):
-        raise ValueError("no")
-
-    session.hooks = ConsumerHooks(assigned=assigned)
-    Taker(session, order.append, ignore).take(QUEUES, ORDERS)
-    assert len(order) == 3
-
-
 def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
     session.consume_from = "last"
     cluster.offsets[QUEUES[2]] = STORED
