@@ -38,7 +38,7 @@ from orderly.monitoring.backlog.thresholds import queues_text
 from orderly.monitoring.texts import Cell, Column, ColumnKind, counted, iso_time, key_command
 
 if TYPE_CHECKING:
-    from orderly.monitoring.park_commands import OnProgress, Outcome
+    from orderly.monitoring.park_command_sender import OnProgress, Outcome
     from orderly.monitoring.parked import Added, KeyReport, Listing, ParkedMessages
     from orderly.monitoring.parked_queues import Unknown
     from orderly.protocol.park_record import Parked

@@ -1,4 +1,4 @@
-"""Performs the calls that dialogues (`ordering.calls`) yield, by requests to the brokers."""
+"""Performs the calls that dialogues (`ordering.broker_calls`) yield, by requests to the brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orderly.client.broker import BrokerCalls, PullQuery, PullStatus
 from orderly.errors import ProtocolError, ReplyTooLarge
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     Call,
     LockQueues,

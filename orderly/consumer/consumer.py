@@ -293,24 +293,25 @@ class OrderlyConsumer:
             OrderlyError: as `start`.
         """
         check_flag("signals", signals)
-        with heard(signals) as told:
+        with heard(signals) as received:
             async with self:
-                await self._until_closed(told)
-        if told():  # it may have come while the handlers were put back
+                await self._until_closed(received)
+        if received():  # it may have come while the handlers were put back
             await in_thread_of_its_own(
-                partial(self._lifecycle.heed, told()), f"orderly-ending-{self.group}"
+                partial(self._lifecycle.close_on, received()), f"orderly-ending-{self.group}"
             )
 
-    async def _until_closed(self, told: Noted) -> None:
+    async def _until_closed(self, received: Noted) -> None:
         wait = partial(self._lifecycle.wait, None, signals=False)
         closed = in_thread_of_its_own(wait, f"orderly-waiting-{self.group}")
         try:
             while not closed.done():
                 # The loop wakes for each look, too: a signal right before its own wait is heard.
                 await asyncio.wait({closed}, timeout=LOOK)
-                if told():
+                if received():
                     await in_thread_of_its_own(
-                        partial(self._lifecycle.heed, told()), f"orderly-ending-{self.group}"
+                        partial(self._lifecycle.close_on, received()),
+                        f"orderly-ending-{self.group}",
                     )
         finally:
             closed.cancel()

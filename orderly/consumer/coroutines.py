@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from orderly.consumer.handler_calls import Caller, LaneTask, next_call
+from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.consumer.workers import Burst, Engine
 from orderly.ordering.lanes import Batch

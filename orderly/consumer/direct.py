@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from orderly.consumer.handler_calls import Called, CallHandler, TaskSteps
+from orderly.consumer.handler_caller import Called, CallHandler, TaskSteps
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.telling.statistics import ReturnType
 from orderly.errors import LifecycleError

@@ -41,8 +41,8 @@ def ends_process(on_hang: str, *, stoppable: bool, again: bool) -> bool:
 
     Args:
         on_hang: of the configuration.
-        stoppable: it was asked to stop, and is given as long again to heed that.
-        again: it was told of before.
+        stoppable: it was asked to stop, and is given as long again to do so.
+        again: it was logged before.
     """
     return on_hang == "exit" and (again or not stoppable)
 
@@ -74,9 +74,9 @@ class HangWatch:
         assert timeout is not None, "without a limit nothing hangs"
         for call in self._calls.running(timeout):
             seconds = call.seconds
-            told, call.stage = call.stage, hang_stage(seconds, timeout)
-            if call.stage > told:
-                self._act(call, seconds, again=told > 0)
+            logged, call.stage = call.stage, hang_stage(seconds, timeout)
+            if call.stage > logged:
+                self._act(call, seconds, again=logged > 0)
 
     def _act(self, call: RunningCall, seconds: float, *, again: bool) -> None:
         stack = self._calls.stack(call)
@@ -88,10 +88,10 @@ class HangWatch:
             _end_within(_LAST_WORDS)
         self._stop(call)
         at = self._place(call)
-        told: dict[str, object] = {"seconds": round(seconds, 1)}
+        fields: dict[str, object] = {"seconds": round(seconds, 1)}
         if self._kill is None:  # else it runs in another process: here one only waits for it
-            told["stack"] = stack
-        self._session.log.error("handler.hung", **at, **told)
+            fields["stack"] = stack
+        self._session.log.error("handler.hung", **at, **fields)
         if ends:
             self._exit(at)
 
@@ -139,7 +139,7 @@ class RunningCall:
             then a handler cannot run either.
         thread: the identity of its thread; of a coroutine that of the loop's thread.
         task: of a coroutine; None: it is no coroutine.
-        stage: how far it was told of (see `hang_stage`).
+        stage: what was logged of it (see `hang_stage`).
         cancelled: it was asked to stop because it hangs.
     """
 

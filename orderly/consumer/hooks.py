@@ -54,17 +54,17 @@ class ConsumerHooks:
     lost: Callable[[tuple[MessageQueue, ...]], object] | None = None
 
     def __post_init__(self) -> None:
-        for name, told in _TOLD.items():
+        for name, parameters in _PARAMETERS.items():
             hook = getattr(self, name)
             if hook is not None:
                 check_function(name, hook)
-                check_arguments(name, hook, *told)
+                check_arguments(name, hook, *parameters)
 
-    def tell(self, name: str, log: Any, queues: Sequence[MessageQueue]) -> None:
+    def notify(self, name: str, log: Any, queues: Sequence[MessageQueue]) -> None:
         """Call the hook of that name with those of `queues` that the program subscribed."""
-        told = tuple(queue for queue in queues if not is_retry_topic(queue.topic))
-        if told:
-            self.call(name, log, told)
+        subscribed = tuple(queue for queue in queues if not is_retry_topic(queue.topic))
+        if subscribed:
+            self.call(name, log, subscribed)
 
     def call(self, name: str, log: Any, *args: object) -> None:
         """Call the hook of that name, if there is one."""
@@ -77,7 +77,7 @@ class ConsumerHooks:
             log.warning("hook.raised", hook=name, error=error_text(error), exc_info=True)
 
 
-_TOLD = {
+_PARAMETERS = {
     "before": ("messages", "context"),
     "after": ("messages", "context", "consumed"),
     "assigned": ("queues",),

@@ -11,8 +11,8 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 
+from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.hanging import RunningCall, RunningCalls
-from orderly.consumer.rebalancer import GroupOrderCheck
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.consumer.telling.health import Health, QueueHealth
 from orderly.foreign_text import hidden
@@ -26,11 +26,11 @@ from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.members import (
     QueueInfo,
-    QueueNews,
+    QueueReport,
     RunningInfo,
     RunningProperty,
     TopicConsumeStatus,
-    news_texts,
+    report_texts,
 )
 from orderly.protocol.parked_key import ParkedKey
 
@@ -176,13 +176,15 @@ class ConsumerInspector:
             {held.queue: _queue_info(held) for held in session.held()},
             {topic: self._status(topic) for topic in session.subscriptions},
             thread_dump() if allowed else "",
-            news_texts(self._news()),
+            report_texts(self._reports()),
         )
 
-    def _news(self) -> list[tuple[MessageQueue, QueueNews]]:
+    def _reports(self) -> list[tuple[MessageQueue, QueueReport]]:
         session = self._session
         found = troubled(session.held(), self._hung_keys(), now())
-        return [(queue, without_key(news)) for queue, news in found] if session.redacts else found
+        if not session.redacts:
+            return found
+        return [(queue, without_key(report)) for queue, report in found]
 
     def _properties(self) -> dict[str, str]:
         config = self._session.config
@@ -312,7 +314,7 @@ def held_queues(session: Session) -> tuple[MessageQueue, ...]:
 # --- queues in trouble in the running info, the worst first ---------------------------------------
 
 
-_LONG = 1.0  # seconds; a handler that runs for less is nothing to tell of
+_LONG = 1.0  # seconds; a handler that runs for less is not reported
 _RUNNING = frozenset({Why.HANDLING, Why.HUNG})
 _WELL = frozenset({Why.EMPTY, Why.PULLING, Why.NOT_PULLING, Why.WAITING, Why.FLOW_CONTROLLED})
 _NOT_IN_WORK = frozenset({Why.LOCK_LOST, Why.LEAVING, Why.RELEASING})
@@ -323,24 +325,24 @@ Hung = Container[tuple[MessageQueue, Hashable]]
 
 def troubled(
     held: Iterable[HeldQueue], hung: Hung, now: float
-) -> list[tuple[MessageQueue, QueueNews]]:
-    """The queues that do not just go on, with their news; those in trouble longest come first.
+) -> list[tuple[MessageQueue, QueueReport]]:
+    """The queues that do not just go on, with their reports; those in trouble longest come first.
 
     Args:
         held: of the consumer. Takes each one's lock for a moment.
         hung: see `Hung`.
         now: seconds.
     """
-    told = [(each.queue, _told(each, hung, now)) for each in held]
-    return sorted([pair for pair in told if _worth_telling(pair[1])], key=_longest_first)
+    reports = [(each.queue, _report(each, hung, now)) for each in held]
+    return sorted([pair for pair in reports if _in_trouble(pair[1])], key=_longest_first)
 
 
-def without_key(news: QueueNews) -> QueueNews:
-    """The news with a hash instead of the key; the failure's text has nothing of the message."""
-    return news if news.key is None else replace(news, key=hidden(news.key))
+def without_key(report: QueueReport) -> QueueReport:
+    """The report with a hash instead of the key; the failure's text has nothing of the message."""
+    return report if report.key is None else replace(report, key=hidden(report.key))
 
 
-def _told(held: HeldQueue, hung: Hung, now: float) -> QueueNews:
+def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
     owned = held.owned
     with held.lock:
         explained, lane = explain(owned, now), owned.messages.lowest_lane
@@ -351,7 +353,7 @@ def _told(held: HeldQueue, hung: Hung, now: float) -> QueueNews:
         why = Why.HUNG
     offset = explained.offset
     failing = None if offset is None else held.failures.of(key, offset)
-    return QueueNews(
+    return QueueReport(
         why=why.name,
         offset=offset,
         key=key_text(explained.key),
@@ -376,17 +378,17 @@ def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why
     return (Why.WAITING, None) if busy else (explained.why, explained.seconds)
 
 
-def _worth_telling(news: QueueNews) -> bool:
-    why = Why[news.why]
-    if news.failing_for is not None or news.parked:
+def _in_trouble(report: QueueReport) -> bool:
+    why = Why[report.why]
+    if report.failing_for is not None or report.parked:
         return True
-    return why not in _WELL and (why not in _RUNNING or (news.seconds or 0.0) >= _LONG)
+    return why not in _WELL and (why not in _RUNNING or (report.seconds or 0.0) >= _LONG)
 
 
-def _longest_first(pair: tuple[MessageQueue, QueueNews]) -> tuple[float, MessageQueue]:
-    queue, news = pair
-    running = news.seconds if Why[news.why] in _RUNNING else None
-    return -max(news.failing_for or 0.0, running or 0.0), queue
+def _longest_first(pair: tuple[MessageQueue, QueueReport]) -> tuple[float, MessageQueue]:
+    queue, report = pair
+    running = report.seconds if Why[report.why] in _RUNNING else None
+    return -max(report.failing_for or 0.0, running or 0.0), queue
 
 
 # --- queues that are consumed ahead as far as may be, and wait for one key ------------------------
@@ -403,7 +405,7 @@ class SpanEnds:
         self._session = session
         self._waiting: frozenset[HeldQueue] = frozenset()
 
-    def tell(self) -> None:
+    def log_new(self) -> None:
         """Warn of each queue that came to its span's end since the last call.
 
         Once, until it is pulled again: it is pulled again when half of the span is worked off.

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Hashable, Sequence
 from functools import partial
 
+from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.session import HeldQueue, Session, now
-from orderly.consumer.side_by_side import SideBySide
 from orderly.errors import LockLost, OrderlyError, RemotingError, RequestTimeout
-from orderly.ordering.calls import LockQueues
+from orderly.ordering.broker_calls import LockQueues
 from orderly.ordering.owned_queue import Drop
 
 LOOK_AT_LEASES = 1.0  # seconds between two looks at the leases
@@ -32,7 +32,7 @@ class LockKeeper:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.steps = SideBySide(f"renewal-{session.group}")
+        self.steps = BrokerThreads(f"renewal-{session.group}")
 
     def renew_all(self) -> None:
         """Renew what is ours; a queue the broker leaves out of its answer is lost."""
@@ -146,7 +146,7 @@ def note_renewal(session: Session, held: HeldQueue, asked_at: float, *, granted:
 
 
 def announce_loss(session: Session, held: HeldQueue, reason: str) -> None:
-    """Tell everybody once, and at once, that a queue is no longer ours."""
+    """Stop what runs for a queue that is no longer ours, and log it; once, and at once."""
     if held.lost.is_set() or held.released:
         return
     held.lost.set()

@@ -21,9 +21,9 @@ from urllib.parse import quote
 from orderly.client.broker import BrokerCalls
 from orderly.client.dialogues import peek, positions
 from orderly.config.arguments import is_int
+from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.locks import announce_loss, renew, renew_now
 from orderly.consumer.session import HeldQueue, Session, now
-from orderly.consumer.side_by_side import SideBySide
 from orderly.durable_file import hold, sync_folder, synced
 from orderly.errors import (
     ConfigError,
@@ -35,7 +35,7 @@ from orderly.errors import (
 )
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     Call,
     LockQueues,
     Peek,
@@ -72,7 +72,7 @@ class OffsetSaver:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.steps = SideBySide(f"saving-{session.group}")
+        self.steps = BrokerThreads(f"saving-{session.group}")
 
     def save_all(self, deadline: float = math.inf) -> None:
         """Save what is unsaved; a failure is logged and tried again in the next round.
@@ -95,7 +95,7 @@ class OffsetSaver:
             name: partial(self._save_of_broker, holds, deadline) for name, holds in unsaved.items()
         }
         if math.isfinite(deadline):  # the last time: also where a round has not ended yet
-            last = SideBySide(f"last-saving-{self._session.group}")
+            last = BrokerThreads(f"last-saving-{self._session.group}")
             last.run(steps, self._session.client.config.request_timeout)
         else:
             self.steps.run(steps)

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
-from orderly.consumer.handler_calls import Called, CallHandler, Mode, TaskSteps
+from orderly.consumer.handler_caller import Called, CallHandler, Mode, TaskSteps
 from orderly.consumer.offsets import OffsetSaver
-from orderly.consumer.parking import KeyMessages, Parker, ParkQueue
+from orderly.consumer.park_queue import KeyMessages, ParkQueue
+from orderly.consumer.parking import Parker
 from orderly.consumer.session import HeldQueue, KeyToPark, Session, now
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError, RemotingError
 from orderly.log import key_text, type_text, where
@@ -245,7 +246,7 @@ _NO_TURN = (
 
 
 class Adding:
-    """One command to park a key, or to tell whether that can be. One thread uses it.
+    """One command to park a key, or to say whether that is possible. One thread uses it.
 
     The key's lane is roused if it waits after a failure, and what it has is parked at its next
     turn: not beside a call of the handler, so a call that runs is waited for.
@@ -279,8 +280,8 @@ class Adding:
 
     @property
     def ended(self) -> bool:
-        """Whether it is done, or refused, and that is told."""
-        return self._ending.told
+        """Whether it is done, or refused, and the result is written."""
+        return self._ending.finished
 
     def send(self) -> None:
         """Begin with it, or see how far it is.
@@ -295,7 +296,7 @@ class Adding:
                 self._ready(self._held)
                 self._ending.progress(record=False)  # who waits knows that it was taken
         if self._ending.chosen:
-            self._ending.tell()
+            self._ending.finish()
 
     def _begin(self) -> bool:
         """Have the key parked unless that cannot be; returns whether it will be."""
@@ -385,8 +386,8 @@ class Replay:
 
     @property
     def ended(self) -> bool:
-        """Whether the command is carried out, and that is told."""
-        return self._ending.told
+        """Whether the command is carried out, and the result is written."""
+        return self._ending.finished
 
     def send(self) -> None:
         """Have it go on in the lane's next turn, unless it waits for that already."""
@@ -422,7 +423,7 @@ class Replay:
             more = len(self._kept) + len(self._outcomes)
             self._ending.progress(record=self._command.verb is Verb.RELEASE, more=more)
             return True
-        self._ending.tell()
+        self._ending.finish()
         return False
 
     def _work(self) -> Work:
@@ -615,8 +616,8 @@ class Ending:
         position: of the command.
 
     Attributes:
-        chosen: how it ends is known; `tell` is what is left.
-        told: all of it is done.
+        chosen: how it ends is known; `finish` writes what is left.
+        finished: all of it is written.
         settled: messages that need no replay any more; of a dry run, that were tried.
     """
 
@@ -624,7 +625,7 @@ class Ending:
         self, session: Session, held: HeldQueue, queue: ParkQueue, command: Command, position: int
     ) -> None:
         self.chosen = False
-        self.told = False
+        self.finished = False
         self.settled = 0
         self._session = session
         self._held = held
@@ -715,9 +716,9 @@ class Ending:
         self.warn(event, below=below)
         self._end(self._tombstone(below), self._result())
 
-    # --- telling -------------------------------------------------------------------------------
+    # --- writing it ----------------------------------------------------------------------------
 
-    def tell(self) -> None:
+    def finish(self) -> None:
         """Write what is left to be written."""
         while self._left:
             self._left[0]()
@@ -725,14 +726,14 @@ class Ending:
         with self._held.lock:
             parking = self._held.owned.parking
             parking.commands = max(parking.commands, self._position + 1)
-        self.told = True
+        self.finished = True
 
     def warn(self, event: str, **fields: object) -> None:
         """Emit an event with the command's fields."""
         at = where(self._session.group, self._held.queue) | {"key": key_text(self._command.key)}
         command = {"command": self._command.id, "verb": str(self._command.verb)}
-        told = {"by": self._command.by, "settled": self.settled}
-        self._held.log.warning(event, **(at | command | told | fields))
+        done = {"by": self._command.by, "settled": self.settled}
+        self._held.log.warning(event, **(at | command | done | fields))
 
     def _end(self, *left: Callable[[], object]) -> None:
         self._left.extend(left)

@@ -1,4 +1,4 @@
-"""A small HTTP endpoint that tells an orchestrator whether the consumer in this process is well.
+"""A small HTTP endpoint where an orchestrator asks whether the consumer in this process is well.
 
 GET /live and GET /ready answer 200 or 503, GET /health all that is known as JSON.
 """
@@ -33,17 +33,17 @@ class Probe(Server):
     def __init__(self, port: int, read: Callable[[], Health], host: str = "127.0.0.1") -> None:
         check_function("read", read)
         check_arguments("read", read)
-        super().__init__(host, port, self._told, "probe")
+        super().__init__(host, port, self._answer, "probe")
         self._read = read
 
-    def _told(self, question: HttpRequest) -> HttpResponse:
+    def _answer(self, question: HttpRequest) -> HttpResponse:
         answer = _ANSWERS.get(question.path)
         if answer is None:
             text = f"there is only {', '.join(_ANSWERS)}"
             return _json(json.dumps({"error": text}), HTTPStatus.NOT_FOUND)
         try:
             well, body = answer(self._read())
-        except Exception as error:  # noqa: BLE001 - who cannot tell its health is not well
+        except Exception as error:  # noqa: BLE001 - without an answer it is not well
             _log.error("probe.health_not_read", error=repr(error), exc_info=True)
             well, body = False, json.dumps({"error": "the health could not be read; see the log"})
         return _json(body, HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE)

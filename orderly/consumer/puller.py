@@ -22,7 +22,7 @@ from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
-from orderly.ordering.calls import OffsetReset
+from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.owned_queue import Drop, PullGate
 
 _CONNECTING_THREADS = 4
@@ -193,7 +193,7 @@ class Puller:
         if wait is None:
             self._pull(held, may_connect=False)
         else:
-            self._tell_too_large(held, query, error)
+            self._log_too_large(held, query, error)
             self._session.client.schedule.after(wait, partial(self.start, held))
 
     def _take_fewer(self, held: HeldQueue, query: PullQuery) -> float | None:
@@ -201,7 +201,7 @@ class Puller:
         held.pull_batch = query.for_fewer().max_messages
         return None if query.max_messages > 1 else _LARGE_RETRY
 
-    def _tell_too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
+    def _log_too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
         held.log.error(
             "message.too_large",
             offset=query.offset,
@@ -234,7 +234,7 @@ class Puller:
         if reply.status is PullStatus.FOUND:
             held.pull_batch = min(held.pull_batch + 1, self._session.config.pull_batch)
         messages = self._wanted(held, reply)
-        self._tell_undecodable(held, messages)
+        self._log_undecodable(held, messages)
         if messages:
             seconds = now() - held.owned.pulled_at
             self._session.statistics.pulled(held.queue.topic, len(messages), seconds, now())
@@ -265,7 +265,7 @@ class Puller:
             messages = [m for m in messages if held.subscription.matches(m.tags)]
         return messages
 
-    def _tell_undecodable(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
+    def _log_undecodable(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         for message in messages:
             if isinstance(message, UndecodableMessage):
                 held.log.error(
@@ -357,7 +357,7 @@ class Puller:
         if wait is None:
             self._refill_later(held, query.offset)
             return
-        self._tell_too_large(held, query, error)
+        self._log_too_large(held, query, error)
         again = partial(self._refill_later, held, query.offset)
         self._session.client.schedule.after(wait, again)
 
@@ -431,7 +431,7 @@ class Puller:
     def _offset_illegal(self, held: HeldQueue, correct: int, *, reset: bool) -> None:
         again = self._session.find(held.queue)
         if reset and held.released and again is not None:
-            held = again  # a pull of our former ownership was told what is for the present one
+            held = again  # a pull of our former ownership got the answer for the present one
         with held.lock:
             before, ahead = held.owned.next_pull, held.owned.finished_ahead
             changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)

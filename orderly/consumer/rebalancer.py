@@ -16,28 +16,26 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from orderly.client import Client
-from orderly.client.preflight import orders_of
 from orderly.client.state_topics import StateTopics
 from orderly.config.consumer import BROKER_LEASE
+from orderly.consumer.broker_threads import BrokerThreads
+from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.locks import QueueTenure, announce_loss, renew_now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler, now
-from orderly.consumer.side_by_side import SideBySide
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.calls import WRITES, Call, LockQueues, UnlockQueues, converse
+from orderly.ordering.broker_calls import WRITES, Call, LockQueues, UnlockQueues, converse
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
-from orderly.ordering.rebalance import RebalancePlan, by_broker, my_share, plan
+from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
 from orderly.ordering.start import StartPosition, find_start, for_later_queue
 from orderly.ordering.state.ownership import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.statistics import ConsumerConnection
 
 Answer = TypeVar("Answer")
 
@@ -85,7 +83,7 @@ class Rebalancer:
         self._releaser.release_idle()  # first: what became ours again can then be taken at once
         found = self._each(session.subscriptions, self._look)
         outlooks = {topic: outlook for topic, outlook in found.items() if outlook is not None}
-        self._tell_changes(outlooks)
+        self._heartbeat_on_change(outlooks)
         done = self._each(outlooks, lambda topic: self._rebalance(topic, outlooks[topic]))
         if session.closing:
             return
@@ -110,7 +108,7 @@ class Rebalancer:
         self._taker.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
 
-    def _tell_changes(self, outlooks: Mapping[str, Outlook]) -> None:
+    def _heartbeat_on_change(self, outlooks: Mapping[str, Outlook]) -> None:
         """Heartbeat at once if our share of a topic is another one.
 
         Before anything is handled: a broker (5.5.0) that reads a heartbeat after its connection
@@ -171,8 +169,8 @@ class Rebalancer:
         """The broker drops the heartbeats of a group it may not create, without saying so."""
         self._unlisted += 1
         log = self._session.log
-        tell = log.warning if self._unlisted == _ROUNDS_TO_JOIN else log.info
-        tell(
+        emit = log.warning if self._unlisted == _ROUNDS_TO_JOIN else log.info
+        emit(
             "member.not_listed",
             subscribed=topic,
             members=tuple(members),
@@ -197,7 +195,7 @@ class Rebalancer:
 
 
 _HAND_OVER = 5.0  # seconds: a live owner that has a queue to give back seldom takes longer
-_REMIND = 60.0  # seconds until a queue that is still refused is told again
+_WARN_AGAIN = 60.0  # seconds until the warning of a queue that is still refused is repeated
 _NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this release cannot read
 _FAILED = 2.0  # seconds until a take-over that failed is tried again: each leaves two records
 
@@ -237,7 +235,7 @@ class Taker:
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
         self._refused: dict[MessageQueue, _Refusal] = {}
-        self.steps = SideBySide(f"taking-{session.group}", session.attention)
+        self.steps = BrokerThreads(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Note the queues a topic had when it was first looked at; others are later ones."""
@@ -293,7 +291,7 @@ class Taker:
                 self._start_pulling(held)
 
     def announce(self) -> None:
-        """Begin what was taken. The program is told first: what its hook prepares must be there.
+        """Begin what was taken, after the program's hook: what that prepares must be there.
 
         On the rebalancer's thread: no two hooks are called at once.
         """
@@ -305,7 +303,7 @@ class Taker:
             self.split_limits(topic)
         for held in taken:
             held.introduced = True
-        self._session.hooks.tell("assigned", self._session.log, [held.queue for held in taken])
+        self._session.hooks.notify("assigned", self._session.log, [held.queue for held in taken])
         self._drop_outdated()  # what was subscribed otherwise meanwhile
         for held in taken:
             held.announced = True
@@ -327,7 +325,7 @@ class Taker:
         granted = self._session.perform(call)
         for queue in granted:
             self._refused.pop(queue, None)
-        self._tell_refused([queue for queue in call.queues if queue not in granted], asked_at)
+        self._log_refused([queue for queue in call.queues if queue not in granted], asked_at)
         if self._session.closing:
             self._give_back(*granted)
             return
@@ -335,8 +333,8 @@ class Taker:
             if queue in granted:
                 self._begin(queue, asked_at, subscription)
 
-    def _tell_refused(self, refused: list[MessageQueue], at: float) -> None:
-        """Say once what others hold; warn when it lasts longer than a hand-over, and remind.
+    def _log_refused(self, refused: list[MessageQueue], at: float) -> None:
+        """Log once what others hold; warn when it lasts longer than a hand-over, again and again.
 
         The lock of an owner that died is free BROKER_LEASE after its last renewal, and that was
         before the first refusal.
@@ -350,9 +348,9 @@ class Taker:
         if not fresh and not due:
             return
         for it in due:
-            it.warn_at = at + _REMIND
-        tell = self._session.log.warning if due else self._session.log.info
-        tell(
+            it.warn_at = at + _WARN_AGAIN
+        emit = self._session.log.warning if due else self._session.log.info
+        emit(
             "lock.held_by_another",
             topic=refused[0].topic,
             broker=refused[0].broker_name,
@@ -510,17 +508,17 @@ class Releaser:
     def __init__(self, session: Session, saver: OffsetSaver) -> None:
         self._session = session
         self._saver = saver
-        self.steps = SideBySide(f"release-{session.group}", session.attention)
+        self.steps = BrokerThreads(f"release-{session.group}", session.attention)
         self._lock = threading.Lock()
-        self._released: list[tuple[HeldQueue, str]] = []  # and which hook is to be told
+        self._released: list[tuple[HeldQueue, str]] = []  # and the hook to call
 
     def drop(self, held: HeldQueue, reason: Drop) -> None:
         """Stop handing out; what is in hand ends."""
         with held.lock:
             changed = held.owned.drop(reason)
         if changed:
-            tell = held.log.warning if reason in _WORTH_A_WARNING else held.log.info
-            tell("queue.given_up", reason=reason.value)
+            emit = held.log.warning if reason in _WORTH_A_WARNING else held.log.info
+            emit("queue.given_up", reason=reason.value)
 
     def drop_all(self, reason: Drop) -> None:
         """Stop handing out on every queue."""
@@ -555,7 +553,7 @@ class Releaser:
         Args:
             deadline: after it no further queue is begun (seconds, `session.now`).
         """
-        self._tell_losses()
+        self._notify_losses()
         leaving: dict[HeldQueue, Drop] = {}
         at_brokers: dict[str, list[HeldQueue]] = {}
         for held in self._session.held():
@@ -566,16 +564,16 @@ class Releaser:
             name: partial(self._release_all, holds, deadline) for name, holds in at_brokers.items()
         }
         self.steps.run(steps)
-        self.tell_released()
+        self.notify_released()
         # A queue dropped for any other reason is still ours by allocation: take it again.
         return all(held.released and reason in _FOR_GOOD for held, reason in leaving.items())
 
-    def tell_released(self) -> None:
-        """Tell the program what was given up, on the caller's thread."""
+    def notify_released(self) -> None:
+        """Call the hooks for what was given up, on the caller's thread."""
         with self._lock:
             released, self._released = self._released, []
         for held, hook in released:
-            self._session.hooks.tell(hook, held.log, (held.queue,))
+            self._session.hooks.notify(hook, held.log, (held.queue,))
 
     def _release_all(self, holds: Sequence[HeldQueue], deadline: float) -> None:
         """Release queues of one broker; if that does not answer, it is not asked again."""
@@ -584,15 +582,15 @@ class Releaser:
             if now() < deadline and not (silent and held.owned.dropped is not Drop.LOST):
                 silent = not self._release(held) or silent
 
-    def _tell_losses(self) -> None:
-        """Tell the program at once, also while a handler still runs: it may want to stop it."""
+    def _notify_losses(self) -> None:
+        """Call the hook at once, even while a handler runs: the program may want to stop that."""
         for held in self._session.held():
             with held.lock:
                 lost = held.owned.dropped in NOT_OURS and not held.released
-            if lost and held.introduced and not held.loss_told:
-                held.loss_told = True
+            if lost and held.introduced and not held.loss_notified:
+                held.loss_notified = True
                 announce_loss(self._session, held, "noticed late")
-                self._session.hooks.tell("lost", held.log, (held.queue,))
+                self._session.hooks.notify("lost", held.log, (held.queue,))
 
     def _release(self, held: HeldQueue) -> bool:
         """Release one queue, if no handler works on it; returns whether its broker answers."""
@@ -615,7 +613,7 @@ class Releaser:
             held.log.warning("queue.not_released", error=str(error))
             return not isinstance(error, RemotingError)
         held.log.info("queue.released", reason=reason.value)
-        if held.introduced and not held.loss_told:
+        if held.introduced and not held.loss_notified:
             with self._lock:
                 self._released.append((held, "lost" if lost else "revoked"))
         return True
@@ -642,69 +640,3 @@ class Releaser:
             )
             self._saver.save(held)
         return False
-
-
-# --- whether the other members keep order as we do ------------------------------------------------
-# Before a start `orderly.client.preflight` looks at them; this is for those that join later.
-
-
-class GroupOrderCheck:
-    """The other members of a group, each asked once. Not thread-safe, but for reading `mixed`.
-
-    Args:
-        client: of the consumer.
-        group: as the broker names it.
-        order: ours: "queue" or "key".
-        log: hears of members that did not answer, and of those that must not be there.
-
-    Attributes:
-        mixed: the members that keep order in another way, a text each. Replaced, never changed.
-    """
-
-    def __init__(self, client: Client, group: str, order: str, log: Any) -> None:
-        self._client = client
-        self._group = group
-        self._order = order
-        self._log = log
-        self._members: frozenset[str] = frozenset()
-        self._known: dict[str, str] = {}  # client id -> what is wrong with it, "" if nothing
-        self.mixed: tuple[str, ...] = ()
-
-    def changed(self, members: Iterable[str]) -> None:
-        """Look at members that were not there before; an error event tells of wrong ones.
-
-        Cheap while the members are the same. Each new member is asked once, which may block for
-        some seconds if one hangs; one that does not answer is a warning.
-
-        Args:
-            members: client ids of all members.
-        """
-        present = frozenset(members)
-        if present == self._members:
-            return
-        self._members = present
-        before = self.mixed
-        self._known = {name: wrong for name, wrong in self._known.items() if name in present}
-        try:
-            found = self._client.admin.consumer_connections(self._group)
-        except OrderlyError as error:
-            self._log.warning("group.order_not_checked", error=str(error))
-            found = None
-        self._meet(found.connections if found else ())
-        if set(self.mixed) - set(before):
-            self._log.error(
-                "group.order_mixed",
-                members=self.mixed,
-                hint="members by queue repeat what others finished ahead, and run keys that are"
-                " suspended: stop the ones or the others",
-            )
-
-    def _meet(self, members: Iterable[ConsumerConnection]) -> None:
-        unknown = [member for member in members if member.client_id not in self._known]
-        for asked in orders_of(self._client, self._group, self._order, unknown):
-            self._known[asked.client_id] = asked.wrong
-            if asked.error is not None:
-                self._log.warning(
-                    "member.order_unknown", member=asked.client_id, error=str(asked.error)
-                )
-        self.mixed = tuple(wrong for _, wrong in sorted(self._known.items()) if wrong)

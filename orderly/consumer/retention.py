@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable
 
 from orderly.client.client import retention
-from orderly.consumer.handler_calls import TaskSteps
-from orderly.consumer.parking import KeyMessages, ParkQueue
+from orderly.consumer.handler_caller import TaskSteps
+from orderly.consumer.park_queue import KeyMessages, ParkQueue
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
-from orderly.ordering.calls import MaxOffset
+from orderly.ordering.broker_calls import MaxOffset
 from orderly.ordering.explain import explain
 from orderly.ordering.parking import ParkedPlace
 from orderly.protocol.park_record import parked_again
@@ -55,7 +55,7 @@ class RetentionRefresh:
     def round(self) -> None:
         """Begin with each key whose oldest message is old enough."""
         for late in self._under_way:
-            late.tell_if_late()
+            late.log_if_late()
         self._under_way = []
         retentions: dict[str, float] = {}
         silent: set[str] = set()
@@ -77,7 +77,7 @@ class RetentionRefresh:
             try:
                 begun = keeping.begin()
             except OrderlyError as error:
-                keeping.tell(error)
+                keeping.log_expiring(error)
                 if isinstance(error, RemotingError):
                     return False
                 continue
@@ -134,8 +134,8 @@ class KeyRefresh:
             return True
         return False
 
-    def tell(self, error: object) -> None:
-        """Emit the event that somebody must do something, long before it is too late."""
+    def log_expiring(self, error: object) -> None:
+        """Log that somebody must do something, long before it is too late."""
         self._held.log.error(
             "park.expiring",
             **self._at,
@@ -143,10 +143,10 @@ class KeyRefresh:
             error=str(error),
         )
 
-    def tell_if_late(self) -> None:
+    def log_if_late(self) -> None:
         """The same, if it did not come to its end in all the time it had."""
         if not self._ended and self._held.owned.dropped is None:
-            self.tell("the key's lane did not come to its turn: is the queue paused?")
+            self.log_expiring("the key's lane did not come to its turn: is the queue paused?")
 
     def steps(self) -> TaskSteps:
         """One turn."""
@@ -155,7 +155,7 @@ class KeyRefresh:
         except OrderlyError as error:
             again, self._ended = False, True
             if self._held.owned.dropped is None:  # else it is the next owner's
-                self.tell(error)
+                self.log_expiring(error)
         if again:
             self._session.client.schedule.after(_REST, self._send)
         else:
@@ -243,7 +243,7 @@ class KeyRefresh:
 
 
 AGES_INTERVAL = 600.0  # seconds
-LEAST_AGE = 1800.0  # seconds: half of an hour, which is the least that a broker is told to keep
+LEAST_AGE = 1800.0  # seconds: half of an hour, which is the least that a broker can be set to keep
 
 
 class Expiring:

@@ -31,14 +31,15 @@ from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.direct import DirectConsumption
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.group_order_check import GroupOrderCheck
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hanging import HangWatch, RunningCalls, interval
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds
 from orderly.consumer.locks import LOOK_AT_LEASES, LockKeeper
 from orderly.consumer.offsets import LocalOffsets, OffsetSaver
 from orderly.consumer.park_commands import COMMANDS_INTERVAL, ParkCommands
 from orderly.consumer.puller import Puller
-from orderly.consumer.rebalancer import GroupOrderCheck, Rebalancer, Releaser, Taker
+from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
 from orderly.consumer.retention import (
     AGES_INTERVAL,
     FIRST_KEEP,
@@ -167,7 +168,7 @@ class ConsumerRuntime:
             self.engine.use(loop)
 
     def _save_round(self) -> None:
-        self._span_ends.tell()
+        self._span_ends.log_new()
         self._saver.save_all()
 
     def start(self) -> None:
@@ -219,7 +220,7 @@ class ConsumerRuntime:
         self.engine.abandon()
         self.releaser.release_idle(deadline)
         ended = self._taker.steps.wait(0) and self.releaser.steps.wait(0)
-        self.releaser.tell_released()  # what ended after it was waited for
+        self.releaser.notify_released()  # what ended after it was waited for
         return ended and not self._session.held()
 
     def _on_attention(self) -> None:
@@ -338,7 +339,7 @@ class Lifecycle:
                 case StartRefused(error):
                     raise error
                 case NotReported():
-                    self._not_told(found)
+                    self._log_not_checked(found)
                 case NotOrdered(broker):  # it matters to who adds gRPC members
                     self._session.log.info("group.not_ordered", broker=broker, hint=found.hint)
                 case SubscriptionsDiffer(differences, members):
@@ -349,7 +350,7 @@ class Lifecycle:
                         hint=found.hint,
                     )
 
-    def _not_told(self, found: NotReported) -> None:
+    def _log_not_checked(self, found: NotReported) -> None:
         log, error = self._session.log, str(found.error)
         if found.member is not None:
             log.warning("member.order_unknown", member=found.member, error=error)
@@ -448,26 +449,26 @@ class Lifecycle:
     def wait(self, timeout: float | None, *, signals: bool) -> bool:
         """Block until it is closed; see `OrderlyConsumer.wait`."""
         end = time.monotonic() + (math.inf if timeout is None else timeout)
-        with heard(signals) as told:
+        with heard(signals) as received:
             while not self._closed.wait(max(0.0, min(LOOK, end - time.monotonic()))):
-                if told() or time.monotonic() >= end:
+                if received() or time.monotonic() >= end:
                     break
-            self.heed(told())
-        self.heed(told())  # it came while the handlers were put back
+            self.close_on(received())
+        self.close_on(received())  # it came while the handlers were put back
         return self._closed.is_set()
 
-    def heed(self, told: signal.Signals | None) -> None:
-        """Close this and every other consumer that was started in the process, if told to.
+    def close_on(self, received: signal.Signals | None) -> None:
+        """Close this and every other consumer that was started in the process, after a signal.
 
         At the same time, for each may need its close_timeout.
         """
-        if told is None:
+        if received is None:
             return
         with _STARTED_LOCK:
             lives = {self, *_STARTED}
-        name = f"orderly-closing-on-{told.name}"
+        name = f"orderly-closing-on-{received.name}"
         closing = [
-            threading.Thread(target=life.end, args=(told,), name=name, daemon=True)
+            threading.Thread(target=life.end, args=(received,), name=name, daemon=True)
             for life in lives
         ]
         for thread in closing:
@@ -475,12 +476,12 @@ class Lifecycle:
         for thread in closing:
             thread.join()
 
-    def end(self, told: signal.Signals) -> None:
+    def end(self, received: signal.Signals) -> None:
         """Close; while another thread does so already, wait for it."""
         if self._session.client.connections.foreign:
             return
         if self.state is State.RUNNING:
-            self._session.log.info("consumer.told_to_end", signal=told.name)
+            self._session.log.info("consumer.told_to_end", signal=received.name)
         self.close()
         self._closed.wait()
 

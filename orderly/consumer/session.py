@@ -20,12 +20,12 @@ from orderly.errors import RemotingError
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
-from orderly.ordering.calls import WRITES, Answer, Call, Dialogue, converse
+from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, converse
 from orderly.ordering.context import Tenure
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.lanes import Batch
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.start import FormerPosition
 from orderly.ordering.state.records import StateWriter
@@ -195,8 +195,8 @@ class HeldQueue:
         replica: id of the broker that the next pull goes to; 0 is the master.
         master_until: no slave is asked before (seconds).
         pull_batch: messages that the next pull asks for at most.
-        introduced: the program is told that it is ours, or was.
-        announced: the program was told; no handler is called before.
+        introduced: its hook "assigned" is called, or was.
+        announced: that hook has returned; no handler is called before.
         doubtful: the topic may have been made anew: to be found out before the next pull.
         refusal: what a broker said of an offset that it does not have, until that is found out.
         bursts: batches in work whose messages are handed out in several calls.
@@ -213,7 +213,7 @@ class HeldQueue:
     compared_at: float = field(default_factory=now)
     tenure: Tenure | None = None
     lost: threading.Event = field(default_factory=_new_event)
-    loss_told: bool = False
+    loss_notified: bool = False
     left_at: float | None = None
     overdue: bool = False
     failed_releases: int = 0
@@ -255,7 +255,7 @@ class Session:
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
-        perform: answers one `ordering.calls.Call`; blocks, raises OrderlyError.
+        perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
@@ -371,7 +371,7 @@ class Session:
             self.version = max(self.version + 1, int(time.time() * 1000))
 
     def announced(self) -> tuple[Subscription, ...]:
-        """The subscriptions as the next heartbeat tells them."""
+        """The subscriptions as the next heartbeat has them."""
         return tuple(replace(s, version=self.version) for s in self.subscriptions.values())
 
     def find(self, queue: MessageQueue) -> HeldQueue | None:

@@ -105,7 +105,7 @@ class SuspectRuns:
         try:
             if held.owned.suspects.trying is not None:
                 self._journal(held, None)
-            self._tell_end(held)
+            self._record_end(held)
         except OrderlyError as error:
             held.log.warning("suspects.not_recorded", error=str(error))
         finally:
@@ -120,7 +120,7 @@ class SuspectRuns:
     def _journal(self, held: HeldQueue, offset: int | None) -> None:
         """Write down what is tried from now on; None: nothing is."""
         assert held.memory is not None, "without a memory nothing is suspected"
-        with held.saving:  # an entry tells what is tried as well: in the order in which it was
+        with held.saving:  # an entry also says what is tried: entries keep that order
             with held.lock:
                 held.owned.tries(offset)
             try:
@@ -132,7 +132,7 @@ class SuspectRuns:
                     held.owned.suspects.stopped()
                 raise
 
-    def _tell_end(self, held: HeldQueue) -> None:
+    def _record_end(self, held: HeldQueue) -> None:
         """If the last suspect was cleared, put that on record: the next owner begins after it."""
         with held.lock:
             over, held.owned.suspects.over = held.owned.suspects.over, False

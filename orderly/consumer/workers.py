@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from orderly.consumer.finishing import Finisher
-from orderly.consumer.handler_calls import Called, Caller, LaneTask, next_call
+from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.consumer.suspect_runs import SuspectRuns

@@ -22,7 +22,7 @@ from orderly.listening.settings import OnPoison, Policy, Rules
 from orderly.log import error_text, get_logger, key_text, type_text, where
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure, Tenure
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 from orderly.ordering.poison import FailureKind, Finding, PoisonRules, PoisonVerdict, Verdicts
 from orderly.ordering.results import Ack, Answer, DeadLetter, Fail, Park, Suspend
 

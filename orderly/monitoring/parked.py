@@ -23,7 +23,13 @@ from orderly.config import check_group, check_topic
 from orderly.durable_file import replacing
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
-from orderly.monitoring.park_commands import OnProgress, OnSent, Outcome, ask_owners, run_command
+from orderly.monitoring.park_command_sender import (
+    OnProgress,
+    OnSent,
+    Outcome,
+    ask_owners,
+    run_command,
+)
 from orderly.monitoring.parked_queues import KeyFound, ParkedQueue, ParkedQueues, Unknown
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
 from orderly.protocol.parked_key import Key

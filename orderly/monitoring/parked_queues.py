@@ -16,7 +16,14 @@ from orderly.client import Client
 from orderly.client.dialogues import append_parked, performer
 from orderly.errors import ConfigError, OrderlyError, ProtocolError, RemotingError, RouteError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, MaxOffset, MinOffset, ParkedRead, ReadParked, converse
+from orderly.ordering.broker_calls import (
+    Dialogue,
+    MaxOffset,
+    MinOffset,
+    ParkedRead,
+    ReadParked,
+    converse,
+)
 from orderly.ordering.parking import KeyIndex, ParkedPlace, ParkingState, parked_of, rebuild
 from orderly.ordering.state.records import StateReader
 from orderly.ordering.state.topic import park_topic, state_topic

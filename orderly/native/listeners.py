@@ -44,7 +44,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import wrap
 from orderly.native.library import BODY_LENGTH, CONSUME_LATER, CONSUMED, CONSUMING, Library
 from orderly.ordering.context import ConsumeContext, Lost
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 from orderly.ordering.results import ConsumeResult, Park, Suspend
 from orderly.protocol import properties as names
 from orderly.protocol.heartbeat import Subscription

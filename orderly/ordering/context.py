@@ -1,4 +1,4 @@
-"""What a handler is told and what it may set besides its answer."""
+"""What a handler knows of its call, and what it may set besides its answer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ConsumeContext:
         redact_keys: keys are not to be shown, in logs of the handler's either.
         parked: queue offset -> why, of what `park` named.
         rejected: queue offset -> reason, of what `dead_letter` named.
-        fingerprint: how it failed; set by a listener, whose answer does not tell.
+        fingerprint: how it failed; set by a listener, whose answer does not say.
         names_some: whether any of `parked`, `finished`, `untried` and `rejected` was looked at:
             they are made then, for nearly no call needs them.
     """

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from orderly.ordering.runs import Runs, contains
+from orderly.ordering.offset_runs import Runs, contains
 from orderly.protocol.state_record import Confirm, Entry, Record, Trying
 
 # --- what is on record ----------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class Suspects:
 
     Attributes:
         on: suspects are left: one message of the queue is run at a time, each after a record.
-        over: `on` has ended and nobody was told yet.
+        over: `on` has ended, and that is not logged yet.
         condemned: offsets that no handler shall see, with their deaths.
         trying: the suspect that is being handled.
     """
@@ -91,7 +91,7 @@ class Suspects:
         self._crashes = crashes
         self._start = start
         self._cleared: set[int] = set()
-        self._survived = crashes.looped  # what the loop was about is told by `on`
+        self._survived = crashes.looped  # `on` says what became of the loop
         self.on = crashes.looped and start < end
         self.over = False
         self.end = end

@@ -93,6 +93,6 @@ def _reason(lane: Lane, now: float) -> tuple[KeyWhy, float | None]:
         return KeyWhy.HANDLING, now - lane.since
     if lane.wake_at is not None:
         return KeyWhy.SUSPENDED, max(0.0, lane.wake_at - now)
-    if lane.hungry:
+    if lane.needs_refill:
         return KeyWhy.FETCHING, None
     return (KeyWhy.WAITING if lane.messages.pending else KeyWhy.UNCOMMITTED), None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, MinOffset, Peek, Peeked
+from orderly.ordering.broker_calls import Dialogue, MinOffset, Peek, Peeked
 from orderly.protocol.state_record import MAX_WINDOW
 
 # --- generations of a topic -----------------------------------------------------------------------

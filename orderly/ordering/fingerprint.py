@@ -68,8 +68,8 @@ def fingerprint(error: BaseException, own: str = "") -> Fingerprint:
     - The text, of which only words remain that the code on the way has as constants. Numbers,
       names, ids, times, quoted input, long texts: whatever was put in is left out. Texts made in
       C have no constants and vanish.
-    - Error numbers (`errno`, `sqlstate`, HTTP status, a worker's exit code): they tell a bad
-      request from a dead server where class, place and text do not.
+    - Error numbers (`errno`, `sqlstate`, HTTP status, a worker's exit code): they
+      distinguish a bad request from a dead server where class, place and text do not.
 
     Args:
         error: as caught, with its traceback.

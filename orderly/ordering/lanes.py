@@ -17,162 +17,12 @@ from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import chain
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from orderly.model import ReceivedMessage, UndecodableMessage
+from orderly.model import ReceivedMessage
+from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
-
-# --- the process queue: messages of one order, pending ones and those in hand ---------------------
-# Java: ProcessQueue (its two tree maps; pulls of one queue arrive in offset order, so two deques
-# do the same work without a tree).
-
-
-class ProcessQueue:
-    """Pending and in-hand messages of one order, both in rising offset order.
-
-    Invariant: every in-hand offset is below every pending one. `count` and `size` (bytes
-    of memory) cover both, because both must fit in memory.
-    """
-
-    __slots__ = ("_in_hand", "_last", "_pending", "count", "size")
-
-    def __init__(self) -> None:
-        self._pending: deque[ReceivedMessage] = deque()
-        self._in_hand: list[ReceivedMessage] = []  # few; a deque takes 700 bytes, a key has one
-        self._last = -1
-        self.count = 0
-        self.size = 0
-
-    @property
-    def pending(self) -> int:
-        """Messages waiting to be taken."""
-        return len(self._pending)
-
-    @property
-    def pending_size(self) -> int:
-        """Bytes of memory of the messages waiting to be taken."""
-        return self.size - sum([message.held_size for message in self._in_hand])
-
-    @property
-    def in_hand(self) -> int:
-        """Messages taken and not yet committed."""
-        return len(self._in_hand)
-
-    @property
-    def taken(self) -> tuple[ReceivedMessage, ...]:
-        """The messages taken and not yet committed, in order."""
-        return tuple(self._in_hand)
-
-    @property
-    def first_pending(self) -> ReceivedMessage | None:
-        """The lowest message waiting to be taken, or None."""
-        return self._pending[0] if self._pending else None
-
-    @property
-    def head(self) -> ReceivedMessage | None:
-        """The lowest uncommitted message, or None."""
-        if self._in_hand:
-            return self._in_hand[0]
-        return self._pending[0] if self._pending else None
-
-    def put(self, messages: Sequence[ReceivedMessage]) -> int:
-        """Add pulled messages; returns how many were new.
-
-        What is not above the last offset seen is a repeated pull reply and is left out.
-        """
-        new = [message for message in messages if message.queue_offset > self._last]
-        if new:
-            self._last = new[-1].queue_offset
-            self._pending.extend(new)
-            self.count += len(new)
-            self.size += sum([message.held_size for message in new])
-        return len(new)
-
-    def take(self, limit: int) -> list[ReceivedMessage]:
-        """Move up to `limit` of the lowest pending messages into the hand and return them.
-
-        One whose body cannot be read comes alone: those before it are not to fail with it.
-        """
-        pending = self._pending
-        if limit == 1 and pending:  # the usual case, in half the time
-            batch = [pending.popleft()]
-        else:
-            batch = [pending.popleft() for _ in range(min(limit, len(pending)))]
-            bad = (i for i, m in enumerate(batch) if m.__class__ is UndecodableMessage)
-            end = max(1, next(bad, limit))
-            pending.extendleft(reversed(batch[end:]))
-            del batch[end:]
-        self._in_hand.extend(batch)
-        return batch
-
-    def commit(self, keep: int = 0) -> None:
-        """Forget all in-hand messages but the last `keep`: they are done."""
-        done = len(self._in_hand) - keep
-        for message in self._in_hand[:done]:
-            self.size -= message.held_size
-        self.count -= done
-        del self._in_hand[:done]
-
-    def rollback(self) -> None:
-        """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
-        self._pending.extendleft(reversed(self._in_hand))
-        self._in_hand.clear()
-
-    def put_back(
-        self,
-        batch: Sequence[ReceivedMessage],
-        finished: Collection[int] = (),
-        untried: Collection[int] = (),
-    ) -> None:
-        """Make `batch`, the messages taken last, pending again with one more attempt each.
-
-        Earlier in-hand messages (manual commit) stay in hand. Java: makeMessageToConsumeAgain.
-
-        Args:
-            batch: what the last `take` returned.
-            finished: queue offsets of those that are done: they are forgotten, and so never run
-                again because of the others (Java repeats them).
-            untried: queue offsets of those that no attempt is counted for.
-        """
-        for message in reversed(batch):
-            taken = self._in_hand.pop()
-            assert taken.queue_offset == message.queue_offset, "put_back of what was not taken last"
-            if taken.queue_offset in finished:
-                self.count -= 1
-                self.size -= taken.held_size
-            else:
-                counted = taken.queue_offset not in untried
-                again = taken.changed(reconsume_times=taken.reconsume_times + counted)
-                self._pending.appendleft(again)
-
-    def untake(self, count: int) -> None:
-        """Make the `count` messages taken last pending again; no attempt is counted."""
-        for _ in range(count):
-            self._pending.appendleft(self._in_hand.pop())
-
-    def drop_last(self) -> ReceivedMessage:
-        """Let go of the last pending message: its body is pulled again when its turn comes."""
-        message = self._pending.pop()
-        self._last = message.queue_offset - 1
-        self.count -= 1
-        self.size -= message.held_size
-        return message
-
-    def offsets(self) -> Iterator[int]:
-        """The offsets of all, rising."""
-        return (message.queue_offset for message in chain(self._in_hand, self._pending))
-
-    @property
-    def spans(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """First and last offset of the pending and of the in-hand messages, or None each."""
-        return _span(self._pending), _span(self._in_hand)
-
-
-def _span(messages: Sequence[ReceivedMessage]) -> tuple[int, int] | None:
-    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None
-
 
 # --- one lane: the messages of one key ------------------------------------------------------------
 
@@ -190,8 +40,8 @@ class Lane:
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds); None: it is not.
         due: its bodies need not be asked for before (seconds), after it was suspended.
-        hunger: when its bodies are to be asked for (seconds), and `missed`; None: it can go on, or
-            may not.
+        refill_due: when its bodies are to be asked for (seconds), and `missed`; None: it can go
+            on, or may not.
         again: bodies that were pulled again for it, until it has handed them out.
         queued: whether it stands in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
@@ -201,7 +51,6 @@ class Lane:
     __slots__ = (
         "again",
         "due",
-        "hunger",
         "key",
         "lane_tasks",
         "later",
@@ -209,6 +58,7 @@ class Lane:
         "messages",
         "missed",
         "queued",
+        "refill_due",
         "since",
         "stored",
         "tried",
@@ -225,7 +75,7 @@ class Lane:
         self.since: float | None = None
         self.wake_at: float | None = None
         self.due = -inf
-        self.hunger: tuple[float, int] | None = None
+        self.refill_due: tuple[float, int] | None = None
         self.again = 0
         self.queued = False
         self.low: int | None = None
@@ -307,7 +157,7 @@ class Lane:
         return free and (self.messages.pending > 0 or bool(self.lane_tasks))
 
     @property
-    def hungry(self) -> bool:
+    def needs_refill(self) -> bool:
         """True if it could go on, had it the bodies of its later messages."""
         free = self.since is None and self.wake_at is None
         return free and self.messages.pending == 0 and bool(self.later)
@@ -408,7 +258,7 @@ class Lanes:
         asleep, asleep_size: those of the pending ones that belong to suspended lanes, and their
             bytes.
         again: bodies that were pulled again for lanes that have not handed them out yet.
-        hungry_at: when bodies are to be asked for that a lane misses to go on (seconds); None: no
+        refill_at: when bodies are to be asked for that a lane misses to go on (seconds); None: no
             lane does. Whoever misses them longest is first. A lane that waited after a failure has
             patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
@@ -421,7 +271,7 @@ class Lanes:
         self.asleep = 0
         self.asleep_size = 0
         self.again = 0
-        self.hungry_at: float | None = None
+        self.refill_at: float | None = None
         self.deferred = 0
         self._max_count = self._max_size = inf
         self._bounded = bounded
@@ -432,9 +282,9 @@ class Lanes:
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
-        self._naps = 0
+        self._wake_sequence = 0
         self._resting: list[tuple[float, int, Lane]] = []  # those asleep with bodies, sorted
-        self._hungry: Lowest[tuple[float, int]] = Lowest()  # of lanes that could go on with bodies
+        self._refills: Lowest[tuple[float, int]] = Lowest()  # of lanes that could go on with bodies
         self._missed: dict[int, Lane] = {}  # by the offset of the first body a lane misses
         self._lowest: Lowest[int] = Lowest()  # of each lane's lowest unfinished offset
 
@@ -642,7 +492,7 @@ class Lanes:
     @property
     def refill_from(self) -> int | None:
         """The offset of the body that is to be asked for first, or None."""
-        first = self._hungry.value
+        first = self._refills.value
         return None if first is None else first[1]
 
     @property
@@ -661,7 +511,7 @@ class Lanes:
     ) -> list[int]:
         """Take in bodies that were pulled again.
 
-        They are told by their offsets, so a key function that changed its mind loses nothing. Not
+        They are known by their offsets, so a key function that changed its mind loses nothing. Not
         only the lane that was asked for gets its bodies, but each that can go on, while there is
         room: after an outage that stopped all keys they come back with few pulls.
 
@@ -682,11 +532,11 @@ class Lanes:
         missing += self._lose(lane, found, next_offset)
         return missing
 
-    def _take_body(self, message: ReceivedMessage, hungriest: Lane | None) -> None:
+    def _take_body(self, message: ReceivedMessage, asked_for: Lane | None) -> None:
         lane = self._missed.get(message.queue_offset)
         if lane is None or lane.wake_at is not None or not self.takes_bodies:
             return
-        if lane is hungriest or self._has_room(lane):
+        if lane is asked_for or self._has_room(lane):
             lane.take_body(message)
             lane.again += 1
             self.again += 1
@@ -806,8 +656,8 @@ class Lanes:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""
         lane.wake_at = wake_at
         lane.due = wake_at + min((wake_at - self._now) / _PATIENCE, _MOST_PATIENCE)
-        self._naps += 1  # so that two lanes that wake together are never compared themselves
-        entry = (wake_at, self._naps, lane)
+        self._wake_sequence += 1  # two lanes that wake together are never compared themselves
+        entry = (wake_at, self._wake_sequence, lane)
         heappush(self._asleep, entry)
         self.asleep += lane.messages.pending
         self.asleep_size += lane.messages.pending_size
@@ -826,9 +676,9 @@ class Lanes:
         """Let one lane go on before its suspension is over; without patience for its bodies."""
         if lane.wake_at is None:
             return
-        self._asleep = [nap for nap in self._asleep if nap[2] is not lane]
+        self._asleep = [entry for entry in self._asleep if entry[2] is not lane]
         heapify(self._asleep)
-        self._resting = [nap for nap in self._resting if nap[2] is not lane]
+        self._resting = [entry for entry in self._resting if entry[2] is not lane]
         lane.due = -inf
         self._go_on(lane)
 
@@ -871,15 +721,15 @@ class Lanes:
             lane.missed = missed
             if missed is not None:
                 self._missed[missed] = lane
-        hunger = None
-        if lane.hungry and missed is not None:
-            is_old = lane.hunger is not None and lane.hunger[1] == missed
-            hunger = lane.hunger if is_old else (max(lane.due, self._now), missed)
-        if hunger != lane.hunger:
-            self._hungry.replace(lane.hunger, hunger)
-            lane.hunger = hunger
-            first = self._hungry.value
-            self.hungry_at = None if first is None else first[0]  # is read without the lock
+        due = None
+        if lane.needs_refill and missed is not None:
+            is_old = lane.refill_due is not None and lane.refill_due[1] == missed
+            due = lane.refill_due if is_old else (max(lane.due, self._now), missed)
+        if due != lane.refill_due:
+            self._refills.replace(lane.refill_due, due)
+            lane.refill_due = due
+            first = self._refills.value
+            self.refill_at = None if first is None else first[0]  # is read without the lock
 
 
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:

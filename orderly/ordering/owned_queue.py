@@ -23,9 +23,9 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence, landmark_of
 from orderly.ordering.lanes import Batch, Lanes
+from orderly.ordering.offset_runs import ConsumedAhead, Runs, contains
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.results import Disposition
-from orderly.ordering.runs import ConsumedAhead, Runs, contains
 
 
 class Drop(Enum):
@@ -190,7 +190,7 @@ class Window:
 # --- the queue ------------------------------------------------------------------------------------
 
 
-EXPIRING = 0.5  # of the time for which a broker keeps a message: then it is told that it goes
+EXPIRING = 0.5  # of the time for which a broker keeps a message: then a warning says that it goes
 LAST_TRY = 0.75  # then its key is parked if it fails once more
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
@@ -355,7 +355,7 @@ class OwnedQueue:
         return (self._window.throttled and self.wants_pull) or self._wants_refill(now)
 
     def _wants_refill(self, now: float) -> bool:
-        due = None if self.refilling else self.messages.hungry_at
+        due = None if self.refilling else self.messages.refill_at
         return due is not None and due <= now and self.messages.takes_bodies
 
     @property
@@ -432,7 +432,7 @@ class OwnedQueue:
         self.pulling = False
 
     def forget_end(self) -> None:
-        """The log was cut, and is no other one: the next reply tells where it ends now."""
+        """The log was cut, and is no other one: the next reply says where it ends now."""
         self._end = None
 
     def refill_gate(self, now: float) -> int | None:
@@ -452,7 +452,7 @@ class OwnedQueue:
 
         Bodies are asked for without that when a batch was finished, or a refill.
         """
-        due = self.messages.hungry_at
+        due = self.messages.refill_at
         if due is None or due <= now or now < self._planned <= due:
             return None
         self._planned = due

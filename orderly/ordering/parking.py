@@ -16,8 +16,8 @@ from typing import NamedTuple
 from orderly.config.consumer import ParkLimits
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.ordering.calls import Dialogue, LockQueues, ParkedRead, ReadParked
-from orderly.ordering.latest import put_latest
+from orderly.ordering.broker_calls import Dialogue, LockQueues, ParkedRead, ReadParked
+from orderly.ordering.lru import put_latest
 from orderly.protocol.park_record import Command, Parked, Released, Result, read_park
 from orderly.protocol.parked_key import Key, ParkedKey
 from orderly.protocol.records import Unknown, written_behind
@@ -93,7 +93,7 @@ class ParkedKeys:
         """Whether a key was parked in a former generation of the topic.
 
         Its later messages count from 0 again. They wait until it is released or dropped: beside
-        those that are parked nobody could tell which comes first.
+        those that are parked nobody would know which comes first.
         """
         parked = self._keys.get(key)
         return parked is not None and parked.generation != self._generation
@@ -309,8 +309,8 @@ class KeyIndex:
     def add(self, parked: Parked) -> bool:
         """Note a message read from the park queue; returns whether it is one of this key's.
 
-        Those with the same source offset are one: the last one, but one that was tried tells more
-        than one that was not.
+        Those with the same source offset are one: the last one, but one that was tried says
+        more than one that was not.
         """
         if parked.key != self._key or parked.offset < self._first:
             return False
@@ -364,7 +364,7 @@ _RENEW_EVERY = 50  # blocks: a thousand of them may take longer than a lock last
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a park queue tells.
+    """What a park queue shows.
 
     Attributes:
         kept: the keys parked there, and up to where commands are settled.

@@ -1,8 +1,8 @@
 """Is it the message, or is it everything? The verdict about a failing message.
 
-A count of attempts cannot tell, and neither can an exception's class. The other keys can: they go
-through the same handler at the same time, so they are the control group. `Verdicts` has the
-rules; its parts come first: circuits, what a verdict says, and what is remembered of tries.
+A count of attempts does not show it, and neither does an exception's class. The other keys do:
+they go through the same handler at the same time, so they are the control group. `Verdicts` has
+the rules; its parts come first: circuits, what a verdict says, and what is remembered of tries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import final
 from orderly.config.arguments import check_count, check_number
 from orderly.config.fields import require
 from orderly.ordering.backoff import doubled
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 
 # --- a circuit as a value: closed, open, or half-open while one message probes --------------------
 # Open, everything behind it waits; after a growing wait one message may try. If it fails the wait
@@ -187,7 +187,7 @@ class PoisonVerdict:
 @final
 @dataclass(frozen=True, slots=True)
 class PoisonRules:
-    """The numbers of the rules; each rule is told at `Verdicts`.
+    """The numbers of the rules; the rules are described at `Verdicts`.
 
     Attributes:
         attempts: tries of one message that fail in the same way.
@@ -496,7 +496,7 @@ class Verdicts:
         and where the grown `span` is longer. A count alone never condemns the first two: they
         need a full control group.
     5.  NO_CONTROL: with `control_keys` other keys tried lately, as many must have succeeded since
-        the message failed first (a fatal one: within the window). With fewer nobody can tell, and
+        the message failed first (a fatal one: within the window). With fewer nobody knows, and
         the tries, their spacing and the fatal classes decide.
     6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (as many
         as there are, but one) must have succeeded; without others, this one. So whatever fails

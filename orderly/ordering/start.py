@@ -15,7 +15,7 @@ from enum import Enum
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     Dialogue,
     MaxOffset,
     MinOffset,
@@ -113,7 +113,7 @@ class StartPosition:
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
             of a former owner and the consumer does not begin with the first one.
-        end: the offset after the newest message, if it was told with `landmark`.
+        end: the offset after the newest message, if it came with `landmark`.
     """
 
     start: int
@@ -176,7 +176,7 @@ def _resumed(
 def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     """Whether a killed broker may have brought an offset back that is of a former generation.
 
-    One beyond the log is, or the log was cut; of one within it only the window tells.
+    One beyond the log is, or the log was cut; one within it is if the window has it.
     """
     if beyond:
         return known.latest or stored in known.sent

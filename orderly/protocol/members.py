@@ -137,7 +137,7 @@ class RunningInfo:
         queues: the queues it owns.
         topics: how fast each topic goes.
         jstack: the stacks of its threads, as text; "" if not asked for.
-        user: what it tells besides, by name (userConsumerInfo); of ours see `queue_news`.
+        user: what it reports besides, by name (userConsumerInfo); of ours see `queue_reports`.
         pops: whether it takes messages by POP: then `queues` does not say what it has.
     """
 
@@ -203,7 +203,7 @@ _PREFIX = "orderly "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueNews:
+class QueueReport:
     """One queue of a member of ours.
 
     Attributes:
@@ -229,20 +229,20 @@ class QueueNews:
     parked: Natural = 0
 
 
-def news_texts(news: Iterable[tuple[MessageQueue, QueueNews]]) -> dict[str, str]:
-    """Write the news of the first MOST_QUEUES queues: at most 64 KiB, whatever they hold."""
-    first = [pair for pair, _ in zip(news, range(MOST_QUEUES), strict=False)]
-    return {_name(queue): _written(told) for queue, told in first}
+def report_texts(reports: Iterable[tuple[MessageQueue, QueueReport]]) -> dict[str, str]:
+    """Write the reports of the first MOST_QUEUES queues: at most 64 KiB, whatever they hold."""
+    first = [pair for pair, _ in zip(reports, range(MOST_QUEUES), strict=False)]
+    return {_name(queue): _written(report) for queue, report in first}
 
 
-def queue_news(info: RunningInfo) -> dict[MessageQueue, QueueNews]:
-    """Read what a member tells of its queues; what is not ours, or broken, is left out."""
+def queue_reports(info: RunningInfo) -> dict[MessageQueue, QueueReport]:
+    """Read what a member reports of its queues; what is not ours, or broken, is left out."""
     found = {}
     for queue in info.queues if info.user else ():
         text = info.user.get(_name(queue))
-        told = None if text is None else _read(text)
-        if told is not None:
-            found[queue] = told
+        report = None if text is None else _read(text)
+        if report is not None:
+            found[queue] = report
     return found
 
 
@@ -250,15 +250,15 @@ def _name(queue: MessageQueue) -> str:
     return _PREFIX + str(queue)
 
 
-def _written(told: QueueNews) -> str:
+def _written(report: QueueReport) -> str:
     bounded = replace(
-        told,
-        why=told.why[:LONGEST],
-        key=_cut(told.key, LONGEST),
-        failing_for=_rounded(told.failing_for),
-        fingerprint=_cut(told.fingerprint, LONGEST),
-        reason=_cut(told.reason, LONGEST_REASON),
-        seconds=_rounded(told.seconds),
+        report,
+        why=report.why[:LONGEST],
+        key=_cut(report.key, LONGEST),
+        failing_for=_rounded(report.failing_for),
+        fingerprint=_cut(report.fingerprint, LONGEST),
+        reason=_cut(report.reason, LONGEST_REASON),
+        seconds=_rounded(report.seconds),
     )
     return _printable(dumps({"v": VERSION} | known(to_json(bounded))).decode())
 
@@ -268,10 +268,10 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def _read(text: str) -> QueueNews | None:
+def _read(text: str) -> QueueReport | None:
     try:
         fields = load_object(text.encode("utf-8", "replace"))
-        return from_json(QueueNews, fields) if NATURAL.at(fields, "v", 0) == VERSION else None
+        return from_json(QueueReport, fields) if NATURAL.at(fields, "v", 0) == VERSION else None
     except ProtocolError:
         return None
 

@@ -8,7 +8,7 @@ import pytest
 from orderly import Ack, Fail, Suspend
 from orderly.config import ParkLimits
 from orderly.errors import OrderlyError
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.park_command_sender import Outcome
 from orderly.monitoring.parked import ParkedMessages
 from orderly.protocol.park_record import Result
 from tests.support.consuming import send_numbers

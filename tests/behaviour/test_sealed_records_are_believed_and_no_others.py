@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from orderly import Ack, Client, ClientConfig, Park
 from orderly.client.broker import PullQuery
-from orderly.monitoring.park_commands import run_command
+from orderly.monitoring.park_command_sender import run_command
 from orderly.monitoring.parked_queues import ParkedQueue
 from orderly.ordering.state.topic import state_topic
 from orderly.protocol.heartbeat import Subscription

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 from orderly.consumer import offsets
 from orderly.model import MessageQueue
-from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts, queue_news
+from orderly.protocol.members import (
+    QueueInfo,
+    QueueReport,
+    RunningInfo,
+    queue_reports,
+    report_texts,
+)
 from orderly.protocol.park_record import (
     Command,
     Control,
@@ -104,7 +110,7 @@ DETAILS = ParkDetails(
     key="order-1", reason="poison", attempts=3, fingerprint="ValueError at a.py:3",
     first_error="ValueError: 1", last_error="ValueError: 2", parked_at=AT + 60.0, token=41,
 )  # fmt: skip
-NEWS = QueueNews(
+NEWS = QueueReport(
     why="SUSPENDED", offset=1001, key="order-1", attempts=3, failing_for=12.34,
     fingerprint="0123456789abcdef", reason="ValueError", seconds=1.26, parked=2,
 )  # fmt: skip
@@ -132,7 +138,7 @@ def _all() -> Iterator[tuple[str, Frozen]]:
         "park topic: parked message",
         Frozen(parked, _sent(park_message(ORIGINAL, DETAILS)), _received),
     )
-    [text] = news_texts([(QUEUE, NEWS)]).values()
+    [text] = report_texts([(QUEUE, NEWS)]).values()
     yield "running info: news of a queue", Frozen(_rounded(NEWS), text.encode(), _news)
     written = offsets._encode(OWNER, OFFSETS, datetime.fromtimestamp(AT, UTC))
     read = partial(offsets._decode, OWNER, path=Path("offsets.json"))
@@ -158,14 +164,14 @@ def _received(data: bytes) -> Any:
     return read_park(stored(ParkMessage(own, body, ORIGINAL.sys_flag, ORIGINAL.flag)))
 
 
-def _news(data: bytes) -> QueueNews:
+def _news(data: bytes) -> QueueReport:
     texts = {f"orderly {QUEUE}": data.decode()}
-    return queue_news(_info(texts))[QUEUE]
+    return queue_reports(_info(texts))[QUEUE]
 
 
 def _info(texts: dict[str, str]) -> RunningInfo:
     return RunningInfo({}, user=texts, queues={QUEUE: QueueInfo()})
 
 
-def _rounded(news: QueueNews) -> QueueNews:
+def _rounded(news: QueueReport) -> QueueReport:
     return replace(news, failing_for=12.3, seconds=1.3)

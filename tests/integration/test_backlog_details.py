@@ -18,7 +18,7 @@ from orderly.namespace import DEAD_PREFIX
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.locks import lock_request
-from orderly.protocol.members import queue_news
+from orderly.protocol.members import queue_reports
 from tests.support.java import JavaMember, mqadmin
 from tests.support.waiting import eventually
 
@@ -88,7 +88,7 @@ def info_of(reading, queue):
 
 
 def news_of(reading, queue):
-    told = (queue_news(info).get(queue) for info in reading.running.values())
+    told = (queue_reports(info).get(queue) for info in reading.running.values())
     return next((news for news in told if news is not None), None)
 
 

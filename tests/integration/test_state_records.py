@@ -9,7 +9,7 @@ from orderly import Client
 from orderly.client.dialogues import performer
 from orderly.errors import LockLost
 from orderly.model import MessageQueue
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
     SaveOffset,

@@ -6,7 +6,7 @@ from orderly.client.routes import Routes
 from orderly.consumer import rebalancer
 from orderly.consumer.offsets import OffsetSaver
 from orderly.ordering import start
-from orderly.ordering.calls import MaxOffset, MinOffset
+from orderly.ordering.broker_calls import MaxOffset, MinOffset
 from orderly.ordering.fence import Fence
 from orderly.ordering.state import ownership
 from orderly.ordering.state.records import StateWriter

@@ -3,18 +3,20 @@
 from dataclasses import replace
 
 from orderly.consumer import rebalancer
-from orderly.consumer.finishing import DeadLetterSender, Finisher
+from orderly.consumer.dead_letter_sender import DeadLetterSender
+from orderly.consumer.finishing import Finisher
 from orderly.consumer.puller import Puller
 from orderly.errors import OrderlyError
 from orderly.ordering import start
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     MaxOffset,
     MinOffset,
     QueryOffset,
     SaveOffset,
 )
-from orderly.ordering.lanes import Lane, ProcessQueue
+from orderly.ordering.lanes import Lane
 from orderly.ordering.owned_queue import Drop, OwnedQueue
+from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
 from orderly.ordering.start import StartPosition
 

@@ -5,7 +5,7 @@ from unittest import mock
 from orderly.consumer import locks, offsets, rebalancer
 from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.session import now
-from orderly.ordering.calls import LockQueues, UnlockQueues
+from orderly.ordering.broker_calls import LockQueues, UnlockQueues
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.state.ownership import commit
 

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from orderly.consumer import offsets, park_commands
-from orderly.consumer import parking as consumer_parking
+from orderly.consumer import offsets, park_commands, park_queue
 from orderly.consumer.park_commands import Adding, Ending, Replay, _Desk
 from orderly.consumer.parking import Parker
 from orderly.consumer.workers import Worker
@@ -91,7 +90,7 @@ def forget_parked_keys_after_a_reset(set_):
 
 def replay_from_the_first_copy(set_):
     """A release begins with the first copy in the park queue, settled or not."""
-    set_(consumer_parking, "KeyIndex", lambda key, first: KeyIndex(key, 0))
+    set_(park_queue, "KeyIndex", lambda key, first: KeyIndex(key, 0))
 
 
 def replay_by_position(set_):

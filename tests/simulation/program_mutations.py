@@ -6,21 +6,22 @@ Bursts of quick calls, manual commit, coroutines, worker processes, pauses, seek
 from asyncio import CancelledError
 from dataclasses import replace
 
-from orderly.consumer import handler_calls
+from orderly.consumer import handler_caller
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.finishing import Finisher
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.locks import QueueTenure
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied
-from orderly.ordering.calls import LockQueues
-from orderly.ordering.lanes import Lanes, ProcessQueue
+from orderly.ordering.broker_calls import LockQueues
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import Drop, OwnedQueue
-from orderly.ordering.rebalance import my_share
+from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.rebalance_plan import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.processes.handler import ProcessHandler
 
@@ -67,7 +68,7 @@ def keep_what_was_not_handed_out(set_):
 
 def commit_what_is_kept(set_):
     """A success under manual commit is committed at once."""
-    effect_of = handler_calls.effect_of
+    effect_of = handler_caller.effect_of
 
     def careless(answer, *, auto_commit, java_compat=False):
         return effect_of(
@@ -76,7 +77,7 @@ def commit_what_is_kept(set_):
             java_compat=java_compat,
         )
 
-    set_(handler_calls, "effect_of", careless)
+    set_(handler_caller, "effect_of", careless)
 
 
 def commit_the_last_batch_only(set_):
@@ -181,7 +182,7 @@ def go_on_although_the_broker_reset(set_):
 def take_any_coroutine_for_a_success(set_):
     """What an async handler answers, or raises, is not looked at."""
 
-    async def call_async(self, held, batch, key=None, mode=handler_calls.Mode.LIVE):
+    async def call_async(self, held, batch, key=None, mode=handler_caller.Mode.LIVE):
         started = self.begin(held, batch, key, mode)
         try:
             await self._handler(started.messages, started.context)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from orderly.consumer import rebalancer
-from orderly.ordering.calls import MinOffset
+from orderly.ordering.broker_calls import MinOffset
 from orderly.ordering.owned_queue import OwnedQueue
 from tests.simulation import campaign, mutations, trials
 from tests.simulation.campaign import catch, catch_again

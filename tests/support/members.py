@@ -42,7 +42,7 @@ from orderly import (
 )
 from orderly.config.consumer import BROKER_LEASE, ParkLimits
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.ordering.calls import AppendRecord, QueryOffset, SaveOffset
+from orderly.ordering.broker_calls import AppendRecord, QueryOffset, SaveOffset
 from orderly.protocol.state_record import Entry, decode_record
 from orderly.testing import Delivered
 from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED, AccountsClient

@@ -9,7 +9,7 @@ from orderly.client.dialogues import performer
 from orderly.consumer.session import now
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
     MaxOffset,

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from orderly.cli.demo.flights import FlightEvent
 from orderly.model import MessageQueue
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.park_command_sender import Outcome
 from orderly.ordering.results import Ack, Suspend
 
 FAILURES = ("raise", "suspend", "raise")

@@ -236,7 +236,7 @@ def _until(at: float, then: float | None) -> float | None:
 
 
 def _slowest(pair: GroupTopic) -> float | None:
-    """The largest Pair.drain_eta."""
+    """The largest GroupTopic.drain_eta."""
     if pair.rates_known and not any(pair.out_rates):
         return math.inf  # the usual thing of groups that are offline
     return largest(pair.drain_eta(place) for place, messages in enumerate(pair.backlog) if messages)

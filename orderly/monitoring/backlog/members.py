@@ -15,7 +15,13 @@ from orderly.monitoring.backlog.reading import GroupReading, Head, QueueRecord
 from orderly.monitoring.texts import counted
 from orderly.namespace import is_retry_topic
 from orderly.protocol.heartbeat import ConsumeType, MessageModel
-from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, RunningProperty, queue_news
+from orderly.protocol.members import (
+    QueueInfo,
+    QueueReport,
+    RunningInfo,
+    RunningProperty,
+    queue_reports,
+)
 
 QUIET = 30.0  # seconds: a member pulls, locks or handles something more often than this
 FRESH = 5.0  # seconds since the last handler call of a message that is tried again each second
@@ -30,13 +36,13 @@ class Claim:
         client: its id.
         info: of the queue.
         now: the member's clock when it was asked.
-        news: what a member of ours adds.
+        report: what a member of ours adds.
     """
 
     client: str
     info: QueueInfo
     now: float
-    news: QueueNews | None
+    report: QueueReport | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,10 @@ def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
     found: dict[MessageQueue, list[Claim]] = {}
     for client, running in sorted(reading.running.items()):
         now = member_clock(running, reading.running_at)
-        news = queue_news(running)
+        reports = queue_reports(running)
         for queue, info in running.queues.items():
             if not info.dropped:
-                claim = Claim(client, info, now, news.get(queue))
+                claim = Claim(client, info, now, reports.get(queue))
                 found.setdefault(queue, []).append(claim)
     return found
 
@@ -164,10 +170,10 @@ def blocked(claim: Claim, after: float) -> QueueTrouble | None:
     Ours say so; of Java's, the first message is in a listener's hands (ProcessQueue's
     consumingMsgOrderlyTreeMap), and it has been called long ago.
     """
-    info, news = claim.info, claim.news
-    if news is not None:
-        runs = news.seconds or 0.0
-        if news.why == "HUNG" or (news.why == "HANDLING" and runs > after):
+    info, report = claim.info, claim.report
+    if report is not None:
+        runs = report.seconds or 0.0
+        if report.why == "HUNG" or (report.why == "HANDLING" and runs > after):
             return QueueTrouble(
                 _offset(claim), f"{claim.client}: a handler has run for {runs:.0f} s"
             )
@@ -185,12 +191,12 @@ def suspended(claim: Claim) -> QueueTrouble | None:
     Ours count the tries; of Java's, nothing is in a listener's hands, the first message is cached,
     and the listener was called just now. (Its rate of failures stays 0 for a minute.)
     """
-    info, news = claim.info, claim.news
-    if news is not None:
-        if news.attempts < LEAST_ATTEMPTS or news.failing_for is None:
+    info, report = claim.info, claim.report
+    if report is not None:
+        if report.attempts < LEAST_ATTEMPTS or report.failing_for is None:
             return None
-        since = f"{news.attempts} tries in {news.failing_for:.0f} s"
-        what = f"{claim.client}: {since}" + (f", {news.reason}" if news.reason else "")
+        since = f"{report.attempts} tries in {report.failing_for:.0f} s"
+        what = f"{claim.client}: {since}" + (f", {report.reason}" if report.reason else "")
         return QueueTrouble(_offset(claim), what)
     waiting = info.cached_count > 0 and info.cached_min == info.commit_offset
     fresh = claim.now - info.last_consume_time <= FRESH
@@ -201,7 +207,7 @@ def suspended(claim: Claim) -> QueueTrouble | None:
 
 
 def _offset(claim: Claim) -> int:
-    reported = None if claim.news is None else claim.news.offset
+    reported = None if claim.report is None else claim.report.offset
     return claim.info.commit_offset if reported is None else reported
 
 

@@ -18,10 +18,10 @@ from orderly.monitoring.backlog.reading import GroupReading, Head, Scan, TopicRe
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.collecting.questions import Asking
-from orderly.ordering.latest import put_latest
+from orderly.ordering.lru import put_latest
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.members import queue_news
+from orderly.protocol.members import queue_reports
 from orderly.protocol.pull import ConsumeQueue, QueryConsumeQueue, ViewMessage, decode_consume_queue
 from orderly.protocol.stored_message import decode_messages
 
@@ -222,10 +222,10 @@ def with_attempts(
     """Heads with what members of ours report of them: how often they were tried, how they fail."""
     known = dict(heads)
     for info in reading.running.values():
-        for queue, news in queue_news(info).items():
+        for queue, report in queue_reports(info).items():
             head = known.get(queue)
-            if head is not None and head.offset == news.offset:
-                known[queue] = replace(head, attempts=news.attempts, fingerprint=news.reason)
+            if head is not None and head.offset == report.offset:
+                known[queue] = replace(head, attempts=report.attempts, fingerprint=report.reason)
     return known
 
 

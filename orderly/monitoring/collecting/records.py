@@ -26,9 +26,17 @@ from orderly.monitoring.backlog.reading import (
 )
 from orderly.monitoring.collecting.heads import Found, OffsetRange, read_ranges
 from orderly.monitoring.collecting.questions import Asking
-from orderly.ordering.calls import Call, MinOffset, Peek, Peeked, ReadRecords, RecordsRead, converse
+from orderly.ordering.broker_calls import (
+    Call,
+    MinOffset,
+    Peek,
+    Peeked,
+    ReadRecords,
+    RecordsRead,
+    converse,
+)
 from orderly.ordering.fence import Landmark, landmark_of, new_minimum
-from orderly.ordering.runs import above
+from orderly.ordering.offset_runs import above
 from orderly.ordering.state.records import RecordedState, StateReader
 from orderly.ordering.state.topic import STATE_PREFIX, park_topic, state_topic
 from orderly.protocol.park_record import read_parked

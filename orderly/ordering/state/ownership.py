@@ -19,7 +19,7 @@ from datetime import datetime
 
 from orderly.errors import BrokerError, LockLost, OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     Dialogue,
     LockQueues,
@@ -30,8 +30,8 @@ from orderly.ordering.calls import (
 )
 from orderly.ordering.crashes import NO_CRASHES, Crashes, conclude, unclean_ends
 from orderly.ordering.fence import Fence, Landmark, new_minimum
+from orderly.ordering.offset_runs import Runs, difference
 from orderly.ordering.parking import NOTHING_PARKED, ParkingState, rebuild
-from orderly.ordering.runs import Runs, difference
 from orderly.ordering.start import FormerPosition, StartPosition, find_start
 from orderly.ordering.state.records import (
     BLOCK,
@@ -256,16 +256,16 @@ def _kept(
 ) -> Dialogue[ParkingState]:
     """The parked keys: as they are on record, or worked out again.
 
-    The park queue does not tell generations. Keys that no record tells of are of the newest one.
+    The park queue does not name generations. Keys without a record are of the newest one.
     """
     if found is not None and not rebuilt:
         return found.kept
     kept = (yield from rebuild(park_queue, queue)).kept
     if found is None:
         return kept
-    told = {each.key: each.generation for each in found.kept.parked}
+    recorded = {each.key: each.generation for each in found.kept.parked}
     newest = found.entry.generation
-    parked = (replace(each, generation=told.get(each.key, newest)) for each in kept.parked)
+    parked = (replace(each, generation=recorded.get(each.key, newest)) for each in kept.parked)
     return replace(kept, parked=tuple(parked))
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError
 from orderly.model import MessageQueue
-from orderly.ordering.calls import AppendRecord, Dialogue, ReadRecords
+from orderly.ordering.broker_calls import AppendRecord, Dialogue, ReadRecords
 from orderly.ordering.crashes import NO_CRASHES, Crashes
 from orderly.ordering.fence import Fence
+from orderly.ordering.offset_runs import Runs, above, difference, union
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
-from orderly.ordering.runs import Runs, above, difference, union
 from orderly.protocol.java_json import dumps
 from orderly.protocol.parked_key import PARKED_KEY, Key, ParkedKey
 from orderly.protocol.state_record import (

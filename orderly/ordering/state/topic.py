@@ -39,7 +39,7 @@ def park_topic(group: str, topic: str) -> str:
 def _name(prefix: str, group: str, topic: str) -> str:
     namespace, short_group = _split(group)
     in_namespace, short_topic = _split(topic)
-    if in_namespace != namespace:  # another tenant's topic: its name is told in full
+    if in_namespace != namespace:  # another tenant's topic: its name in full
         short_topic = topic
     if len(namespace) > _MOST_OF_NAMESPACE:
         namespace = ""

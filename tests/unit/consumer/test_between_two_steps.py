@@ -6,9 +6,9 @@ import pytest
 
 from orderly.config import ConsumerConfig
 from orderly.consumer.control import Control
+from orderly.consumer.dead_letter_sender import DeadLetterSender
 from orderly.consumer.direct import DirectCall
-from orderly.consumer.finishing import DeadLetterSender
-from orderly.consumer.handler_calls import Caller
+from orderly.consumer.handler_caller import Caller
 from orderly.consumer.rebalancer import Rebalancer, Taker
 from orderly.consumer.session import now
 from orderly.consumer.workers import Worker

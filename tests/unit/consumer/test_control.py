@@ -6,7 +6,7 @@ import pytest
 
 from orderly.consumer.control import Control
 from orderly.consumer.session import now
-from orderly.errors import ConfigError, LifecycleError
+from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop
 from tests.support.messages import message
@@ -95,12 +95,6 @@ def test_pausing_and_resuming_touches_the_chosen_only(control, session, notes):
     control.resume([second.queue])
     assert notes.run == [first.queue], "nothing is cached there"
     assert notes.pulled == [first.queue, second.queue]
-
-
-def test_only_queues_can_be_paused(control, session):
-    with pytest.raises(ConfigError, match="MessageQueue"):
-        control.pause(["orders"])
-    assert session.paused == frozenset()
 
 
 def test_a_brokers_reset_moves_what_is_held(control, held, session, attention):

@@ -21,7 +21,7 @@ from orderly.errors import (
 )
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.ordering import lanes as lanes_module
-from orderly.ordering.calls import OffsetReset
+from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message

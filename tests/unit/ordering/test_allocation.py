@@ -11,7 +11,7 @@ from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import STRATEGIES, averagely, by_circle, by_config, consistent_hash
 from orderly.ordering.allocation_rooms import machine_room, machine_room_nearby
-from orderly.ordering.rebalance import my_share
+from orderly.ordering.rebalance_plan import my_share
 from tests.support.java import answered, before_at, shares
 
 JAVA = answered(Path(__file__).with_name("java_allocations.txt"))

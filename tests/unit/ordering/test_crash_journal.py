@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orderly.errors import LockLost
-from orderly.ordering.calls import ReadRecords, converse
+from orderly.ordering.broker_calls import ReadRecords, converse
 from orderly.ordering.crashes import Crashes
 from orderly.protocol.state_record import Acquire, Confirm, encode_record
 from tests.support.owners import StateBroker

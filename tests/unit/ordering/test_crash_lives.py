@@ -12,7 +12,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orderly.ordering.calls import AppendRecord, MaxOffset, converse
+from orderly.ordering.broker_calls import AppendRecord, MaxOffset, converse
 from orderly.ordering.crashes import MOST_SUSPECTS, Suspects
 from orderly.ordering.fence import FORGOTTEN
 from orderly.ordering.owned_queue import Lease, OwnedQueue

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import RequestTimeout, TopicNotFound
-from orderly.ordering.calls import MinOffset, OffsetReset, Peek, converse
+from orderly.ordering.broker_calls import MinOffset, OffsetReset, Peek, converse
 from orderly.ordering.fence import FORGOTTEN, Fence, Landmark, new_minimum
 from orderly.protocol.state_record import MAX_WINDOW
 from tests.support.owners import BORN, QUEUE, StateBroker

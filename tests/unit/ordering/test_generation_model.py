@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from orderly.errors import LockLost, OrderlyError
-from orderly.ordering.calls import SaveOffset, converse
+from orderly.ordering.broker_calls import SaveOffset, converse
 from orderly.ordering.fence import FORGOTTEN
+from orderly.ordering.offset_runs import finished_runs
 from orderly.ordering.parking import ParkingState
-from orderly.ordering.runs import finished_runs
 from orderly.ordering.state.ownership import (
     CommitProgress,
     NotOnRecord,

@@ -14,93 +14,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from orderly.model import UndecodableMessage
 from orderly.ordering import lanes as lanes_module
-from orderly.ordering import lanes as lowest_module
-from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes, ProcessQueue
+from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
-
-# --- process queue --------------------------------------------------------------------------------
-# ProcessQueue against a model: two plain lists.
-
-
-def span(messages):
-    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else None
-
-
-class ProcessQueueMachine(RuleBasedStateMachine):
-    def __init__(self):
-        super().__init__()
-        self.queue = ProcessQueue()
-        self.pending = []
-        self.in_hand = []
-        self.last_batch = []
-        self.next_offset = 0
-
-    @rule(gaps=st.lists(st.integers(1, 4), max_size=6))
-    def put(self, gaps):
-        fresh = []
-        for gap in gaps:
-            self.next_offset += gap
-            plain = message(self.next_offset)
-            fresh.append(UndecodableMessage(plain, "why") if self.next_offset % 7 == 0 else plain)
-        assert self.queue.put(fresh) == len(fresh)
-        self.pending += fresh
-
-    @rule()
-    def put_again_changes_nothing(self):
-        held = self.in_hand + self.pending
-        assert self.queue.put(held) == 0
-
-    @rule(limit=st.integers(1, 5))
-    def take(self, limit):
-        self.last_batch = self.queue.take(limit)
-        alone = [isinstance(m, UndecodableMessage) for m in self.pending[:limit]]
-        if any(alone):
-            limit = max(1, alone.index(True))
-        assert self.last_batch == self.pending[:limit]
-        self.in_hand += self.last_batch
-        self.pending = self.pending[limit:]
-
-    @rule()
-    def commit(self):
-        self.queue.commit()
-        self.in_hand, self.last_batch = [], []
-
-    @rule()
-    def rollback(self):
-        self.queue.rollback()
-        self.pending = self.in_hand + self.pending
-        self.in_hand, self.last_batch = [], []
-
-    @rule(data=st.data())
-    def put_back(self, data):
-        offsets = [m.queue_offset for m in self.last_batch]
-        finished = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
-        untried = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
-        self.queue.put_back(self.last_batch, finished, untried)
-        self.pending = [
-            m.changed(reconsume_times=m.reconsume_times + (m.queue_offset not in untried))
-            for m in self.last_batch
-            if m.queue_offset not in finished
-        ] + self.pending
-        self.in_hand = self.in_hand[: len(self.in_hand) - len(self.last_batch)]
-        self.last_batch = []
-
-    @invariant()
-    def counts_both_parts(self):
-        held = self.in_hand + self.pending
-        assert (self.queue.pending, self.queue.in_hand) == (len(self.pending), len(self.in_hand))
-        assert self.queue.count == len(held)
-        assert self.queue.size == sum(m.held_size for m in held)
-        assert self.queue.head == (held[0] if held else None)
-        assert self.queue.spans == (span(self.pending), span(self.in_hand))
-
-
-TestProcessQueue = ProcessQueueMachine.TestCase
-TestProcessQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-
 
 NOW = 1.0
 COMMIT, PUT_BACK = Disposition.COMMIT, Disposition.PUT_BACK
@@ -270,7 +187,7 @@ def test_one_without_a_body_has_patience_so_that_others_come_with_the_same_pull(
     lanes = suspended(20, 16)
     lanes.wake(9.0)
     lanes.wake(10.0)
-    assert (lanes.refill_from, lanes.hungry_at) == (4, 9.0 + 8.0 / 8), "an eighth of its wait"
+    assert (lanes.refill_from, lanes.refill_at) == (4, 9.0 + 8.0 / 8), "an eighth of its wait"
     assert lanes.refill(4, [message(offset) for offset in range(4, 20)], 20) == []
     assert with_bodies(lanes) == [0, 1, 2, 3, 4, 5], "it, and whoever is awake by then"
     assert take_all(lanes) == [0, 1, 2, 3, 4, 5]
@@ -283,7 +200,7 @@ def test_nobody_has_patience_for_long():
     for _ in "ab":
         lanes.finish(lanes.take(1, 0.0), PUT_BACK, wake_at=3600.0)
     lanes.wake(3600.0)
-    assert lanes.hungry_at == 3605.0
+    assert lanes.refill_at == 3605.0
 
 
 def test_what_follows_what_was_let_go_is_asked_for_at_once():
@@ -294,7 +211,7 @@ def test_what_follows_what_was_let_go_is_asked_for_at_once():
         lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=81.0)
     lanes.wake(81.0)
     lanes.finish(lanes.take(1, 82.0), COMMIT)
-    assert (lanes.refill_from, lanes.hungry_at) == (2, 82.0)
+    assert (lanes.refill_from, lanes.refill_at) == (2, 82.0)
 
 
 def test_bodies_are_asked_for_in_the_order_in_which_they_were_missed():
@@ -679,7 +596,7 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.suspended == len(self.asleep)
         assert lanes.wake_at == min(self.asleep.values(), default=None)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
-        assert len(lanes._lowest._heap) <= 2 * KEYS + lowest_module._LEFT_IN
+        assert len(lanes._lowest._heap) <= 2 * KEYS + lanes_module._LEFT_IN
 
     @invariant()
     def a_key_that_can_go_on_will(self):
@@ -730,7 +647,7 @@ class OneLaneMachine(LanesMachine):
 def test_random_histories(machine, monkeypatch):
     monkeypatch.setattr(lanes_module, "LANE_BODIES", 3)
     monkeypatch.setattr(lanes_module, "SUSPENDED_BODIES", 2)
-    monkeypatch.setattr(lowest_module, "_LEFT_IN", 2)
+    monkeypatch.setattr(lanes_module, "_LEFT_IN", 2)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=80, stateful_step_count=50, deadline=None)
     )

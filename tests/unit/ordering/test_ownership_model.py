@@ -20,9 +20,15 @@ from hypothesis.stateful import (
 )
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
-from orderly.ordering.calls import AppendRecord, LockQueues, QueryOffset, SaveOffset, UnlockQueues
+from orderly.ordering.broker_calls import (
+    AppendRecord,
+    LockQueues,
+    QueryOffset,
+    SaveOffset,
+    UnlockQueues,
+)
+from orderly.ordering.offset_runs import finished_runs
 from orderly.ordering.parking import ParkingState
-from orderly.ordering.runs import finished_runs
 from orderly.ordering.state import records
 from orderly.ordering.state import records as state_memory
 from orderly.ordering.state.ownership import take_over

@@ -19,7 +19,7 @@ from orderly.errors import (
     RequestTimeout,
 )
 from orderly.model import MessageQueue
-from orderly.ordering.calls import LockQueues, ParkedRead, converse
+from orderly.ordering.broker_calls import LockQueues, ParkedRead, converse
 from orderly.ordering.parking import (
     FREE,
     WINDOW,

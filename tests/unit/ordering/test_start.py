@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import OrderlyError, RequestTimeout, TopicNotFound
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     MaxOffset,
     MinOffset,
     OffsetAtTime,

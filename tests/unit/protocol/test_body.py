@@ -44,7 +44,7 @@ BODIES = [
     FilterCheck, Place, ConsumeQueue,
     statistics.TopicOffset, statistics.OffsetPair, statistics.ConsumerConnection,
     statistics.ConsumerConnections, statistics.TimeSpan,
-    members.QueueInfo, members.TopicStatus, members.RunningInfo, members.QueueNews,
+    members.QueueInfo, members.TopicConsumeStatus, members.RunningInfo, members.QueueReport,
     members.DirectResult,
     state_record.Acquire, state_record.Confirm, state_record.Trying,
     park_record.Command, park_record.Result, park_record.Released, park_record.ParkDetails,

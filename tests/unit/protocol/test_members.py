@@ -18,7 +18,7 @@ from orderly.protocol.members import (
     DirectOutcome,
     DirectResult,
     QueueInfo,
-    QueueNews,
+    QueueReport,
     RunningInfo,
     RunningProperty,
     TopicConsumeStatus,
@@ -26,8 +26,8 @@ from orderly.protocol.members import (
     decode_running_info,
     encode_direct_result,
     encode_running_info,
-    news_texts,
-    queue_news,
+    queue_reports,
+    report_texts,
 )
 
 texts = st.text(st.characters(codec="utf-8"), max_size=10)
@@ -171,8 +171,8 @@ all_texts = st.none() | st.text(max_size=LONGEST).map(
     lambda t: t.encode("utf-8", "replace").decode()
 )
 tenths = st.none() | st.integers(0, 10**9).map(lambda n: n / 10)
-news = st.builds(
-    QueueNews,
+reports = st.builds(
+    QueueReport,
     why=st.sampled_from(["HUNG", "SUSPENDED"]),
     offset=st.none() | st.integers(0, 2**62),
     key=all_texts,
@@ -185,32 +185,33 @@ news = st.builds(
 )
 
 
-def told(pairs):
-    """What a reader makes of the news of some queues, over the wire."""
-    info = RunningInfo({}, (), {queue: QueueInfo() for queue, _ in pairs}, user=news_texts(pairs))
-    return queue_news(decode_running_info(encode_running_info(info)))
+def reported(pairs):
+    """What a reader makes of the reports of some queues, over the wire."""
+    info = RunningInfo({}, (), {queue: QueueInfo() for queue, _ in pairs}, user=report_texts(pairs))
+    return queue_reports(decode_running_info(encode_running_info(info)))
 
 
-@given(news)
-def test_what_was_told_is_read(one):
-    assert told([(QUEUE, one)]) == {QUEUE: one}
+@given(reports)
+def test_what_was_reported_is_read(one):
+    assert reported([(QUEUE, one)]) == {QUEUE: one}
 
 
 def test_it_is_one_line_of_json_that_names_the_queue():
-    (name, text), *_ = news_texts([(QUEUE, QueueNews(why="HUNG", offset=7))]).items()
+    (name, text), *_ = report_texts([(QUEUE, QueueReport(why="HUNG", offset=7))]).items()
     assert name == "orderly orders/broker-a/3"
     assert json.loads(text) == {"v": 1, "why": "HUNG", "offset": 7, "attempts": 0, "parked": 0}
 
 
 def test_whatever_keys_and_failures_hold_it_stays_small():
-    long = QueueNews(why="S" * 10**6, key="\x00€" * 10**6, reason="\udc00" * 10**6,
+    long = QueueReport(why="S" * 10**6, key="\x00€" * 10**6, reason="\udc00" * 10**6,
                      fingerprint="f" * 10**6)  # fmt: skip
     pairs = [(MessageQueue("t" * 127, "broker-a", n), long) for n in range(1000)]
-    written = news_texts(pairs)
+    written = report_texts(pairs)
     assert len(written) == MOST_QUEUES
-    assert list(told(pairs)) == [queue for queue, _ in pairs[:MOST_QUEUES]], "the first are kept"
+    kept = reported(pairs)
+    assert list(kept) == [queue for queue, _ in pairs[:MOST_QUEUES]], "the first are kept"
     assert sum(len(text.encode()) for text in written.values()) < 128 * 1024
-    first = told(pairs)[pairs[0][0]]
+    first = kept[pairs[0][0]]
     assert (len(first.key), len(first.reason)) == (LONGEST, LONGEST_REASON)
 
 
@@ -221,11 +222,12 @@ def test_whatever_keys_and_failures_hold_it_stays_small():
 )  # fmt: skip
 def test_what_is_not_ours_is_left_out(text):
     user = {f"orderly {QUEUE}": text, "something else": "of the user's"}
-    assert queue_news(RunningInfo({}, (), {QUEUE: QueueInfo()}, user=user)) == {}
+    assert queue_reports(RunningInfo({}, (), {QUEUE: QueueInfo()}, user=user)) == {}
 
 
-def test_news_of_a_queue_the_member_does_not_have_are_left_out():
-    assert queue_news(RunningInfo({}, user=news_texts([(QUEUE, QueueNews(why="HUNG"))]))) == {}
+def test_the_report_of_a_queue_the_member_does_not_have_is_left_out():
+    user = report_texts([(QUEUE, QueueReport(why="HUNG"))])
+    assert queue_reports(RunningInfo({}, user=user)) == {}
 
 
 results = st.builds(

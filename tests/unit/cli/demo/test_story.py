@@ -13,7 +13,7 @@ from orderly.cli.demo.traffic import ConsumeLog, DemoDelivery, SendLog, Stream
 from orderly.cli.demo.trouble import BadRecord, FailingEvent, Parking, TakeOver
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.park_command_sender import Outcome
 from tests.support.snapshots import row, sums
 
 QUEUES = [MessageQueue("t", "b", i) for i in range(2)]

@@ -9,7 +9,7 @@ from orderly.cli import parked as command
 from orderly.errors import ConnectionLost, RequestTimeout
 from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
-from orderly.monitoring.park_commands import Outcome
+from orderly.monitoring.park_command_sender import Outcome
 from orderly.monitoring.parked import Added, Exported, KeyReport, Listing, Renewal
 from orderly.monitoring.parked_queues import NotParked
 from orderly.protocol.park_record import ParkDetails, Parked

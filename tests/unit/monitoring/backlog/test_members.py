@@ -10,7 +10,7 @@ from orderly.monitoring.backlog.members import GroupMemory
 from orderly.monitoring.backlog.reading import DeadLetters, GroupReading, Head, QueueRecord
 from orderly.monitoring.backlog.states import QueueState
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts
+from orderly.protocol.members import QueueInfo, QueueReport, RunningInfo, report_texts
 from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
 from tests.support.snapshots import AT, scan
 
@@ -38,13 +38,13 @@ def java(queues, at=AT, **properties):
     )
 
 
-def ours(queue, news, **properties):
+def ours(queue, report, **properties):
     """A member of ours with one queue."""
     return RunningInfo(
         {"PROP_CONSUMEORDERLY": "true", "order": "queue"} | properties,
         (ORDERS,),
         {queue: QueueInfo(commit_offset=4, locked=True, last_lock_time=AT - 1)},
-        user=news_texts([(queue, news)]),
+        user=report_texts([(queue, report)]),
     )
 
 
@@ -354,18 +354,18 @@ def test_a_java_queue_between_two_messages_is_not_suspended():
 
 
 @pytest.mark.parametrize(
-    ("news", "state"),
+    ("report", "state"),
     [
-        (QueueNews(why="HUNG", offset=4, attempts=1, seconds=20.0), QueueState.BLOCKED),
-        (QueueNews(why="HANDLING", offset=4, attempts=1, seconds=61.0), QueueState.BLOCKED),
-        (QueueNews(why="HANDLING", offset=4, attempts=1, seconds=5.0), QueueState.OK),
-        (QueueNews(why="SUSPENDED", offset=4, attempts=2, failing_for=3.0), QueueState.SUSPENDED),
-        (QueueNews(why="SUSPENDED", offset=3, attempts=2, failing_for=3.0), QueueState.OK),
-        (QueueNews(why="HANDLING", offset=4, attempts=1), QueueState.OK),
+        (QueueReport(why="HUNG", offset=4, attempts=1, seconds=20.0), QueueState.BLOCKED),
+        (QueueReport(why="HANDLING", offset=4, attempts=1, seconds=61.0), QueueState.BLOCKED),
+        (QueueReport(why="HANDLING", offset=4, attempts=1, seconds=5.0), QueueState.OK),
+        (QueueReport(why="SUSPENDED", offset=4, attempts=2, failing_for=3.0), QueueState.SUSPENDED),
+        (QueueReport(why="SUSPENDED", offset=3, attempts=2, failing_for=3.0), QueueState.OK),
+        (QueueReport(why="HANDLING", offset=4, attempts=1), QueueState.OK),
     ],
 )
-def test_our_members_say_it_themselves(news, state):
-    found = reading(running={"a": ours(Q0, news)})
+def test_our_members_say_it_themselves(report, state):
+    found = reading(running={"a": ours(Q0, report)})
     assert states_after(found)[0] is state
 
 

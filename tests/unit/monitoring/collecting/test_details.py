@@ -19,7 +19,7 @@ from orderly.namespace import DEAD_PREFIX
 from orderly.ordering.state.topic import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.members import QueueInfo, QueueNews, RunningInfo, news_texts
+from orderly.protocol.members import QueueInfo, QueueReport, RunningInfo, report_texts
 from orderly.testing.fake.faults import Fail, Fault
 from tests.support.owners import HandOwner
 from tests.support.waiting import eventually
@@ -84,8 +84,8 @@ def member(fakes):
         client.close()
 
 
-def info(properties=ORDERED, **news):
-    told = news_texts([(QUEUE, QueueNews(**({"why": "SUSPENDED"} | news)))])
+def info(properties=ORDERED, **report):
+    told = report_texts([(QUEUE, QueueReport(**({"why": "SUSPENDED"} | report)))])
     return RunningInfo(properties, (), {QUEUE: QueueInfo(locked=True)}, user=told)
 
 

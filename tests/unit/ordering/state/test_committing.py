@@ -11,7 +11,7 @@ from orderly.errors import (
     RequestTimeout,
     TopicNotFound,
 )
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     MinOffset,
     OffsetReset,

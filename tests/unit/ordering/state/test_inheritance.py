@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout, TopicNotFound
-from orderly.ordering.calls import (
+from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
     Peek,

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
-from orderly.ordering.calls import AppendRecord, ReadRecords, converse
+from orderly.ordering.broker_calls import AppendRecord, ReadRecords, converse
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.offset_runs import finished_runs
 from orderly.ordering.parking import NOTHING_PARKED, ParkingState
-from orderly.ordering.runs import finished_runs
 from orderly.ordering.state import records as state_memory
 from orderly.ordering.state.records import (
     MAX_CHANGES,

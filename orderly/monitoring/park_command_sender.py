@@ -1,0 +1,249 @@
+"""Commands to the owner of a queue about its parked keys: sent, and their results awaited.
+
+A command is a record in the park queue. Whoever owns the source queue runs it, now or later, and
+appends results; nobody needs to know who that is.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from orderly.errors import OrderlyError, ProtocolError, RemotingError
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.monitoring.backlog.thresholds import queues_text
+from orderly.monitoring.parked_queues import ParkedQueue, Unknown
+from orderly.ordering.broker_calls import ParkedRead, ReadParked
+from orderly.protocol.park_record import RESULT, Command, Result, Verb, control_message, read_park
+from orderly.protocol.parked_key import Key
+
+_PAUSE = 0.2  # seconds between looks
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command about one key of one queue.
+
+    Attributes:
+        queue: the source queue.
+        key: the key.
+        settled: messages that are done now; of a dry run, that were tried; of a key that is to be
+            parked, that are parked now, or would be.
+        failed_at: source offset of the message whose handler did not acknowledge it: the key stays
+            parked from there on. None: there is none.
+        reason: why it stopped, or was not carried out, or not in full; None: all is done.
+        outcomes: of a dry run: source offset and "ok" or how it failed.
+    """
+
+    queue: MessageQueue
+    key: Key
+    settled: int
+    failed_at: int | None = None
+    reason: str | None = None
+    outcomes: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was not carried out, or of a dry run: not with all messages."""
+        return self.reason is not None and self.failed_at is None
+
+
+OnProgress = Callable[[int], None]
+"""Gets how many messages are settled so far. Must not block."""
+OnSent = Callable[[str], None]
+"""Gets a line, for people, once a command is stored: which one, and who is there to run it."""
+
+
+def run_command(
+    queue: ParkedQueue,
+    verb: Verb,
+    key: Key,
+    *,
+    patience: float,
+    on_progress: OnProgress,
+    on_sent: OnSent,
+) -> Outcome:
+    """Send a command to the owner of a queue and wait for its end.
+
+    Args:
+        queue: where the key is parked.
+        verb: what to do.
+        key: with which key.
+        patience: seconds without a word of the owner after which the wait ends.
+        on_progress: gets what the owner reports.
+        on_sent: called once it is stored.
+
+    Raises:
+        OrderlyError: nobody answered, or the wait was interrupted (Ctrl-C): the command stays and
+            will be run; or a broker does not answer, and it may be stored.
+    """
+    sent = _Sent(queue, verb, key)
+    try:
+        sent.send()
+        on_sent(f"{verb.value} of key {key!r} is sent to the owner of {queue.queue}: "
+                + _members(queue))  # fmt: skip
+        _await([sent], patience, on_progress)
+    except KeyboardInterrupt as interrupt:
+        why = "the wait was interrupted, and nothing else"
+        raise _unanswered(queue, verb, key, why) from interrupt
+    if sent.end is not None:
+        return _outcome(queue.queue, key, sent.end)
+    why = _members(queue) if sent.failure is None else str(sent.failure)
+    raise _unanswered(queue, verb, key, f"no answer within {patience:g} s: {why}") from sent.failure
+
+
+def ask_owners(
+    queues: Sequence[ParkedQueue], verb: Verb, key: Key, *, patience: float, on_sent: OnSent
+) -> tuple[tuple[Outcome, ...], Unknown]:
+    """Send a command to the owner of each of a topic's queues and wait for all of them.
+
+    For a key of which nobody but the owner of its queue knows where it is.
+
+    Args:
+        queues: of one group, and one topic.
+        verb: what to do.
+        key: with which key.
+        patience: seconds without a word of an owner after which the wait ends.
+        on_sent: called once it is stored.
+
+    Returns:
+        What the owners said, and the queues of which none answered, or which took no command. A
+        broker that does not answer is not sent another one.
+
+    Raises:
+        OrderlyError: the wait was interrupted (Ctrl-C).
+    """
+    sent: list[_Sent] = []
+    failed: dict[MessageQueue, OrderlyError] = {}
+    silent: dict[str, RemotingError] = {}
+    try:
+        for queue in queues:
+            name, asked = queue.queue.broker_name, _Sent(queue, verb, key)
+            try:
+                if name in silent:
+                    raise silent[name]
+                asked.send()
+                sent.append(asked)
+            except OrderlyError as error:
+                failed[queue.queue] = error
+                if isinstance(error, RemotingError):
+                    silent[name] = error
+        on_sent(f"{verb.value} of key {key!r} is sent to the owners of {queues_text(len(sent))} of"
+                f" {queues[0].queue.topic}: " + _members(queues[0]))  # fmt: skip
+        _await(sent, patience, lambda _: None)
+    except KeyboardInterrupt as interrupt:
+        raise OrderlyError(
+            f"what becomes of key {key!r} is not known: the wait was interrupted, and nothing else;"
+            " see with `orderly parked list`"
+        ) from interrupt
+    outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
+    failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
+    return outcomes, tuple(sorted(failed.items(), key=itemgetter(0)))
+
+
+class _Sent:
+    """A command in one park queue, and what its owner has said of it.
+
+    Attributes:
+        end: the last result, once it is there.
+        taken: there was one before it.
+        failure: why the park queue could not be read just now.
+    """
+
+    def __init__(self, queue: ParkedQueue, verb: Verb, key: Key) -> None:
+        self.queue = queue
+        self.end: Result | None = None
+        self.taken = False
+        self.failure: OrderlyError | None = None
+        by, at_ms = queue.client.client_id, int(time.time() * 1000)
+        self._command = Command(uuid.uuid4().hex, verb, key, by, at_ms)
+        self._at = 0
+
+    def send(self) -> None:
+        """Store it."""
+        self._at = self.queue.append(control_message(self._command)) + 1
+
+    def look(self, on_progress: OnProgress) -> bool:
+        """Read on; returns whether there was a word of the owner."""
+        try:
+            call = ReadParked(self.queue.park_queue, self._at, RESULT)
+            read: ParkedRead = self.queue.perform(call)
+        except OrderlyError as error:  # the command is stored: its owner may well go on with it
+            self.failure = error
+            return False
+        self.failure = None
+        self._at = max(self._at, read.next_offset)
+        results = _results(read.messages, self._command.id)
+        for result in results:
+            if result.done:
+                self.end = result
+                break
+            self.taken = True
+            on_progress(result.settled)
+        return bool(results)
+
+    def silence(self) -> OrderlyError:
+        """Why there is no end."""
+        if self.failure is not None:
+            return self.failure
+        if self.taken:
+            return OrderlyError("its owner has taken the command, and has not ended it yet")
+        return OrderlyError(
+            "no owner answered: it has none, or a member that hangs, or one of a release that"
+            " knows no such command"
+        )
+
+
+def _await(sent: Sequence[_Sent], patience: float, on_progress: OnProgress) -> None:
+    """Wait until all have ended, or nobody has said anything for so long."""
+    heard = time.monotonic()
+    while time.monotonic() - heard < patience:
+        left = [each for each in sent if each.end is None]
+        if not left:
+            return
+        words = [each.look(on_progress) for each in left]
+        if any(words):
+            heard = time.monotonic()
+        else:
+            time.sleep(_PAUSE)
+
+
+def _unanswered(queue: ParkedQueue, verb: Verb, key: Key, why: str) -> OrderlyError:
+    return OrderlyError(
+        f"what becomes of key {key!r} of {queue.queue} is not known: {why}. The command"
+        f" ({verb.value}) stays in the park topic: the queue's owner, or its next one, runs it,"
+        " also when nobody waits for it. Do not send it again; see with `orderly parked list` what"
+        " became of it"
+    )
+
+
+def _members(queue: ParkedQueue) -> str:
+    try:
+        members = queue.client.admin.consumer_connections(queue.group)
+    except OrderlyError:
+        return "whether members are online is not known"
+    if members is None:
+        return "no member of the group is online, it waits for the next one"
+    return f"members online: {len(members.connections)}"
+
+
+def _results(messages: tuple[ReceivedMessage, ...], number: str) -> list[Result]:
+    """The results of one command."""
+    found = []
+    for message in messages:
+        try:
+            record = read_park(message)
+        except ProtocolError:  # nobody's
+            continue
+        if isinstance(record, Result) and record.id == number:
+            found.append(record)
+    return found
+
+
+def _outcome(queue: MessageQueue, key: Key, result: Result) -> Outcome:
+    return Outcome(
+        queue, key, result.settled, result.failed_at, result.reason, tuple(result.outcomes)
+    )
