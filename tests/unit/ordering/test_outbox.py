@@ -121,6 +121,15 @@ def test_the_causes_are_kept_in_a_chain():
     assert "resume" in str(second)
 
 
+def test_what_comes_while_a_key_is_held_names_the_failure_as_its_cause():
+    box = outbox(retries=0, hold_failed_key=60.0)
+    fill(box, "a1")
+    ((_, first),) = box.refused(take(box), SendVerdict.NOT_STORED, BUSY, now=0.0)
+    ((_, later),) = box.submit(entry("a2"), 1.0)
+    assert isinstance(later, PrecedingSendFailed)
+    assert later.__cause__ is first
+
+
 def test_a_held_key_opens_by_itself_when_the_time_is_over():
     box = outbox(retries=0, hold_failed_key=60.0)
     fill(box, "a1")
