@@ -42,7 +42,7 @@ class Circuit:
         failed_probes: since it was opened.
         due: open: from when on a message may probe; half-open: from when on the probe counts as
             lost and another one may.
-        probe: the key whose probe failed last.
+        probe: the key that probes, or probed, last.
         probes: keys whose message was let through as a probe and is not heard of yet. Several, if
             they take longer than a probe may before it counts as lost.
     """
@@ -72,7 +72,8 @@ class Circuit:
     def probing(self, key: Hashable, now: float, lost_after: float) -> Circuit:
         """`key`'s message probes now."""
         probes = self.probes | {key}
-        return replace(self, state=CircuitState.HALF_OPEN, due=now + lost_after, probes=probes)
+        due = now + lost_after
+        return replace(self, state=CircuitState.HALF_OPEN, due=due, probe=key, probes=probes)
 
     def failed(self, key: Hashable, now: float, first_wait: float, longest_wait: float) -> Circuit:
         """A message failed. Only a probe's failure means anything: the next wait is longer."""

@@ -179,8 +179,9 @@ class Commits:
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
         truth, done = self._truth, self._truth.finished[queue]
-        unfinished = truth.unfinished(queue, truth.log(queue).max_offset)  # else nothing is ahead
-        doubtful = bool(unfinished) and self._ledger.may_look_forgotten(queue, target)
+        # Else nothing is ahead, now or as far as the record knows.
+        ahead = truth.unfinished(queue, truth.log(queue).max_offset) or self._ledger.is_ahead(queue)
+        doubtful = bool(ahead) and self._ledger.may_look_forgotten(queue, target)
         if queue not in self.reset:
             self._undone[queue] = set(done)
         self._sought.pop(queue, None)

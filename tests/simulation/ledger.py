@@ -69,6 +69,7 @@ class Ledger:
         self._log_changed = {}  # by queue, when records were lost last
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
         self.tenures = {}
+        self._confirmers = {}  # by process and queue, when it was confirmed as owner last
         self.parked = ParkedKeys(world)
         self.deaths = Deaths(world)
 
@@ -117,6 +118,7 @@ class Ledger:
         self._told[queue].append((offset, record))
         if isinstance(record, Confirm):
             self._confirmed[queue] = max(self._confirmed[queue], record.token)
+            self._confirmers[member.process, queue] = self._kernel.now
             self.deaths.confirmed(queue, record)
         elif isinstance(record, Trying) and record.token == self._confirmed[queue]:
             self.deaths.tries(queue, record)
@@ -182,8 +184,10 @@ class Ledger:
 
     def committed(self, member, queue, offset):
         """A commit is about to be stored."""
-        process = member.process
-        began, last = self.tenures.get((process, queue)), self._committed.get(queue)
+        process, last = member.process, self._committed.get(queue)
+        # A round takes several queues, and commits to the first before it reports any as taken.
+        moments = (each.get((process, queue)) for each in (self.tenures, self._confirmers))
+        began = max((moment for moment in moments if moment is not None), default=None)
         other = last is not None and last[0] is not process and (began is None or last[1] > began)
         # By queue an owner that stands where the other one ended may go on from there.
         by_key = self._settings["order"] == "key"
@@ -192,6 +196,9 @@ class Ledger:
         if other and (began is None or strict or offset < last[2]):
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
+        if other:  # what that one had finished ahead is no longer next to an offset of its own
+            self._claims[queue].clear()
+            self.recorded[queue].clear()
         self._committed[queue] = process, self._kernel.now, offset
         self._sent[queue].append((self._kernel.now, offset))
         self.deaths.moved(queue, offset)
@@ -235,6 +242,11 @@ class Ledger:
         if newest is not None:
             fresh.update((newest.low, newest.previous_low, *newest.window))
         return offset in fresh
+
+    def is_ahead(self, queue):
+        """Whether the newest state has something finished above the offset it was written with."""
+        newest = self._newest.get(queue)
+        return newest is not None and any(each >= newest.low for each in self._claims[queue])
 
     def agrees(self, queue, offset):
         """Whether the newest state says no more than an offset does, or there is none."""

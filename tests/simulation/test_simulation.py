@@ -13,16 +13,17 @@ import pytest
 
 import tests.simulation.world as world_module
 from orderly.log import where
-from orderly.protocol.state_record import Acquire, Entry
+from orderly.protocol.state_record import Acquire, Confirm, Entry
 from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
 from tests.simulation.drawing import draw
+from tests.simulation.kernel import Process
 from tests.simulation.mutations import MUTATIONS, applied, known_seeds, told_on, write_seeds
 from tests.simulation.path_checks import check, rare
 from tests.simulation.paths import PATHS, PATHS_BY_NAME
 from tests.simulation.paths import Path as Path_
 from tests.simulation.shrink import kind_of, shrink
-from tests.simulation.truth import GROUP, TOPIC
+from tests.simulation.truth import GROUP, TOPIC, Broken
 from tests.simulation.verdict import EXCUSES, judge_deliveries
 from tests.simulation.witness import Delivery
 from tests.simulation.world import Violation, World, run
@@ -274,6 +275,54 @@ def test_a_reset_may_be_taken_for_a_killed_broker_only_if_one_could_look_like_it
     world.witness.commits.confirmed(queue)
     assert bool(world.happened["reset, excused"]) == doubtful
     assert (1 in world.truth.finished[queue]) == doubtful
+
+
+def test_a_reset_may_be_taken_for_a_killed_broker_if_only_the_record_is_ahead():
+    world, queue = quiet_world(faults=())
+    for offset in (0, 1):
+        assert commits(world, queue, offset)
+    world.truth.finished[queue].add(2)
+    ledger, member = world.witness.ledger, world.members[0]
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
+    record = entry(low=1, previous_low=0, runs=((2, 3),))
+    ledger.stored(member, queue, record, 1, judged=True)
+    world.witness.commits.was_reset(queue, 0)
+    world.truth.stored = lambda queue: 0
+    world.witness.commits.confirmed(queue)
+    assert world.happened["reset, excused"]
+
+
+def owner(name):
+    return SimpleNamespace(process=Process(name))
+
+
+def test_who_was_confirmed_may_commit_before_its_round_reports_the_queue_as_taken():
+    world, queue = quiet_world(faults=())
+    ledger, former, heir = world.witness.ledger, owner("member 0.1"), owner("member 1.1")
+    ledger.committed(former, queue, 2)
+    world.kernel.now += 1.0
+    with pytest.raises(Broken, match="did meanwhile"):
+        ledger.committed(heir, queue, 2)
+    ledger.stored(heir, queue, Acquire("y"), 0, judged=True)
+    ledger.stored(heir, queue, Confirm("y", 0), 1, judged=True)
+    ledger.committed(heir, queue, 2)
+
+
+def test_what_one_of_two_owners_has_ahead_does_not_count_beside_the_offset_of_the_other():
+    world, queue = quiet_world(faults=())
+    ledger, former, heir = world.witness.ledger, owner("member 0.1"), owner("member 1.1")
+    ledger.taken(former.process, queue)
+    world.truth.finished[queue].add(2)
+    world.kernel.now += 1.0
+    ledger.went_back(queue, 0)  # a killed broker forgets locks: two members own the queue
+    ledger.stored(heir, queue, Acquire("y"), 0, judged=True)
+    ledger.stored(heir, queue, Confirm("y", 0), 1, judged=True)
+    ledger.stored(heir, queue, entry(low=1, previous_low=0, runs=((2, 3),)), 2, judged=True)
+    ledger.committed(heir, queue, 1)
+    assert ledger.recorded[queue] == {0, 2}
+    world.kernel.now += 1.0
+    ledger.committed(former, queue, 2)
+    assert ledger.recorded[queue] == {0, 1}
 
 
 def test_a_reset_that_an_owner_put_on_record_is_not_taken_for_a_killed_broker():

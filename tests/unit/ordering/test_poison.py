@@ -274,6 +274,17 @@ def test_a_probe_that_fails_in_another_way_gives_its_place_to_the_next():
     assert verdicts.admit(1, 3.0) == 0.0
 
 
+def test_who_probed_last_waits_twice_as_long_so_that_another_key_probes_next():
+    verdicts = Verdicts()
+    busy(verdicts, 0.0, 40)
+    for key in range(RULES.shared_keys + 2):
+        fails(verdicts, 1.0, key, how="refused")
+    assert verdicts.admit(0, 2.0) == 0.0
+    fails(verdicts, 3.0, 0, how="timed out")  # its probe came to nothing
+    others = fails(verdicts, 3.5, 1, how="refused").wait
+    assert fails(verdicts, 3.5, 0, how="refused").wait == 2 * others
+
+
 def test_what_was_tried_in_an_outage_proves_nothing_afterwards():
     verdicts = Verdicts()
     for now in range(0, 300, 10):
