@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 
-from orderly.consumer.locks import renew_now
+from orderly.consumer.renewal import renew_now
 from orderly.consumer.session import HeldQueue, Session, log_context, now
 from orderly.errors import OrderlyError
 from orderly.model import ReceivedMessage

@@ -22,7 +22,7 @@ from orderly.client.broker import BrokerCalls
 from orderly.client.dialogues import peek, positions
 from orderly.config.arguments import is_int
 from orderly.consumer.broker_threads import BrokerThreads
-from orderly.consumer.locks import announce_loss, renew, renew_now
+from orderly.consumer.renewal import announce_loss, renew, renew_now
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.durable_file import hold, sync_folder, synced
 from orderly.errors import (

@@ -20,8 +20,8 @@ from orderly.client.state_topics import StateTopics
 from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.group_order_check import GroupOrderCheck
-from orderly.consumer.locks import QueueTenure, announce_loss, renew_now
 from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.renewal import QueueTenure, announce_loss, renew_now
 from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler, now
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where

@@ -35,11 +35,11 @@ from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hanging import HangWatch, RunningCalls, interval
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds
-from orderly.consumer.locks import LOOK_AT_LEASES, LockKeeper
 from orderly.consumer.offsets import LocalOffsets, OffsetSaver
 from orderly.consumer.park_commands import COMMANDS_INTERVAL, ParkCommands
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
+from orderly.consumer.renewal import LOOK_AT_LEASES, LockKeeper
 from orderly.consumer.retention import (
     AGES_INTERVAL,
     FIRST_KEEP,

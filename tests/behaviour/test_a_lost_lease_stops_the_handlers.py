@@ -9,7 +9,7 @@ import pytest
 
 from orderly import Ack
 from orderly.consumer import session
-from orderly.consumer.locks import LockKeeper
+from orderly.consumer.renewal import LockKeeper
 from orderly.consumer.session import now
 from orderly.errors import LockLost
 from tests.support.brokers import take_lock_from

@@ -11,9 +11,9 @@ from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.locks import QueueTenure
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
+from orderly.consumer.renewal import QueueTenure
 from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied

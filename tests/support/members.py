@@ -572,8 +572,13 @@ class MemberProcess:
         self._end()
 
     def stop(self):
-        """Stop it where it is (SIGSTOP)."""
+        """Stop it where it is (SIGSTOP); it runs no further when this returns.
+
+        The signal goes to one of its threads, and only when a busy machine runs that one do the
+        others stop.
+        """
         os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self):
         """Let a stopped one go on."""

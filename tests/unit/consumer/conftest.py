@@ -12,10 +12,10 @@ from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer import broker_threads
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.locks import QueueTenure
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.parking import Parker
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
+from orderly.consumer.renewal import QueueTenure
 from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError, ProtocolError

@@ -2,7 +2,7 @@
 
 import threading
 
-from orderly.consumer.locks import LockKeeper
+from orderly.consumer.renewal import LockKeeper
 from orderly.protocol.heartbeat import Subscription
 from tests.support.waiting import eventually
 

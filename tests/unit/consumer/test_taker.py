@@ -212,7 +212,7 @@ def slow_rebuild(session, monkeypatch, clock, *, seconds):
     session.perform = perform
     session.config = ConsumerConfig(order="key")
     monkeypatch.setattr("orderly.consumer.rebalancer.now", lambda: clock[0])
-    monkeypatch.setattr("orderly.consumer.locks.now", lambda: clock[0])
+    monkeypatch.setattr("orderly.consumer.renewal.now", lambda: clock[0])
     topics = SimpleNamespace(
         ready=frozenset,
         queue_of=lambda queue: STATE_QUEUE,
