@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from orderly.consumer import locks, offsets, rebalancer
+from orderly.consumer import offsets, rebalancer, renewal
 from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.session import now
 from orderly.ordering.broker_calls import LockQueues, UnlockQueues
@@ -45,7 +45,7 @@ def keep_the_cache_over_a_lost_lock(set_):
             if granted:
                 held.owned.lease.renew(asked_at)
 
-    set_(locks, "note_renewal", note)
+    set_(renewal, "note_renewal", note)
 
 
 def renew_from_the_answer(set_):
@@ -55,12 +55,12 @@ def renew_from_the_answer(set_):
 
 def stop_renewing_what_is_leaving(set_):
     """A dropped queue's lock is not renewed while its handler still runs (Java)."""
-    ours = locks._ours
+    ours = renewal._ours
 
     def careless(held, moment):
         return held.owned.dropped is None and ours(held, moment)
 
-    set_(locks, "_ours", careless)
+    set_(renewal, "_ours", careless)
     set_(OwnedQueue, "keeps_lock", lambda self, now: self.dropped is not Drop.LOST)
 
 
