@@ -176,7 +176,7 @@ def _resumed(
 def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     """Whether a killed broker may have brought an offset back that is of a former generation.
 
-    One beyond the log is, or the log was cut; one within it is if the window has it.
+    One beyond the log is, or the log was cut. Within the log only one that the window has can be.
     """
     if beyond:
         return known.latest or stored in known.sent

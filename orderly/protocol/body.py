@@ -41,16 +41,16 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 K = TypeVar("K")
 
-# An answer tells queues by their number: a few bytes of it stand for as many objects as it likes.
+# An answer gives queues by their number: a few bytes of it stand for as many objects as it likes.
 MAX_QUEUES = 65536  # of one topic, on all brokers together
 MAX_LISTED_QUEUES = 16 * MAX_QUEUES  # of all topics of one answer
 MAX_ADDRESSES = 4096  # of the brokers of one answer: a client may connect to each
 
 
 def check_total(total: int, limit: int, what: str) -> None:
-    """Refuse an answer that tells more than `limit`; `what` names what is counted, and whose."""
+    """Refuse an answer that lists more than `limit`; `what` names what is counted, and whose."""
     if total > limit:
-        raise ProtocolError(f"{total} {what} are told; at most {limit} are possible")
+        raise ProtocolError(f"{total} {what} are listed; at most {limit} are possible")
 
 
 def _same(value: Any) -> Any:
@@ -129,10 +129,10 @@ def from_json(cls: type[B], value: Any, what: str = "the body", /, **given: Any)
     Raises:
         ProtocolError: not an object, a field is missing, or it is not of its type.
     """
-    told = as_object(value, what).get
+    field_of = as_object(value, what).get
     for name, called, field, demanded, read, _ in _fields_of(cls):
         if name not in given:
-            found = told(called)
+            found = field_of(called)
             if found is not None or demanded:
                 given[name] = read(found, field)
     return cls(**given)
@@ -140,17 +140,17 @@ def from_json(cls: type[B], value: Any, what: str = "the body", /, **given: Any)
 
 def to_json(body: Hashable) -> dict[str, Any]:
     """Return the object of a body, its fields in their order; None is null."""
-    told = {}
+    fields = {}
     for name, called, _, _, _, write in _fields_of(type(body)):
         value = getattr(body, name)
-        told[called] = value if write is None else write(value)
-    told.update(vars(type(body)).get("also", ()))
-    return told
+        fields[called] = value if write is None else write(value)
+    fields.update(vars(type(body)).get("also", ()))
+    return fields
 
 
-def known(told: Mapping[str, Any]) -> dict[str, Any]:
+def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object without its nulls."""
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @cache
@@ -351,11 +351,11 @@ def _set_of(listed: JsonKind[tuple[T, ...]]) -> JsonKind[frozenset[T]]:
 
 
 def _queue_from_json(value: Any, what: str) -> MessageQueue:
-    told = as_object(value, what).get
+    field_of = as_object(value, what).get
     return MessageQueue(
-        _text(told("topic"), "'topic'"),
-        _text(told("brokerName"), "'brokerName'"),
-        _int(told("queueId"), "'queueId'"),
+        _text(field_of("topic"), "'topic'"),
+        _text(field_of("brokerName"), "'brokerName'"),
+        _int(field_of("queueId"), "'queueId'"),
     )
 
 

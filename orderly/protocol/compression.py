@@ -1,7 +1,7 @@
 """Compressed message bodies: zlib, and with the extra `speed` lz4 and zstd.
 
-Output is bounded: a few bytes can claim to be gigabytes. Which message is compressed how is told
-by its flags, in `stored_message`; what is worth compressing is the producer's decision.
+Output is bounded: a few bytes can claim to be gigabytes. The flags of a message say how it is
+compressed (`stored_message`); what is worth compressing is the producer's decision.
 """
 
 from __future__ import annotations

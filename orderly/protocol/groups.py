@@ -82,7 +82,7 @@ class GroupConfig:
             decide that for themselves.
         retry_queues: queues of its %RETRY% topic.
         retry_max_times: retries of clients that send none of their own.
-        notify_members_changed: whether members are told when others come and go.
+        notify_members_changed: whether members get a notice when others come and go.
         consume_timeout: seconds.
     """
 

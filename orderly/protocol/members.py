@@ -1,4 +1,4 @@
-"""What a member of a group tells when it is asked: running info, queues, a direct delivery.
+"""What a member of a group answers when it is asked: running info, queues, a direct delivery.
 
 An administrator asks a broker, which asks the member on the connection of its heartbeat and
 relays the answer as it is. Times are seconds since the epoch, whole milliseconds on the wire; 0.0
@@ -88,7 +88,7 @@ class QueueInfo:
         in_hand_min, in_hand_max, in_hand_count: messages handed out and not yet committed.
         locked: whether the broker's lock of the queue is held.
         try_unlock_times: how often giving the lock back was tried in vain.
-        last_lock_time: when the lock was last obtained or renewed; 0.0 if that is not told.
+        last_lock_time: when the lock was last obtained or renewed; 0.0 if that is not known.
         dropped: whether the queue is on its way to another member.
         last_pull_time, last_consume_time: when the last pull and the last handler call began.
     """
@@ -189,7 +189,7 @@ def decode_running_info(body: bytes) -> RunningInfo:
     return read_body(RunningInfo, body)
 
 
-# --- what our members tell of each queue beyond what Java's do ------------------------------------
+# --- what our members report of each queue beyond what Java's do ----------------------------------
 # It travels as one small JSON text a queue in `RunningInfo.user`, which `mqadmin consumerStatus`
 # prints. Bounded, and without anything from a message but its key: many queues may be in trouble
 # at once, and whoever may ask a broker may read it.

@@ -164,7 +164,7 @@ _BY_MEMBER = texts_to(_BY_QUEUE)
 
 
 def encode_reset(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Write new offsets, as a broker tells them to members and to who asked (ResetOffsetBody)."""
+    """Write new offsets, as a broker sends them to members and to the caller (ResetOffsetBody)."""
     return dumps({_OFFSETS: _BY_QUEUE.write(offsets)})
 
 

@@ -53,7 +53,7 @@ _MAX_CONTROL = 256 * 1024  # bytes
 class Verb(StrEnum):
     """What is to become of a parked key; of one that is not parked, ADD: it is to be.
 
-    TRY and LOOK change nothing: they tell what RELEASE and ADD would come to.
+    TRY and LOOK change nothing: they report what RELEASE and ADD would come to.
     """
 
     RELEASE = "release"
@@ -169,7 +169,7 @@ def _outcome(value: Any) -> tuple[int, str]:
 
 
 def _write_outcomes(outcomes: tuple[tuple[int, str], ...]) -> list[Any]:
-    return [[at, short_text(told)] for at, told in outcomes[:MAX_OUTCOMES]]
+    return [[at, short_text(text)] for at, text in outcomes[:MAX_OUTCOMES]]
 
 
 _Name = Annotated[str, JsonKind(_read_name)]
@@ -340,8 +340,8 @@ def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
         if name not in kept and name != names.TAGS
     }
     why = {"v": PARK_VERSION} | to_json(details)
-    told = why | _origin_to_json(message) | {"properties": held_back}
-    own = {names.TAGS: key_tag(details.key), names.WAIT: "true", PARKED: dumps(told).decode()}
+    record = why | _origin_to_json(message) | {"properties": held_back}
+    own = {names.TAGS: key_tag(details.key), names.WAIT: "true", PARKED: dumps(record).decode()}
     body, sys_flag = sent_body(message)
     return ParkMessage(kept | own, body, sys_flag, message.flag)
 
@@ -453,9 +453,9 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
 
 def _original_properties(stored: ReceivedMessage, fields: dict[str, Any]) -> dict[str, str]:
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
-    told = TEXT_TABLE.at(fields, "properties")
+    held_back = TEXT_TABLE.at(fields, "properties")
     tags = TEXT.at(fields, "tags", None)
-    return kept | told | ({} if tags is None else {names.TAGS: tags})
+    return kept | held_back | ({} if tags is None else {names.TAGS: tags})
 
 
 def _read_moment(value: Any, what: str) -> float:

@@ -163,16 +163,16 @@ class Seal:
         """
         if not self.signs:
             return dict(properties)
-        told = "" if newest is None else str(newest)
-        mac = self._mac(self._secrets[0], queue, told, properties, body)
-        return {**properties, SEAL: f"{told}:{mac}"}
+        behind = "" if newest is None else str(newest)
+        mac = self._mac(self._secrets[0], queue, behind, properties, body)
+        return {**properties, SEAL: f"{behind}:{mac}"}
 
     def accepts(self, queue: MessageQueue, message: ReceivedMessage) -> bool:
         """Whether a record may be believed that was read from a queue."""
         if self._takes_all:
             return True
-        told, _, mac = message.properties.get(SEAL, "").partition(":")
-        content = (queue, told, message.properties, message.raw_body)
+        behind, _, mac = message.properties.get(SEAL, "").partition(":")
+        content = (queue, behind, message.properties, message.raw_body)
         # As bytes: of a text that is no ASCII compare_digest wants to know nothing.
         return any(
             hmac.compare_digest(self._mac(secret, *content).encode(), mac.encode())
@@ -183,11 +183,11 @@ class Seal:
         self,
         secret: bytes,
         queue: MessageQueue,
-        told: str,
+        behind: str,
         properties: Mapping[str, str],
         body: bytes,
     ) -> str:
-        texts = [self.group, queue.topic, queue.broker_name, str(queue.queue_id), told]
+        texts = [self.group, queue.topic, queue.broker_name, str(queue.queue_id), behind]
         for name in sorted(properties.keys() - _LEFT_OUT):
             texts += [name, properties[name]]
         mac = hmac.new(secret, digestmod="sha256")
@@ -205,9 +205,9 @@ def without_content(message: ReceivedMessage) -> ReceivedMessage:
 def written_behind(message: ReceivedMessage) -> int:
     """Position of the newest message that the writer of a park topic's line knew of.
 
-    Its own, if it has no seal; one that was appended again tells the old one.
+    Its own, if it has no seal; one that was appended again has the old one.
     """
-    told = message.properties.get(SEAL, "").partition(":")[0]
+    behind = message.properties.get(SEAL, "").partition(":")[0]
     position = message.queue_offset
-    known = told.isascii() and told.isdecimal() and len(told) < _DIGITS
-    return min(int(told), position) if known else position
+    known = behind.isascii() and behind.isdecimal() and len(behind) < _DIGITS
+    return min(int(behind), position) if known else position

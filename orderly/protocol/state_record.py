@@ -50,7 +50,7 @@ MAX_RUNS = RUNS_A_RECORD * (MAX_CHUNKS - PARKED_CHUNKS)
 MAX_SUSPECTS = 1000
 TOKEN_EPOCH = 1_577_836_800_000  # 2020; a fencing token counts the milliseconds from here
 MAX_TOKEN_TIME = TOKEN_EPOCH + (1 << 41) - 1  # in 2089; with 22 bits behind it a token has 63
-MAX_WINDOW = 512  # commits in 15 s, of which a record can tell
+MAX_WINDOW = 512  # commits in 15 s, that fit into a record
 
 _END = 1 << 63  # offsets are below it
 
@@ -180,15 +180,15 @@ _ALWAYS = {
 
 
 def _entry_fields(record: Entry) -> dict[str, Any]:
-    told = to_json(record)
-    trying = known({"trying": told.pop("trying")})
-    told |= {
+    fields = to_json(record)
+    trying = known({"trying": fields.pop("trying")})
+    fields |= {
         "runs": _steps(record.low, record.runs),
         "window": _back_from(record.low, record.window),
         "parkedIn": _generations(record),
         "parkedTo": _counted(record),
     }
-    return {name: value for name, value in told.items() if value or name in _ALWAYS} | trying
+    return {name: value for name, value in fields.items() if value or name in _ALWAYS} | trying
 
 
 def _read_entry(value: Any, what: str) -> Entry:
@@ -271,13 +271,13 @@ def _generations(entry: Entry) -> list[int]:
 
 
 def _with_generations(
-    parked: tuple[ParkedKey, ...], told: tuple[int, ...], present: int
+    parked: tuple[ParkedKey, ...], listed: tuple[int, ...], present: int
 ) -> tuple[ParkedKey, ...]:
-    if told and len(told) != len(parked):
-        raise ProtocolError(f"not generations of {len(parked)} parked keys: {told!r:.80}")
+    if listed and len(listed) != len(parked):
+        raise ProtocolError(f"not generations of {len(parked)} parked keys: {listed!r:.80}")
     return tuple(
         replace(each, generation=generation)
-        for each, generation in zip(parked, told or (present,) * len(parked), strict=True)
+        for each, generation in zip(parked, listed or (present,) * len(parked), strict=True)
     )
 
 
@@ -287,12 +287,12 @@ def _counted(entry: Entry) -> list[int]:
     return counted if any(counted) else []
 
 
-def _with_counted(parked: tuple[ParkedKey, ...], told: tuple[int, ...]) -> tuple[ParkedKey, ...]:
-    if not told:
+def _with_counted(parked: tuple[ParkedKey, ...], listed: tuple[int, ...]) -> tuple[ParkedKey, ...]:
+    if not listed:
         return parked
-    if len(told) != len(parked):
-        raise ProtocolError(f"not what {len(parked)} parked keys count to: {told!r:.80}")
-    return tuple(replace(each, counted_to=to) for each, to in zip(parked, told, strict=True))
+    if len(listed) != len(parked):
+        raise ProtocolError(f"not what {len(parked)} parked keys count to: {listed!r:.80}")
+    return tuple(replace(each, counted_to=to) for each, to in zip(parked, listed, strict=True))
 
 
 _OWN = LIST  # read and written with `low`

@@ -249,7 +249,7 @@ def decode_settings(body: bytes) -> dict[str, str]:
 
 
 def retention_of(settings: Mapping[str, str]) -> float | None:
-    """For how many seconds the broker keeps messages, if its disk is not full; None: not told."""
+    """For how many seconds the broker keeps messages, if its disk is not full; None: unknown."""
     hours = settings.get(_RETENTION, "")
-    told = hours.isascii() and hours.isdecimal() and len(hours) <= _DIGITS
-    return int(hours) * _HOUR if told else None
+    known = hours.isascii() and hours.isdecimal() and len(hours) <= _DIGITS
+    return int(hours) * _HOUR if known else None

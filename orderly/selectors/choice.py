@@ -185,7 +185,7 @@ def check_selector(selector: Selector) -> Selector:
 
 
 def _unusable(selector: Selector, message: object) -> ConfigError:
-    """Which of both it is; a producer asks for each message, and so has it told in one step."""
+    """Which of both it is; a producer asks for each message, so it gets the answer in one step."""
     check_selector(selector)
     return ConfigError(f"message must be a Message, not {type(message).__name__}")
 

@@ -66,7 +66,7 @@ def _broker(part: str, text: str) -> tuple[str, int]:
 
 
 def layout_of(route: TopicRoute) -> Layout:
-    """The layout that a route tells.
+    """The layout that a route has.
 
     The name server's order configuration wins: in its own order, brokers that are down included.
     Without one: the writable queues of brokers with a master, sorted.

@@ -167,7 +167,7 @@ MANY = {
 @pytest.mark.parametrize("queues", MANY.values(), ids=MANY)
 def test_a_route_of_too_many_queues_is_refused(queues):
     answer = route_of(*queues)
-    with pytest.raises(ProtocolError, match="queues of topic 'orders' are told; at most 65536"):
+    with pytest.raises(ProtocolError, match="queues of topic 'orders' are listed; at most 65536"):
         decode_route("orders", answer)
     assert peak_of(decode_route, "orders", answer) < 10 * len(answer) + MIB
 
@@ -191,7 +191,7 @@ def test_a_route_of_as_many_brokers_and_queues_as_may_be_is_read_in_one_go():
 @pytest.mark.parametrize("count", [4097, 40_000])
 def test_more_brokers_than_anybody_has_are_refused(count):
     names = [f"b{i}" for i in range(count)]
-    with pytest.raises(ProtocolError, match="addresses of brokers are told; at most 4096"):
+    with pytest.raises(ProtocolError, match="addresses of brokers are listed; at most 4096"):
         decode_route("orders", route_of(("b0", 8, 8), brokers=names))
     table = {name: {"brokerName": name, "brokerAddrs": {}} for name in names}
     with pytest.raises(ProtocolError, match="at most 4096"):
@@ -223,7 +223,7 @@ def test_a_broker_that_lists_topics_of_countless_queues_is_refused():
     topic = {"topicName": "t", "readQueueNums": 65536, "writeQueueNums": 65536, "perm": 6}
     table = {f"t{i}": topic for i in range(17)}
     body = json.dumps({"topicConfigTable": table}).encode()
-    with pytest.raises(ProtocolError, match="queues of 17 topics are told; at most 1048576"):
+    with pytest.raises(ProtocolError, match="queues of 17 topics are listed; at most 1048576"):
         decode_topic_configs(body)
 
 
