@@ -4,7 +4,7 @@ import statistics
 
 from orderly.testing import judge
 from tests.support.accounts import REFUSED, WRITTEN
-from tests.support.members import by_lane, judge_tenures
+from tests.support.members import by_lane, judge_ownerships
 
 COUNTS = (
     "sent", "delivered", "duplicates", "log_duplicates", "lost", "disorder", "skipped", "overlaps",
@@ -58,13 +58,13 @@ def judged(sent, processes, commits, accounts, *, takeovers, given, parked=None)
 
 def _by_key(processes, accounts, concurrency):
     """Repeats beside their bound, and what tokens did; returns figures and faults."""
-    found = judge_tenures(processes.everybody, concurrency)
+    found = judge_ownerships(processes.everybody, concurrency)
     struck = [found.of(member) for member in processes.dead]
-    repeats = [sum(tenure.repeats for tenure in of_one) for of_one in struck]
-    bounds = [sum(tenure.fresh for tenure in of_one) for of_one in struck]
+    repeats = [sum(ownership.repeats for ownership in of_one) for of_one in struck]
+    bounds = [sum(ownership.fresh for ownership in of_one) for of_one in struck]
     written_anew = accounts.faults()
     figures = {
-        "tenures": len(found.tenures),
+        "ownerships": len(found.ownerships),
         "finished_ahead_at_a_kill": spread(sum(t.ahead for t in of_one) for of_one in struck),
         "repeats_of_a_kill": spread(repeats),
         "finished_since_the_last_record": spread(bounds),
@@ -75,7 +75,7 @@ def _by_key(processes, accounts, concurrency):
         "kills_with_more_repeats_than_that": sum(
             repeated > bound for repeated, bound in zip(repeats, bounds, strict=True)
         ),
-        "repeats_finished_before_the_last_record": sum(t.early for t in found.tenures),
+        "repeats_finished_before_the_last_record": sum(t.early for t in found.ownerships),
         "repeats_that_were_on_record": sum("on record" in fault for fault in found.faults),
         "in_hand_beside_a_new_owner": len(processes.in_hand()),
         "writes": len(accounts.answers(WRITTEN)),

@@ -124,8 +124,8 @@ def _probing(consumers: Sequence[OrderlyConsumer], where: tuple[str, int] | None
     if where is None:
         yield
         return
+    from orderly.consumer.health import together  # noqa: PLC0415  as above
     from orderly.consumer.probe import Probe  # noqa: PLC0415  `--help` is quick
-    from orderly.consumer.telling.health import together  # noqa: PLC0415  as above
 
     host, port = where
     with Probe(port, lambda: together([(c.group, c.health()) for c in consumers]), host) as probe:

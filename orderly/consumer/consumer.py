@@ -26,13 +26,13 @@ from orderly.config.arguments import (
 )
 from orderly.config.fields import given
 from orderly.consumer.coroutines import in_thread_of_its_own
+from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.introspection import held_queues
 from orderly.consumer.offsets import LocalOffsets, broadcasting_performer
 from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
 from orderly.consumer.session import Session, now, sharding_key
-from orderly.consumer.telling.health import Health
-from orderly.consumer.telling.statistics import TopicStatistics
+from orderly.consumer.statistics import TopicStatistics
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
@@ -129,10 +129,7 @@ class OrderlyConsumer:
         owned = [] if offsets is None else [offsets.close]
         processes: ProcessHandler | None = None
         if self.config.executor == "process":
-            from orderly.processes.handler import ProcessHandler  # noqa: PLC0415  seldom needed
-
-            processes = ProcessHandler(getattr(handler, "work", handler), self._session.group)
-            handler = handler.through(processes) if hasattr(handler, "through") else processes
+            handler, processes = _in_processes(handler, self._session.group)
             owned.append(processes.close)
         if client is None:
             owned.append(self._client.close)
@@ -514,6 +511,16 @@ def new_state_topics(session: Session) -> StateTopics | None:
     if not config.by_key or config.broadcasting:
         return None
     return StateTopics(session.client, session.group, config.create_state_topics, session.log)
+
+
+def _in_processes(
+    handler: Handler | AsyncHandler, group: str
+) -> tuple[Handler | AsyncHandler, ProcessHandler]:
+    """Return a handler whose work is done by worker processes, and what runs these."""
+    from orderly.processes.handler import ProcessHandler  # noqa: PLC0415  seldom needed
+
+    processes = ProcessHandler(getattr(handler, "work", handler), group)
+    return handler.through(processes) if hasattr(handler, "through") else processes, processes
 
 
 def subscription_of(topic: str, tags: str, sql: str | None) -> Subscription:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from orderly.consumer.handler_caller import Called, CallHandler, TaskSteps
 from orderly.consumer.session import HeldQueue, Session
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.errors import LifecycleError
 from orderly.log import error_text, where
 from orderly.model import ReceivedMessage

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from orderly.config.arguments import MIN_SUSPEND, asked_to_stop
 from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import HeldQueue, Session, log_context, now
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.errors import ConfigError
 from orderly.log import error_text, type_text
 from orderly.model import ReceivedMessage
@@ -157,7 +157,7 @@ class Caller:
             batch[0].reconsume_times + 1,
             True,  # all by place, which is twice as fast
             key,
-            held.tenure,
+            held.ownership,
             self._longest_suspend,
             mode is not Mode.LIVE,
             mode is Mode.DRY_RUN,

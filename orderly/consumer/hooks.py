@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orderly.config.arguments import check_arguments, check_function
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.log import error_text
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic

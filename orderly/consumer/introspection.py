@@ -13,8 +13,8 @@ from functools import cache
 
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.hanging import RunningCall, RunningCalls
+from orderly.consumer.health import Health, QueueHealth
 from orderly.consumer.session import HeldQueue, Session, now
-from orderly.consumer.telling.health import Health, QueueHealth
 from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue

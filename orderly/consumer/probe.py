@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from orderly.config.arguments import check_arguments, check_function
-from orderly.consumer.telling.health import Health
+from orderly.consumer.health import Health
 from orderly.log import get_logger
 from orderly.small_http import HttpRequest, HttpResponse, Server
 

@@ -21,7 +21,7 @@ from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.offsets import OffsetSaver
-from orderly.consumer.renewal import QueueTenure, announce_loss, renew_now
+from orderly.consumer.renewal import HeldOwnership, announce_loss, renew_now
 from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler, now
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where
@@ -295,7 +295,7 @@ class Taker:
 
         On the rebalancer's thread: no two hooks are called at once.
         """
-        begun = [held for held in self._session.held() if held.tenure is not None]
+        begun = [held for held in self._session.held() if held.ownership is not None]
         taken = [held for held in begun if not held.announced]
         if not taken:
             return
@@ -394,7 +394,7 @@ class Taker:
         if now() - asked_at >= config.lock_interval / 2:  # or it runs out before the next round
             with contextlib.suppress(OrderlyError):
                 renew_now(self._session, held)
-        held.tenure = QueueTenure(self._session, held)  # now it can be announced
+        held.ownership = HeldOwnership(self._session, held)  # now it can be announced
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
         """What the queue goes on with, and when its lock was last asked for.

@@ -158,8 +158,8 @@ def announce_loss(session: Session, held: HeldQueue, reason: str) -> None:
 # --- how long a queue is surely ours, as a handler may ask while it runs --------------------------
 
 
-class QueueTenure:
-    """The `Tenure` of the handlers of one held queue. Thread-safe.
+class HeldOwnership:
+    """The `QueueOwnership` of the handlers of one held queue. Thread-safe.
 
     Args:
         session: the consumer's shared state.

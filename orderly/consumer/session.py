@@ -15,13 +15,13 @@ from orderly.client import Client
 from orderly.client.broker import PullResult
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.telling.statistics import Statistics
+from orderly.consumer.statistics import Statistics
 from orderly.errors import RemotingError
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
 from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, converse
-from orderly.ordering.context import Tenure
+from orderly.ordering.context import QueueOwnership
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.lanes import Batch
@@ -185,7 +185,7 @@ class HeldQueue:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
         compared_at: when the broker's offset was last seen to be ours (seconds).
-        tenure: what its handlers may ask while they run.
+        ownership: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
@@ -211,7 +211,7 @@ class HeldQueue:
     memory: StateWriter | None = None
     refreshed_at: float = field(default_factory=now)
     compared_at: float = field(default_factory=now)
-    tenure: Tenure | None = None
+    ownership: QueueOwnership | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_notified: bool = False
     left_at: float | None = None

@@ -21,7 +21,7 @@ from orderly.listening.outcomes import FINAL, Block, Outcome, Skip, too_long
 from orderly.listening.settings import OnPoison, Policy, Rules
 from orderly.log import error_text, get_logger, key_text, type_text, where
 from orderly.ordering.backoff import backoff
-from orderly.ordering.context import Failure, Tenure
+from orderly.ordering.context import Failure, QueueOwnership
 from orderly.ordering.lru import put_latest
 from orderly.ordering.poison import FailureKind, Finding, PoisonRules, PoisonVerdict, Verdicts
 from orderly.ordering.results import Ack, Answer, DeadLetter, Fail, Park, Suspend
@@ -78,7 +78,7 @@ class UnsettledMessage:
 
     Attributes:
         offset: the message's.
-        tenure: the ownership of its queue under which it failed.
+        ownership: the ownership of its queue under which it failed.
         first_at: of its first failure.
         first_error: the text of that.
         waited: seconds it was made to wait by retries.
@@ -89,7 +89,7 @@ class UnsettledMessage:
     """
 
     offset: int
-    tenure: Tenure | None
+    ownership: QueueOwnership | None
     first_at: float
     first_error: str
     waited: float = 0.0
@@ -100,7 +100,7 @@ class UnsettledMessage:
     def about(self, delivery: Delivery) -> bool:
         """Whether it is that message, and the queue was ours all the time."""
         same = self.offset == delivery.message.queue_offset
-        return same and self.tenure is delivery.context.tenure
+        return same and self.ownership is delivery.context.ownership
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ class FailureMemory:
     def _note(self, delivery: Delivery, failed: FailedCall, now: float) -> UnsettledMessage:
         trying = self._trying.get(delivery.lane)
         if trying is None or not trying.about(delivery):
-            offset, tenure = delivery.message.queue_offset, delivery.context.tenure
-            trying = UnsettledMessage(offset, tenure, now, failed.text)
+            offset, ownership = delivery.message.queue_offset, delivery.context.ownership
+            trying = UnsettledMessage(offset, ownership, now, failed.text)
         put_latest(self._trying, delivery.lane, trying, _MOST)
         return trying
 
@@ -212,16 +212,16 @@ class FailureMemory:
         if now - self._swept_at < _SWEEP:
             return
         self._swept_at = now
-        over = [lane for lane, trying in self._trying.items() if _is_over(trying.tenure, now)]
+        over = [lane for lane, trying in self._trying.items() if _is_over(trying.ownership, now)]
         for lane in over:
             del self._trying[lane]
             if self._verdicts is not None:
                 self._verdicts.forget(lane)
 
 
-def _is_over(tenure: Tenure | None, now: float) -> bool:
+def _is_over(ownership: QueueOwnership | None, now: float) -> bool:
     """Whether a queue was lost, or released: then its lock is renewed no more."""
-    return tenure is not None and (tenure.lost.is_set() or tenure.deadline <= now)
+    return ownership is not None and (ownership.lost.is_set() or ownership.deadline <= now)
 
 
 # --- the events: each says where, and none shows a body -------------------------------------------

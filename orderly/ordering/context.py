@@ -24,7 +24,7 @@ class Lost(Protocol):
         """Block for up to `timeout` seconds, None: for ever; returns whether it is lost."""
 
 
-class Tenure(Protocol):
+class QueueOwnership(Protocol):
     """One ownership of a queue, from taking it to giving it up or losing it. Thread-safe.
 
     The attributes are those of `ConsumeContext` that have the same names.
@@ -50,7 +50,7 @@ class Tenure(Protocol):
 
 
 class _NeverLost:
-    """What a context without a tenure has: nothing is owned, so nothing is lost."""
+    """What a context without an ownership has: nothing is owned, so nothing is lost."""
 
     def is_set(self) -> bool:
         return False
@@ -92,7 +92,7 @@ _NAMED: dict[str, Callable[[], Any]] = {
 class ConsumeContext:
     """One call of a handler. Used by that call's thread or coroutine only.
 
-    Made by hand, in a test of a handler, it has no tenure: it is never lost.
+    Made by hand, in a test of a handler, it has no ownership, so it is never lost.
 
     Attributes:
         message_queue: the queue the messages came from.
@@ -104,7 +104,7 @@ class ConsumeContext:
         finished: queue offsets that `done` named.
         untried: queue offsets that `not_tried` named.
         key: which all messages of the batch share; None: ordered by queue, or without a key.
-        tenure: the ownership of the queue, behind `token`, `deadline`, `lost` and `extend`.
+        ownership: the ownership of the queue, behind `token`, `deadline`, `lost` and `extend`.
         max_suspend: seconds, the longest that `suspend` takes.
         replayed: the message was parked and is being released.
         dry_run: nothing is acknowledged whatever the handler answers: it shall leave no trace. Only
@@ -122,7 +122,7 @@ class ConsumeContext:
     attempt: int = 1
     auto_commit: bool = True
     key: Hashable | None = None
-    tenure: Tenure | None = None
+    ownership: QueueOwnership | None = None
     max_suspend: float = MAX_SUSPEND
     replayed: bool = False
     dry_run: bool = False
@@ -153,7 +153,7 @@ class ConsumeContext:
         Store it with what you write, and refuse a write whose number is below the stored one: so
         not even a process that was paused and did not notice its loss can overwrite newer work.
         """
-        return None if self.tenure is None else self.tenure.token
+        return None if self.ownership is None else self.ownership.token
 
     @property
     def generation(self) -> int:
@@ -162,7 +162,9 @@ class ConsumeContext:
         Offsets of two generations cannot be compared. Always 0 with order by queue, which keeps no
         record of it.
         """
-        generation_of = getattr(self.tenure, "generation_of", None)  # one made by hand may lack it
+        generation_of = getattr(
+            self.ownership, "generation_of", None
+        )  # one made by hand may lack it
         return 0 if generation_of is None else int(generation_of(self.key, self.replayed))
 
     @property
@@ -171,7 +173,7 @@ class ConsumeContext:
 
         It moves on as the consumer renews the lock, which it does by itself.
         """
-        return math.inf if self.tenure is None else self.tenure.deadline
+        return math.inf if self.ownership is None else self.ownership.deadline
 
     @property
     def lost(self) -> Lost:
@@ -180,7 +182,7 @@ class ConsumeContext:
         `is_set()` may be asked anywhere; `wait(seconds)` blocks the thread, so not in a coroutine,
         which is cancelled instead.
         """
-        return _NEVER_LOST if self.tenure is None else self.tenure.lost
+        return _NEVER_LOST if self.ownership is None else self.ownership.lost
 
     def extend(self) -> float:
         """Renew the queue's lock now, by a call to the broker; returns the new `deadline`.
@@ -193,7 +195,7 @@ class ConsumeContext:
             OrderlyError: the broker did not answer, or is known to be silent (`RequestTimeout`);
                 `deadline` is what it was.
         """
-        return math.inf if self.tenure is None else self.tenure.extend()
+        return math.inf if self.ownership is None else self.ownership.extend()
 
     @property
     def suspend_seconds(self) -> float | None:

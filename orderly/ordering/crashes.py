@@ -191,25 +191,27 @@ def unclean_ends(
     """Return one item for each owner that ended without closing: the offset it was handling.
 
     None is an owner that was handling no suspect. A member has a new id at each start, so it ended
-    once at most, in its last tenure, and the heir not at all: it lost the queue and lives. What a
-    stale owner writes after a newer one was confirmed does not count.
+    once at most, in its last ownership, and the heir not at all: it lost the queue and lives. What
+    a stale owner writes after a newer one was confirmed does not count.
 
     Args:
         newest: the newest entry that counts, if there is one.
         later: the records stored behind it, in order; None is a damaged one.
         heir: client id of the new owner.
     """
-    tenures: list[_FormerOwner] = []
+    ownerships: list[_FormerOwner] = []
     if newest is not None and not newest.closed:
-        tenures.append(_FormerOwner(newest.owner, newest.token, newest.trying))
+        ownerships.append(_FormerOwner(newest.owner, newest.token, newest.trying))
     for record in later:
-        latest = tenures[-1].token if tenures else -1
+        latest = ownerships[-1].token if ownerships else -1
         match record:
             case Confirm(owner, token) if token > latest:
-                tenures.append(_FormerOwner(owner, token))
+                ownerships.append(_FormerOwner(owner, token))
             case Trying(token=token, offset=offset) if token == latest:
-                tenures[-1].trying = offset
-    last = {tenure.owner: tenure.trying for tenure in tenures if tenure.owner != heir}
+                ownerships[-1].trying = offset
+    last = {
+        ownership.owner: ownership.trying for ownership in ownerships if ownership.owner != heir
+    }
     return tuple(last.values())
 
 

@@ -75,18 +75,18 @@ def _end_with_parent() -> None:
 
 
 def _run(pipe: Connection, call: WorkerCall, load: Callable[[], Handler]) -> None:
-    tenure = ParentTenure(pipe, call)
-    context = ConsumeContext(call.messages[0].queue, tenure=tenure)
+    ownership = ParentOwnership(pipe, call)
+    context = ConsumeContext(call.messages[0].queue, ownership=ownership)
     try:
         set_state(context, call.context.unpack())
         outcome = packed(load()(call.messages, context), "the answer")
     except BaseException as error:  # noqa: BLE001 - sys.exit in a handler is a failure too
         outcome = packed_error(error)
     changed = packed(state_of(context, SET_BY_HANDLER), "what the handler set in its context")
-    tenure.end(outcome, changed)
+    ownership.end(outcome, changed)
 
 
-class ParentTenure:
+class ParentOwnership:
     """The parent's hold on the queue, for the time of one call. Thread-safe.
 
     Args:
@@ -163,17 +163,17 @@ class ParentTenure:
 class LostFlag:
     """Whether the queue was lost, asked as a threading.Event is. Thread-safe."""
 
-    def __init__(self, tenure: ParentTenure) -> None:
-        self._tenure = tenure
+    def __init__(self, ownership: ParentOwnership) -> None:
+        self._ownership = ownership
 
     def is_set(self) -> bool:
         """True once the queue is no longer ours; the parent says so within 0.2 s."""
-        return self._tenure.hear().lost
+        return self._ownership.hear().lost
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds for it (None: as long as the call runs)."""
         end = float("inf") if timeout is None else monotonic() + timeout
         # In steps, as another thread may take in the news that this one waits for.
-        while not self.is_set() and not self._tenure.over and (left := end - monotonic()) > 0:
-            self._tenure.hear(min(left, GLANCE))
+        while not self.is_set() and not self._ownership.over and (left := end - monotonic()) > 0:
+            self._ownership.hear(min(left, GLANCE))
         return self.is_set()

@@ -23,7 +23,7 @@ from orderly.ordering.context import ConsumeContext
 ContextFields = dict[str, Any]
 
 _FIELDS = fields(ConsumeContext)
-SENT = tuple(f.name for f in _FIELDS if f.name != "tenure")
+SENT = tuple(f.name for f in _FIELDS if f.name != "ownership")
 """Fields of a context that go to the worker."""
 SET_BY_HANDLER = tuple(f.name for f in _FIELDS if not f.init or f.name == "auto_commit")
 """Fields that come back from it."""

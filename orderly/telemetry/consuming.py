@@ -20,7 +20,7 @@ from opentelemetry.trace import (
 
 from orderly.config.arguments import check_flag, check_given
 from orderly.consumer.hooks import Consumed, ConsumerHooks
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.telemetry.spans import ERROR, LIBRARY, OUTCOME, VERSION, link_to, of_call, of_group

@@ -42,8 +42,8 @@ def sent(offset, key="a", **fields):
 
 
 def owner(token=1, generation=0):
-    tenure = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
-    return ConsumeContext(QUEUE, "g", tenure=tenure)
+    ownership = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
+    return ConsumeContext(QUEUE, "g", ownership=ownership)
 
 
 def counted(client):

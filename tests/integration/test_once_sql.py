@@ -74,8 +74,8 @@ def sent(offset, key="a", **fields):
 
 
 def owner(token=1, generation=0, **settings):
-    tenure = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
-    return ConsumeContext(QUEUE, "g", tenure=tenure, **settings)
+    ownership = SimpleNamespace(token=token, generation_of=lambda key, replayed: generation)
+    return ConsumeContext(QUEUE, "g", ownership=ownership, **settings)
 
 
 def add(db):

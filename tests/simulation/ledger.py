@@ -40,7 +40,7 @@ class Ledger:
 
     Attributes:
         recorded: by queue, the offsets that are committed, or finished by a record that counts.
-        tenures: (process, queue) -> when the process took the queue last.
+        ownerships: (process, queue) -> when the process took the queue last.
         parked: which keys are parked.
         deaths: what is on record of owners that ended.
     """
@@ -68,7 +68,7 @@ class Ledger:
         self._forgotten = {}  # by queue, when a broker that was killed forgot its offset
         self._log_changed = {}  # by queue, when records were lost last
         self._unjudged = defaultdict(set)  # claimed while a reset was on its way: true, or undone
-        self.tenures = {}
+        self.ownerships = {}
         self._confirmers = {}  # by process and queue, when it was confirmed as owner last
         self.parked = ParkedKeys(world)
         self.deaths = Deaths(world)
@@ -77,7 +77,7 @@ class Ledger:
 
     def taken(self, process, queue):
         """A member begins to own a queue."""
-        self.tenures[process, queue] = self._kernel.now
+        self.ownerships[process, queue] = self._kernel.now
 
     def died(self, process, *, clean):
         """A process ended; clean: after it had given everything back."""
@@ -89,11 +89,11 @@ class Ledger:
             if token is not None:
                 raise Broken("token", f"{member} has token {token} of {queue}, by queue")
             return
-        tenure = member.process, self.tenures.get((member.process, queue))
-        if tenure[1] is not None and tenure[1] < self._log_changed.get(queue, 0.0):
+        ownership = member.process, self.ownerships.get((member.process, queue))
+        if ownership[1] is not None and ownership[1] < self._log_changed.get(queue, 0.0):
             return  # its token is of a log that is no more
-        holder = self._holders.setdefault((queue, token), tenure)
-        if holder != tenure:
+        holder = self._holders.setdefault((queue, token), ownership)
+        if holder != ownership:
             text = f"{member} has token {token} of {queue}, which {holder[0].name} had"
             raise Broken("token", text)
         if token < self._tokens[queue]:
@@ -129,7 +129,7 @@ class Ledger:
     def _enter(self, member, queue, record, *, judged):
         if not self._world.generations.knows(member.process, queue):
             return False  # of a topic that is no more
-        if self.lost_records_since(queue, self.tenures.get((member.process, queue), math.inf)):
+        if self.lost_records_since(queue, self.ownerships.get((member.process, queue), math.inf)):
             return False  # it builds on records that are no more
         if record.token < self._confirmed[queue]:
             if judged:
@@ -186,7 +186,7 @@ class Ledger:
         """A commit is about to be stored."""
         process, last = member.process, self._committed.get(queue)
         # A round takes several queues, and commits to the first before it reports any as taken.
-        moments = (each.get((process, queue)) for each in (self.tenures, self._confirmers))
+        moments = (each.get((process, queue)) for each in (self.ownerships, self._confirmers))
         began = max((moment for moment in moments if moment is not None), default=None)
         other = last is not None and last[0] is not process and (began is None or last[1] > began)
         # By queue an owner that stands where the other one ended may go on from there.
@@ -210,8 +210,8 @@ class Ledger:
 
     def last_owner(self, queue):
         """The process that took a queue last, or None."""
-        taken = [(at, process) for (process, one), at in self.tenures.items() if one == queue]
-        return max(taken, key=lambda tenure: tenure[0], default=(0.0, None))[1]
+        taken = [(at, process) for (process, one), at in self.ownerships.items() if one == queue]
+        return max(taken, key=lambda ownership: ownership[0], default=(0.0, None))[1]
 
     def went_back(self, queue, stored):
         """The broker was killed, and has an older offset; the records are all there.

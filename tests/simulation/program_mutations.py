@@ -13,7 +13,7 @@ from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
-from orderly.consumer.renewal import QueueTenure
+from orderly.consumer.renewal import HeldOwnership
 from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied
@@ -304,12 +304,12 @@ def extend_without_asking(set_):
             self._held.owned.lease.renew(now())
         return self.deadline
 
-    set_(QueueTenure, "extend", extend)
+    set_(HeldOwnership, "extend", extend)
 
 
 def take_silence_for_an_extension(set_):
     """A broker that does not answer has extended the lease."""
-    extend = QueueTenure.extend
+    extend = HeldOwnership.extend
 
     def hopeful(self):
         try:
@@ -321,12 +321,12 @@ def take_silence_for_an_extension(set_):
                 self._held.owned.lease.renew(now())
             return self.deadline
 
-    set_(QueueTenure, "extend", hopeful)
+    set_(HeldOwnership, "extend", hopeful)
 
 
 def extend_what_is_lost(set_):
     """A lease that was lost is extended, if the broker grants the lock again."""
-    extend = QueueTenure.extend
+    extend = HeldOwnership.extend
 
     def reviving(self):
         held, queue = self._held, self._held.queue
@@ -340,7 +340,7 @@ def extend_what_is_lost(set_):
             held.owned.lease = type(lease)(asked_at, lease._trust)
             return self.deadline
 
-    set_(QueueTenure, "extend", reviving)
+    set_(HeldOwnership, "extend", reviving)
 
 
 PROGRAM_MUTATIONS = (

@@ -167,7 +167,7 @@ class Witness:
 
     def _excuse_robbers(self, process, queue):
         """Others had the queue since the process took it, and nothing of what they did counts."""
-        began = self.ledger.tenures.get((process, queue), math.inf)
+        began = self.ledger.ownerships.get((process, queue), math.inf)
         for event in self.events:
             theirs = isinstance(event, Delivery) and event.id[0] == queue
             if theirs and event.process is not process and event.at > began:
@@ -442,7 +442,7 @@ class Witness:
             self._check_loss(member, queue)
 
     def _check_loss(self, member, queue):
-        began = self.ledger.tenures.get((member.process, queue), math.inf)
+        began = self.ledger.ownerships.get((member.process, queue), math.inf)
         undoubted = self._grants.undoubted(member, queue, began)
         undoubted = undoubted and not self._world.scenario.forged
         anew = self._generations.ended_at > began

@@ -44,7 +44,7 @@ class Worker:
     def call(self, messages, context):
         """Run the handler; of its context the caller sees what comes back with the answer."""
         kernel = self._world.kernel
-        inside = ConsumeContext(messages[0].queue, tenure=context.tenure)
+        inside = ConsumeContext(messages[0].queue, ownership=context.ownership)
         set_state(inside, _copied(context, SENT))
         self._outcome = None
         self._task = kernel.spawn(partial(self._run, tuple(messages), inside), self._name)

@@ -48,10 +48,10 @@ from orderly.testing import Delivered
 from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED, AccountsClient
 from tests.support.brokers import client_config, consumer_config
 
-# --- tenures --------------------------------------------------------------------------------------
+# --- ownerships -----------------------------------------------------------------------------------
 # Judges a run by key, owner after owner: what came again, beside what was on record by then.
 #
-# A *tenure* is one member's ownership of a queue under one token. All from what members told.
+# An *ownership* is one member's time with a queue, under one token. All from what members told.
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Saved:
 
 
 @dataclass
-class Tenure:
+class QueueOwnership:
     """One ownership of a queue.
 
     Attributes:
@@ -113,14 +113,14 @@ class Tenure:
 
 @dataclass
 class Judged:
-    """All tenures, and what was wrong, in words."""
+    """All ownerships, and what was wrong, in words."""
 
-    tenures: list
+    ownerships: list
     faults: list
 
     def of(self, member):
         """That member's."""
-        return [tenure for tenure in self.tenures if tenure.member is member]
+        return [ownership for ownership in self.ownerships if ownership.member is member]
 
 
 def by_lane(records):
@@ -128,7 +128,7 @@ def by_lane(records):
     return [replace(record, queue=(record.queue, record.key)) for record in records]
 
 
-def judge_tenures(members, concurrency):
+def judge_ownerships(members, concurrency):
     """Judge what `MemberProcess`es told.
 
     Args:
@@ -136,22 +136,22 @@ def judge_tenures(members, concurrency):
         concurrency: handlers that may be in work at once: their results may have come too late
             for a record that was begun after they ended.
     """
-    queues, faults = _tenures(members), []
-    for tenures in queues.values():
-        faults += _wrong_tokens(tenures)
-        faults += _recorded_and_repeated(tenures)
-        _count(tenures)
-    found = [tenure for tenures in queues.values() for tenure in tenures]
-    for tenure in found:
-        if tenure.early > concurrency:
+    queues, faults = _ownerships(members), []
+    for ownerships in queues.values():
+        faults += _wrong_tokens(ownerships)
+        faults += _recorded_and_repeated(ownerships)
+        _count(ownerships)
+    found = [ownership for ownerships in queues.values() for ownership in ownerships]
+    for ownership in found:
+        if ownership.early > concurrency:
             faults.append(
-                f"queue {tenure.queue}, token {tenure.token}: {tenure.early} messages came again"
-                " that had been finished before the last record"
+                f"queue {ownership.queue}, token {ownership.token}: {ownership.early} messages came"
+                " again that had been finished before the last record"
             )
     return Judged(found, faults)
 
 
-def _tenures(members):
+def _ownerships(members):
     """By queue, in the order of their tokens."""
     found = {}
     for member in members:
@@ -160,19 +160,19 @@ def _tenures(members):
         for saved in list(member.saves):
             _of(found, saved.queue, saved.token, member).saves.append(saved)
     queues = defaultdict(list)
-    for (queue, *_), tenure in sorted(found.items(), key=lambda item: item[0][:2]):
-        queues[queue].append(tenure)
+    for (queue, *_), ownership in sorted(found.items(), key=lambda item: item[0][:2]):
+        queues[queue].append(ownership)
     return queues
 
 
 def _of(found, queue, token, member):
-    return found.setdefault((queue, token, id(member)), Tenure(queue, token, member))
+    return found.setdefault((queue, token, id(member)), QueueOwnership(queue, token, member))
 
 
-def _wrong_tokens(tenures):
+def _wrong_tokens(ownerships):
     """Tokens that two owners had, or that did not rise from one owner to the next."""
-    faults, handling = [], [tenure for tenure in tenures if tenure.events]
-    for before, after in pairwise(tenures):
+    faults, handling = [], [ownership for ownership in ownerships if ownership.events]
+    for before, after in pairwise(ownerships):
         if before.token == after.token:
             faults.append(f"queue {before.queue}: two owners had token {before.token}")
     for before, after in pairwise(handling):
@@ -183,39 +183,39 @@ def _wrong_tokens(tenures):
     return faults
 
 
-def _recorded_and_repeated(tenures):
+def _recorded_and_repeated(ownerships):
     """Messages that were on record as finished, and that a later owner had all the same.
 
     Of a key that is parked on record only what was replayed by then is finished.
     """
     faults, low, ahead, parked = [], 0, set(), {}
-    for tenure in tenures:
+    for ownership in ownerships:
         faults += [
             f"queue {event.queue}: offset {event.offset} was on record, and came again to the"
-            f" owner with token {tenure.token}"
-            for event in tenure.events
+            f" owner with token {ownership.token}"
+            for event in ownership.events
             if event.offset < parked.get(event.key, math.inf)
             and (event.offset < low or event.offset in ahead)
         ]
-        for saved in tenure.saves:
+        for saved in ownership.saves:
             low = max(low, saved.low)
             ahead.update(*(range(*run) for run in saved.runs))
             kept = {} if saved.whole else parked
             parked = {k: n for k, n in kept.items() if k not in saved.released} | dict(saved.parked)
         ahead = {offset for offset in ahead if offset >= low}
-        tenure.ahead = len(ahead)
+        ownership.ahead = len(ahead)
     return faults
 
 
-def _count(tenures):
+def _count(ownerships):
     later = set()
-    for tenure in reversed(tenures):
-        recorded = tenure.saves[-1].asked if tenure.saves else 0.0
-        again = [event for event in tenure.events if event.offset in later]
-        tenure.repeats = len(again)
-        tenure.early = sum(event.ended < recorded for event in again)
-        tenure.fresh = sum(event.ended >= recorded for event in tenure.events)
-        later.update(event.offset for event in tenure.events)
+    for ownership in reversed(ownerships):
+        recorded = ownership.saves[-1].asked if ownership.saves else 0.0
+        again = [event for event in ownership.events if event.offset in later]
+        ownership.repeats = len(again)
+        ownership.early = sum(event.ended < recorded for event in again)
+        ownership.fresh = sum(event.ended >= recorded for event in ownership.events)
+        later.update(event.offset for event in ownership.events)
 
 
 # --- deaths ---------------------------------------------------------------------------------------

@@ -176,8 +176,8 @@ def leave_a_thread(messages, context):
 
 
 def answer_twice(messages, context):
-    tenure = context.tenure
-    tenure._pipe.send(Answered(tenure._number, packed(Ack(), ""), packed({}, "")))
+    ownership = context.ownership
+    ownership._pipe.send(Answered(ownership._number, packed(Ack(), ""), packed({}, "")))
     return Ack()
 
 

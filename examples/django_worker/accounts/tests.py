@@ -19,7 +19,7 @@ def cents(amount: object, name: str) -> dict[str, object]:
     return {"id": name, "cents": amount}
 
 
-class Tenure:
+class QueueOwnership:
     """What a member has while a queue is its own; the token rises with each owner."""
 
     deadline = float("inf")
@@ -56,7 +56,7 @@ def entry(offset: int, body: object, sent_as: str = "", stored: float = 1.0) -> 
 
 def book(message: ReceivedMessage, token: int = 1) -> object:
     """Have the handler called by the owner with that token; returns the outcome."""
-    context = ConsumeContext(QUEUE, "accounts", key="a-1", tenure=Tenure(token))
+    context = ConsumeContext(QUEUE, "accounts", key="a-1", ownership=QueueOwnership(token))
     return enter.run(message, context=context)
 
 

@@ -113,18 +113,19 @@ def take_over(
         OrderlyError: any failure of a call, or it cannot be known which keys are parked; the queue
             must not be pulled.
     """
-    fenced = yield from _fence(queue, state_queue, client_id)
-    if fenced is None:
+    ours = yield from _fence(queue, state_queue, client_id)
+    if ours is None:
         return None
-    token, confirmed, history = fenced
-    found, damaged = yield from history.newest(before=confirmed)
+    history = ours.history
+    found, damaged = yield from history.newest(before=ours.confirmed)
+    last = -1 if found is None else found.offset
     rebuilt = found is None or damaged
     kept = yield from _kept(found, queue, park_queue, rebuilt=rebuilt)
-    takeovers = history.confirms(found.offset if found else -1, confirmed)
+    takeovers = history.confirms(last, ours.confirmed)
     known = None if found is None else _known(found)
     begin = yield from find_start(queue, consume_from, known)
     resumed = resume(found, begin, takeovers)
-    later = history.between(found.offset if found else -1, confirmed)
+    later = history.between(last, ours.confirmed)
     crashes = _crashes(found, later, client_id, begin, resumed)
     end: int = (yield MaxOffset(queue)) if crashes.deaths else resumed.start
     recreated = begin.former is not None
@@ -132,47 +133,37 @@ def take_over(
     # right after our start was committed, comes back with them.
     sent = () if known is None else known.sent
     fence = Fence(begin.start, sent, begin.landmark, now)
-    memory = StateWriter(
-        state_queue,
-        client_id,
-        token,
-        confirm=confirmed,
-        epoch=(found.entry.epoch if found else 0) + takeovers + 1,
-        found=_remembered(found),
-        generation=(found.entry.generation if found else 0) + recreated,
-        landmark=found is not None and found.entry.landmark is not None,
-        window=found.entry.window if found else (),
-        token_time=max(found.entry.token_time if found else 0, history.stored_at),
-        stale=damaged,
+    memory = _writer(
+        state_queue, ours, client_id, found, takeovers, recreated=recreated, damaged=damaged
     )
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
     # On record at once: a start that a broker may forget again, what a reset discards and must
     # never come back, what was worked out and every later owner must know, and from where on there
     # was no progress.
     if found is None or resumed.reset or unclean or damaged or recreated:
-        yield from memory.remember(
-            resumed.start,
-            begin.start,
-            resumed.finished,
-            kept,
-            crashes,
-            fence=fence,
-            refresh=True,
-        )
+        progress = CommitProgress(resumed.start, resumed.finished, kept=kept, crashes=crashes)
+        yield from _record(memory, progress, begin.start, fence, refresh=True)
     return Inheritance(
         resumed.start, fence, begin, resumed.finished, resumed.reset, unclean, damaged, memory,
         kept, rebuilt, crashes, end,
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Confirmed:
+    """We own the queue: our token, the offset of our confirm record, and the records up to it."""
+
+    token: int
+    confirmed: int
+    history: StateReader
+
+
 def _fence(
     queue: MessageQueue, state_queue: MessageQueue, client_id: str
-) -> Dialogue[tuple[int, int, StateReader] | None]:
+) -> Dialogue[_Confirmed | None]:
     """Get a token and have it confirmed; from then on what former owners write does not count.
 
-    Returns:
-        The token, the offset of the confirm record and the history up to it; None: the lock is
-        somebody else's, or another owner was confirmed.
+    Returns None if the lock is somebody else's, or if another owner was confirmed.
     """
     token: int = yield AppendRecord(state_queue, encode_record(Acquire(client_id)))
     granted = yield LockQueues(queue.broker_name, (queue,))
@@ -184,7 +175,7 @@ def _fence(
     yield from history.read_from(min(token, confirmed + 1 - BLOCK + _BEYOND))
     if history.at(confirmed) != confirm or history.fences(token):
         return None
-    return token, confirmed, history
+    return _Confirmed(token, confirmed, history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +258,33 @@ def _kept(
     newest = found.entry.generation
     parked = (replace(each, generation=recorded.get(each.key, newest)) for each in kept.parked)
     return replace(kept, parked=tuple(parked))
+
+
+def _writer(
+    state_queue: MessageQueue,
+    ours: _Confirmed,
+    client_id: str,
+    found: RecordedState | None,
+    takeovers: int,
+    *,
+    recreated: bool,
+    damaged: bool,
+) -> StateWriter:
+    """What writes our records, as the continuation of the newest one."""
+    entry = None if found is None else found.entry
+    return StateWriter(
+        state_queue,
+        client_id,
+        ours.token,
+        confirm=ours.confirmed,
+        epoch=(entry.epoch if entry else 0) + takeovers + 1,
+        found=_remembered(found),
+        generation=(entry.generation if entry else 0) + recreated,
+        landmark=entry is not None and entry.landmark is not None,
+        window=entry.window if entry else (),
+        token_time=max(entry.token_time if entry else 0, ours.history.stored_at),
+        stale=damaged,
+    )
 
 
 def _remembered(found: RecordedState | None) -> StateContent:

@@ -10,7 +10,7 @@ from orderly.testing import judge
 from tests.support.accounts import Accounts
 from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import send_numbers, unique
-from tests.support.members import CONCURRENCY, MemberProcess, by_key, by_lane, judge_tenures
+from tests.support.members import CONCURRENCY, MemberProcess, by_key, by_lane, judge_ownerships
 from tests.support.topics import finished_ahead
 from tests.support.traffic import KEYS
 from tests.support.waiting import eventually, patient_client, patient_producer
@@ -76,10 +76,10 @@ def test_lanes_repeat_at_most_what_was_finished_since_the_last_record(
     eventually(lambda: traffic.settled(members), within=30)
 
     def figures():
-        return judge_tenures(members, CONCURRENCY)
+        return judge_ownerships(members, CONCURRENCY)
 
     def of_victim(figure):
-        return sum(getattr(tenure, figure) for tenure in figures().of(victim))
+        return sum(getattr(ownership, figure) for ownership in figures().of(victim))
 
     eventually(lambda: of_victim("ahead") > 200, within=30, every=0.2)
     victim.kill()

@@ -14,7 +14,7 @@ from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import judge
 from tests.support.accounts import BAD, WRITTEN, Accounts
 from tests.support.brokers import SHORT, leasing_broker
-from tests.support.members import CONCURRENCY, by_key, by_lane, judge_tenures
+from tests.support.members import CONCURRENCY, by_key, by_lane, judge_ownerships
 from tests.support.traffic import KEYS
 from tests.support.waiting import eventually, patient_client
 
@@ -107,7 +107,7 @@ class Run:
     def check(self):
         """Finish all traffic; nothing was lost, overtaken, or run twice but since a record."""
         self.traffic.finish()
-        found = judge_tenures(self.traffic.processes, CONCURRENCY)
+        found = judge_ownerships(self.traffic.processes, CONCURRENCY)
         verdict = judge(by_lane(self.traffic.writer.sent), by_lane(self.traffic.deliveries()))
         assert verdict.ok, verdict
         assert self.accounts.overtaken() == []

@@ -10,7 +10,7 @@ import pytest
 
 from orderly import Message, OrderlyProducer
 from orderly.cli.root import run
-from orderly.consumer.telling.health import Health, together
+from orderly.consumer.health import Health, together
 from orderly.model import MessageQueue
 from tests.support.programs import ROOT, SOON, Program, idle_connections
 from tests.support.waiting import eventually, patient_client

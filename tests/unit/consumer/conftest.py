@@ -15,7 +15,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.parking import Parker
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
-from orderly.consumer.renewal import QueueTenure
+from orderly.consumer.renewal import HeldOwnership
 from orderly.consumer.session import Session, now
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError, ProtocolError
@@ -160,7 +160,7 @@ def hold(session):
         limits = {"max_messages": 100, "max_bytes": 10**6}
         owned = OwnedQueue(queue, start, lease, **(limits | settings))
         held = session.add(owned, session.subscriptions["orders"], memory)
-        held.tenure = QueueTenure(session, held)
+        held.ownership = HeldOwnership(session, held)
         held.introduced = held.announced = True
         return held
 

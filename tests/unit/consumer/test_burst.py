@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orderly.consumer.handler_caller import Called
 from orderly.consumer.session import HeldQueue, now
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.consumer.workers import LONGEST_BURST, QUICK_BURST, Burst
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue

@@ -10,7 +10,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.session import now
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.ordering.results import FAILURE, Ack, ConsumeResult, Disposition, Suspend
 from tests.support.messages import message
 
@@ -37,12 +37,12 @@ def run(session, held, request):
 
 
 def test_the_handler_is_told_what_it_may_ask(run, held):
-    held.tenure = object()
+    held.ownership = object()
     seen = []
     context = run(Ack(), prepare=seen.append).context
     assert seen == [context]
     assert (context.key, context.attempt, context.group) == ("k", 1, "group")
-    assert context.tenure is held.tenure
+    assert context.ownership is held.ownership
     assert context.max_suspend == ConsumerConfig().longest_suspend
 
 

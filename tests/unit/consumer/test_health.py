@@ -2,7 +2,7 @@
 
 import json
 
-from orderly.consumer.telling.health import Health, QueueHealth
+from orderly.consumer.health import Health, QueueHealth
 from orderly.model import MessageQueue
 
 QUEUE = QueueHealth(

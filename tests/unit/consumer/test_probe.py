@@ -9,8 +9,8 @@ import threading
 import pytest
 from structlog.testing import capture_logs
 
+from orderly.consumer.health import Health
 from orderly.consumer.probe import Probe
-from orderly.consumer.telling.health import Health
 from tests.support.programs import idle_connections
 from tests.support.waiting import eventually
 

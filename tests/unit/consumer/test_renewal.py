@@ -246,7 +246,7 @@ def test_extending_while_the_queue_is_unlocked_by_force_takes_nothing_back(hold,
 
     def extend():
         try:
-            held.tenure.extend()
+            held.ownership.extend()
         except LockLost as error:
             failures.append(error)
 
@@ -276,7 +276,7 @@ def test_those_who_wait_while_another_asks_join_and_one_request_renews_all(hold,
 
     cluster.during["lock"] = answer
     threads = [
-        threading.Thread(target=lambda h=held: deadlines.append(h.tenure.extend()))
+        threading.Thread(target=lambda h=held: deadlines.append(h.ownership.extend()))
         for held in [holds[0], *holds * 5]
     ]
     threads[0].start()
@@ -301,33 +301,33 @@ def test_a_broker_that_was_silent_is_left_to_the_rounds(hold, session, cluster):
     cluster.fail["lock"] = RequestTimeout("late")
     for _ in range(3):
         with pytest.raises(RequestTimeout):
-            held.tenure.extend()
+            held.ownership.extend()
     assert (len(cluster.calls), asked) == (1, [2.0])
     cluster.fail.clear()
     LockKeeper(session).renew_all()
-    assert held.tenure.extend() > now() + 29
+    assert held.ownership.extend() > now() + 29
     assert len(cluster.calls) == 3
 
 
 def test_of_a_queue_that_was_taken_since_its_broker_is_asked_again(hold, session, cluster):
     cluster.fail["lock"] = RequestTimeout("late")
     with pytest.raises(RequestTimeout):
-        hold(asked_at=now() - 20).tenure.extend()
+        hold(asked_at=now() - 20).ownership.extend()
     cluster.fail.clear()
-    assert hold(cluster.route("orders").read_queues()[1]).tenure.extend() > now() + 29
+    assert hold(cluster.route("orders").read_queues()[1]).ownership.extend() > now() + 29
 
 
 def test_at_a_silent_broker_a_lease_that_ran_out_is_a_loss(hold, session, cluster):
     held = hold(asked_at=now() - 20)
     cluster.fail["lock"] = RequestTimeout("late")
     with pytest.raises(RequestTimeout):
-        held.tenure.extend()
+        held.ownership.extend()
     held.owned.lease.lose()
     with pytest.raises(LockLost):
-        held.tenure.extend()
+        held.ownership.extend()
 
 
 def test_a_leaving_queue_may_be_extended_while_its_handler_runs(hold, session):
     held = hold()
     Releaser(session, OffsetSaver(session)).drop(held, Drop.REVOKED)
-    assert held.tenure.extend() > now()
+    assert held.ownership.extend() > now()

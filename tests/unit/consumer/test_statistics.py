@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.consumer.telling.statistics import ReturnType, Statistics
+from orderly.consumer.statistics import ReturnType, Statistics
 
 OK, BAD = ReturnType.SUCCESS, ReturnType.FAILED
 T = "orders"

@@ -43,7 +43,7 @@ from tests.support.messages import QUEUE, message
 # The function is told what a context knows, and can do nothing with it that acknowledges.
 
 
-class Tenure:
+class QueueOwnership:
     token = 7
     deadline = 99.0
 
@@ -59,7 +59,7 @@ class Tenure:
 
 def test_it_tells_what_the_context_knows():
     context = ConsumeContext(
-        QUEUE, "shipping", key=("k", 1), tenure=Tenure(), replayed=True, dry_run=True
+        QUEUE, "shipping", key=("k", 1), ownership=QueueOwnership(), replayed=True, dry_run=True
     )
     given = replace(message(3, "k"), reconsume_times=4)
     attempt = Attempt(given, context)
@@ -80,7 +80,9 @@ def test_it_cannot_acknowledge(name):
 
 @pytest.mark.parametrize("redact", [False, True])
 def test_once_takes_it_in_place_of_a_context(redact):
-    context = ConsumeContext(QUEUE, "shipping", key="k", tenure=Tenure(), redact_keys=redact)
+    context = ConsumeContext(
+        QUEUE, "shipping", key="k", ownership=QueueOwnership(), redact_keys=redact
+    )
     given, engine, once = message(3, "k"), create_engine("sqlite://"), Once()
     once.metadata.create_all(engine)
     for owner in (Attempt(given, context), context):

@@ -263,7 +263,7 @@ def test_an_event_tells_the_wait_that_the_consumer_allows(make, events):
     assert waited == 10
 
 
-class Tenure:
+class QueueOwnership:
     token, deadline = 1, float("inf")
 
     def __init__(self, error=None):
@@ -276,30 +276,30 @@ class Tenure:
         return self.deadline
 
 
-def extending(make, tenure):
+def extending(make, ownership):
     failing = make(Script(OSError()), retry=Retry(extend=True, max_seconds=300))
-    contexts = [ConsumeContext(QUEUE, key="k", tenure=tenure) for _ in range(2)]
+    contexts = [ConsumeContext(QUEUE, key="k", ownership=ownership) for _ in range(2)]
     for times, context in enumerate(contexts):
         failing([delivered(times), message(1)], context)
     return contexts[1]
 
 
 def test_the_lock_is_renewed_before_each_retry_and_not_before_the_first_try(make):
-    tenure = Tenure()
-    extending(make, tenure)
-    assert tenure.extended == 1
+    ownership = QueueOwnership()
+    extending(make, ownership)
+    assert ownership.extended == 1
 
 
 @pytest.mark.parametrize("error", [LockLost("gone"), ConnectionLost("gone")])
 def test_without_the_lock_there_is_no_retry_and_no_attempt_is_counted(make, error):
-    assert extending(make, Tenure(error)).untried == {0, 1}
+    assert extending(make, QueueOwnership(error)).untried == {0, 1}
 
 
 def test_without_extend_no_retry_asks_the_broker(make):
-    tenure, failing = Tenure(), make(Script(OSError()))
+    ownership, failing = QueueOwnership(), make(Script(OSError()))
     for times in range(3):
-        failing([delivered(times)], ConsumeContext(QUEUE, key="k", tenure=tenure))
-    assert tenure.extended == 0
+        failing([delivered(times)], ConsumeContext(QUEUE, key="k", ownership=ownership))
+    assert ownership.extended == 0
 
 
 # --- the verdict --------------------------------------------------------------------------------
@@ -459,18 +459,18 @@ def test_a_probe_whose_lock_was_not_renewed_lets_the_next_one_through(make):
     retry = Retry(stop=tenacity.stop_never, extend=True, max_seconds=300)
     listener = after_an_outage(make, Script(Ack()), retry=retry)
     memory = listener.listener._judge.memory("g")
-    tenure = Tenure(ConnectionLost("gone"))
-    probe, nxt = (ConsumeContext(QUEUE, "g", key=key, tenure=tenure) for key in ("p", "n"))
-    memory._trying[QUEUE, "p"] = UnsettledMessage(50, tenure, 0.0, "down", retrying=True)
+    ownership = QueueOwnership(ConnectionLost("gone"))
+    probe, nxt = (ConsumeContext(QUEUE, "g", key=key, ownership=ownership) for key in ("p", "n"))
+    memory._trying[QUEUE, "p"] = UnsettledMessage(50, ownership, 0.0, "down", retrying=True)
     assert isinstance(listener.run(message(50), now=9.0, context=probe), Suspend)
-    assert tenure.extended == 1
+    assert ownership.extended == 1
     assert listener.run(message(51), now=9.0, context=nxt) == Ack()
 
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_probe_that_is_cancelled_with_its_queue_lets_the_next_one_through(lost):
     async def play():
-        started, tenure = asyncio.Event(), Tenure()
+        started, ownership = asyncio.Event(), QueueOwnership()
 
         async def ship(message, attempt):
             if message.queue_offset == 50:
@@ -480,11 +480,11 @@ def test_a_probe_that_is_cancelled_with_its_queue_lets_the_next_one_through(lost
 
         listener = AsyncListener(ship)
         listener._judge.memory("g")._verdicts._circuit = CLOSED.opened(0.0, 1.0)
-        context = ConsumeContext(QUEUE, "g", key="p", tenure=tenure)
+        context = ConsumeContext(QUEUE, "g", key="p", ownership=ownership)
         task = asyncio.create_task(listener.run(message(50), now=9.0, context=context))
         await started.wait()
         if lost:
-            tenure.lost.set()
+            ownership.lost.set()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

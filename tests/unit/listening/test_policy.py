@@ -18,13 +18,13 @@ DOWN = FailedCall("down", answered("down"))
 FATAL = FailedCall("bad", answered("bad"), FailureKind.FATAL)
 
 
-class Tenure:
+class QueueOwnership:
     def __init__(self, deadline=float("inf")):
         self.lost, self.token, self.deadline = threading.Event(), 1, deadline
 
 
-def delivery(offset=0, key="k", tenure=None):
-    return Delivery(message(offset, key), ConsumeContext(QUEUE, key=key, tenure=tenure))
+def delivery(offset=0, key="k", ownership=None):
+    return Delivery(message(offset, key), ConsumeContext(QUEUE, key=key, ownership=ownership))
 
 
 @pytest.fixture(params=[PoisonRules(), None], ids=["judged", "not judged"])
@@ -49,20 +49,20 @@ def test_the_next_message_of_a_key_begins_anew(memory):
 
 
 def test_the_same_message_under_another_ownership_begins_anew(memory):
-    memory.failed(delivery(tenure=Tenure()), DOWN, 1.0)
-    assert memory.failed(delivery(tenure=Tenure()), DOWN, 2.0).trying.first_at == 2.0
+    memory.failed(delivery(ownership=QueueOwnership()), DOWN, 1.0)
+    assert memory.failed(delivery(ownership=QueueOwnership()), DOWN, 2.0).trying.first_at == 2.0
 
 
 @pytest.mark.parametrize("how", ["lost", "released"])
 def test_messages_of_a_queue_that_is_no_longer_ours_are_forgotten(memory, how):
-    gone, kept = Tenure(deadline=30.0 if how == "released" else 1e9), Tenure()
-    memory.failed(delivery(key="gone", tenure=gone), DOWN, 1.0)
-    memory.failed(delivery(key="kept", tenure=kept), DOWN, 1.0)
+    gone, kept = QueueOwnership(deadline=30.0 if how == "released" else 1e9), QueueOwnership()
+    memory.failed(delivery(key="gone", ownership=gone), DOWN, 1.0)
+    memory.failed(delivery(key="kept", ownership=kept), DOWN, 1.0)
     if how == "lost":
         gone.lost.set()
-    memory.failed(delivery(key="other", tenure=kept), DOWN, 31.0)
-    assert memory.trying(delivery(key="gone", tenure=gone)) is None
-    assert memory.trying(delivery(key="kept", tenure=kept)) is not None
+    memory.failed(delivery(key="other", ownership=kept), DOWN, 31.0)
+    assert memory.trying(delivery(key="gone", ownership=gone)) is None
+    assert memory.trying(delivery(key="kept", ownership=kept)) is not None
 
 
 def test_memory_is_bounded_whatever_the_number_of_keys(monkeypatch):

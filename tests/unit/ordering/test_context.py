@@ -61,7 +61,7 @@ def test_what_one_call_sets_is_not_seen_by_the_next(context):
 
 
 class Owning:
-    """A tenure whose lock can be renewed once."""
+    """A ownership whose lock can be renewed once."""
 
     def __init__(self):
         self.token, self.deadline, self.lost = 7, 100.0, threading.Event()
@@ -73,9 +73,9 @@ class Owning:
         return self.deadline
 
 
-def test_what_is_asked_is_asked_of_the_tenure_each_time():
+def test_what_is_asked_is_asked_of_the_ownership_each_time():
     owning = Owning()
-    context = ConsumeContext(QUEUE, key="k", tenure=owning)
+    context = ConsumeContext(QUEUE, key="k", ownership=owning)
     assert (context.key, context.token, context.deadline) == ("k", 7, 100.0)
     assert context.extend() == 130.0
     assert context.deadline == 130.0

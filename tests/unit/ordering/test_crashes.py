@@ -257,7 +257,7 @@ def test_a_member_that_took_the_queue_again_and_again_died_once():
     assert unclean_ends(None, [*later, Trying("b@2", 9, 14)], HEIR) == (14,)
 
 
-def test_the_heirs_own_former_tenure_is_no_death():
+def test_the_heirs_own_former_ownership_is_no_death():
     later = [Confirm(HEIR, 5), Trying(HEIR, 5, 12), Confirm("b@2", 7)]
     assert unclean_ends(entry(), later, HEIR) == (None, None)
     assert unclean_ends(entry(HEIR), [], HEIR) == ()

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Hold:
-    """A tenure whose owner is the test."""
+    """A ownership whose owner is the test."""
 
     def __init__(self, extend=lambda: 200.0):
         self.token = 7
@@ -48,7 +48,7 @@ class Hold:
 
 
 class Asked:
-    """A tenure whose deadline depends on how often it was asked for."""
+    """A ownership whose deadline depends on how often it was asked for."""
 
     token = None
 
@@ -96,8 +96,8 @@ def beside():
         yield threads.submit
 
 
-def call(handler, *bodies, tenure=None, **fields):
-    context = ConsumeContext(QUEUE, "group", tenure=tenure or Hold(), **fields)
+def call(handler, *bodies, ownership=None, **fields):
+    context = ConsumeContext(QUEUE, "group", ownership=ownership or Hold(), **fields)
     return handler(batch(*bodies), context)
 
 
@@ -119,12 +119,12 @@ def test_the_handler_gets_the_messages_and_the_context(shared):
 
 
 def test_what_the_handler_sets_takes_effect_in_the_parent(shared):
-    tenure = Hold()
-    context = ConsumeContext(QUEUE, attempt=2, tenure=tenure)
+    ownership = Hold()
+    context = ConsumeContext(QUEUE, attempt=2, ownership=ownership)
     assert shared(batch("set_all", "", ""), context) is ConsumeResult.SUSPEND
     assert (context.auto_commit, context.suspend_seconds) == (False, 5)
     assert (context.finished, context.untried, context.rejected) == ({17}, {18}, {19: "bad"})
-    assert (context.attempt, context.tenure) == (2, tenure)
+    assert (context.attempt, context.ownership) == (2, ownership)
 
 
 def test_what_it_set_before_it_raised_takes_effect_too(shared):
@@ -134,7 +134,7 @@ def test_what_it_set_before_it_raised_takes_effect_too(shared):
     assert context.finished == {17}
 
 
-def test_a_context_without_tenure_is_never_lost_there_either(shared):
+def test_a_context_without_ownership_is_never_lost_there_either(shared):
     context = ConsumeContext(QUEUE)
     assert shared(batch("extend"), context) == (float("inf"), float("inf"))
     assert shared(batch("never_lost"), context) == (False, False)
@@ -252,17 +252,17 @@ def test_what_ends_a_program_is_ignored_during_the_start(handler, beside, number
     [("wait_for_lost", (True, True, True)), ("wait_in_another_thread", [True])],
 )
 def test_a_running_handler_learns_that_the_queue_is_lost(shared, beside, tmp_path, action, answer):
-    tenure, started = Hold(), tmp_path / "started"
-    running = beside(call, shared, action, started, tenure=tenure)
+    ownership, started = Hold(), tmp_path / "started"
+    running = beside(call, shared, action, started, ownership=ownership)
     eventually(started.exists)
-    tenure.lost.set()
+    ownership.lost.set()
     assert running.result(30) == answer
 
 
 def test_a_queue_lost_before_is_lost_at_once_and_the_next_one_is_not(shared, tmp_path):
-    tenure = Hold()
-    tenure.lost.set()
-    assert call(shared, "never_lost", tenure=tenure) == (True, True)
+    ownership = Hold()
+    ownership.lost.set()
+    assert call(shared, "never_lost", ownership=ownership) == (True, True)
     assert call(shared, "never_lost") == (False, False)
 
 
@@ -276,7 +276,7 @@ def test_a_renewed_deadline_reaches_a_running_handler(shared):
     def renewed(asked):
         return 100.0 + (asked > 1)
 
-    assert call(shared, "wait_for_deadline", tenure=Asked(renewed)) == 101.0
+    assert call(shared, "wait_for_deadline", ownership=Asked(renewed)) == 101.0
 
 
 def test_extend_asks_the_parent(shared):
@@ -290,7 +290,7 @@ def test_what_extend_raises_in_the_parent_is_raised_in_the_handler(shared, error
     def extend():
         raise error
 
-    raised, seen_lost = call(shared, "extend_until_lost", tenure=Hold(extend))
+    raised, seen_lost = call(shared, "extend_until_lost", ownership=Hold(extend))
     assert (type(raised), str(raised), seen_lost) == (type(error), str(error), lost)
 
 
@@ -302,7 +302,7 @@ def test_a_call_that_broke_in_the_parent_answers_no_other_call(handler, tmp_path
 
     pid, path = call(handler, "my_pid"), tmp_path / "started"
     with pytest.raises(RuntimeError, match="defect"):
-        call(handler, "wait_for_file", path, tenure=Asked(broken))
+        call(handler, "wait_for_file", path, ownership=Asked(broken))
     path.unlink()
     gone(pid)
     assert call(handler, "fail") == Fail("because")

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry import trace
 
 from orderly.consumer.hooks import Consumed, ConsumerHooks
-from orderly.consumer.telling.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack
 from orderly.telemetry import traced_hooks

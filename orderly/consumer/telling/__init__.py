@@ -1,1 +1,0 @@
-"""SHELL: values in which a consumer reports on itself: health and statistics."""
