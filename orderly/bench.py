@@ -25,7 +25,7 @@ from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, wrap
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.producer import OrderlyProducer
 from orderly.protocol.groups import GroupConfig
 

@@ -28,13 +28,13 @@ from orderly.ordering.broker_calls import (
     SaveOffset,
     UnlockQueues,
 )
-from orderly.ordering.state.records import BLOCK
+from orderly.ordering.state_records import BLOCK
 from orderly.protocol import properties as names
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.park_record import PARKED, ParkMessage, park_request
-from orderly.protocol.records import Seal, without_content
+from orderly.protocol.record_format import Seal, without_content
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import record_kind
 

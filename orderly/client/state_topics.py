@@ -14,7 +14,7 @@ from typing import Any
 from orderly.client import Client
 from orderly.errors import BrokerError, ConfigError, OrderlyError, RouteError, TopicNotFound
 from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.topics import TopicConfig
 
 _BOTH = Permission.READ | Permission.WRITE

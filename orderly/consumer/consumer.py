@@ -29,7 +29,7 @@ from orderly.consumer.coroutines import in_thread_of_its_own
 from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.introspection import held_queues
-from orderly.consumer.offsets import LocalOffsets, broadcasting_performer
+from orderly.consumer.local_offsets import LocalOffsets, broadcasting_performer
 from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
 from orderly.consumer.session import Session, now, sharding_key
 from orderly.consumer.statistics import TopicStatistics

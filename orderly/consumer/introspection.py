@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import cache
 
 from orderly.consumer.group_order_check import GroupOrderCheck
-from orderly.consumer.hanging import RunningCall, RunningCalls
 from orderly.consumer.health import Health, QueueHealth
+from orderly.consumer.hung_calls import RunningCall, RunningCalls
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.foreign_text import hidden
 from orderly.log import key_text

@@ -36,7 +36,7 @@ from orderly.protocol.park_record import (
     short_text,
 )
 from orderly.protocol.parked_key import ParkedKey
-from orderly.protocol.records import written_behind
+from orderly.protocol.record_format import written_behind
 
 COMMANDS_INTERVAL = 1.0  # seconds
 IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds

@@ -17,10 +17,10 @@ from orderly.errors import LockLost, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import ParkedRead, ReadParked
 from orderly.ordering.parking import KeyIndex, ParkedPlace, parked_of
-from orderly.ordering.state.topic import park_topic
+from orderly.ordering.topic_names import park_topic
 from orderly.protocol.park_record import Parked, ParkMessage
 from orderly.protocol.parked_key import ParkedKey, key_tag
-from orderly.protocol.records import Seal
+from orderly.protocol.record_format import Seal
 
 _LOOKS = 20
 _PAUSE = 0.01  # seconds between two looks

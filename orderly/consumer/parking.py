@@ -1,5 +1,8 @@
 """Parks messages of a key: into the park topic, on record, and only then are they done.
 
+`park_queue` appends them. The record that says that the key is parked is a state record; it is
+written with the offset (`OffsetSaver.record`).
+
 A message that is parked twice, because a step in between failed, is one: readers know it by its
 source offset. So whatever fails, the same messages come again and nothing is lost.
 """

@@ -32,9 +32,9 @@ from orderly.ordering.broker_calls import WRITES, Call, LockQueues, UnlockQueues
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
+from orderly.ordering.ownership import Inheritance, take_over
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
 from orderly.ordering.start import StartPosition, find_start, for_later_queue
-from orderly.ordering.state.ownership import Inheritance, take_over
 from orderly.protocol.heartbeat import Subscription
 
 Answer = TypeVar("Answer")

@@ -1,4 +1,6 @@
-"""The broker's queue locks: renewed every 20 s, one request per broker.
+"""Renews the locks of held queues every 20 s, one request per broker, and sees when one is lost.
+
+The rebalancer takes the locks.
 
 A dropped queue whose handler still runs is renewed too: nobody else may start it beside the
 handler. (Java stops renewing at the drop and unlocks 20 s later by force.)

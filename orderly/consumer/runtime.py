@@ -30,12 +30,13 @@ from orderly.client.state_topics import StateTopics
 from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
-from orderly.consumer.direct import DirectConsumption
+from orderly.consumer.direct_consume import DirectConsumption
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.hanging import HangWatch, RunningCalls, interval
+from orderly.consumer.hung_calls import HangWatch, RunningCalls, interval
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds
-from orderly.consumer.offsets import LocalOffsets, OffsetSaver
+from orderly.consumer.local_offsets import LocalOffsets
+from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_commands import COMMANDS_INTERVAL, ParkCommands
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker

@@ -28,7 +28,7 @@ from orderly.ordering.lanes import Batch
 from orderly.ordering.lru import put_latest
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.start import FormerPosition
-from orderly.ordering.state.records import StateWriter
+from orderly.ordering.state_records import StateWriter
 from orderly.protocol.heartbeat import Subscription
 
 # --- the lock of one held queue -------------------------------------------------------------------

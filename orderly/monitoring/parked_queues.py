@@ -25,11 +25,11 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.parking import KeyIndex, ParkedPlace, ParkingState, parked_of, rebuild
-from orderly.ordering.state.records import StateReader
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.state_records import StateReader
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.park_record import Parked, ParkMessage
 from orderly.protocol.parked_key import Key, ParkedKey, key_tag
-from orderly.protocol.records import Seal
+from orderly.protocol.record_format import Seal
 
 
 class StoredCopy(NamedTuple):

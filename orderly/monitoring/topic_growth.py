@@ -26,7 +26,7 @@ from orderly.monitoring.collecting.selection import Selection, is_system_group
 from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.parked import ParkedMessages
 from orderly.monitoring.texts import counted
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.heartbeat import MessageModel
 from orderly.protocol.topics import TopicConfig
 from orderly.selectors.layout import Layout, layout_of

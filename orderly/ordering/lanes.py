@@ -18,7 +18,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, assert_never
 
 from orderly.model import ReceivedMessage
 from orderly.ordering.process_queue import ProcessQueue
@@ -636,16 +636,19 @@ class Lanes:
         """
         lane = batch.lane
         messages = lane.messages
-        count, size = messages.count, messages.size
-        if disposition is Disposition.COMMIT:
-            messages.commit()
-        elif disposition is not Disposition.KEEP:
-            self.pending -= messages.pending
-            if disposition is Disposition.PUT_BACK:
+        count, size, pending = messages.count, messages.size, messages.pending
+        match disposition:
+            case Disposition.COMMIT:
+                messages.commit()
+            case Disposition.KEEP:
+                pass
+            case Disposition.PUT_BACK:
                 messages.put_back(batch.messages, finished, untried)
-            else:
+            case Disposition.ROLLBACK:
                 messages.rollback()
-            self.pending += messages.pending
+            case _:
+                assert_never(disposition)
+        self.pending += messages.pending - pending
         self.count += messages.count - count
         self.size += messages.size - size
         if wake_at is not None:

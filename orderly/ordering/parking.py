@@ -20,7 +20,7 @@ from orderly.ordering.broker_calls import Dialogue, LockQueues, ParkedRead, Read
 from orderly.ordering.lru import put_latest
 from orderly.protocol.park_record import Command, Parked, Released, Result, read_park
 from orderly.protocol.parked_key import Key, ParkedKey
-from orderly.protocol.records import Unknown, written_behind
+from orderly.protocol.record_format import Unknown, written_behind
 
 # --- the table ------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""What a handler may answer, and what each answer does: one literal table, every cell tested.
+"""What a handler may answer, and what Java's four results do: one literal table, every cell tested.
+
+The typed outcomes below (`Ack`, `Suspend`, `Fail`, `Park`, `DeadLetter`) are mapped onto that table
+by `consumer/handler_caller`; `consumer/finishing` parks and sends to the dead letters.
 
 Java: ConsumeOrderlyStatus and ConsumeMessageOrderlyService.processConsumeResult. One cell differs
 on purpose: ROLLBACK under auto-commit acts as SUSPEND, where Java acknowledges the message.

@@ -35,7 +35,7 @@ from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.java_json import dumps
 from orderly.protocol.parked_key import Key, WrittenKey, key_tag
 from orderly.protocol.properties import encode_properties
-from orderly.protocol.records import SEAL, Kind, LineFormat, Seal, Unknown
+from orderly.protocol.record_format import SEAL, Kind, LineFormat, Seal, Unknown
 from orderly.protocol.send import SendMessage
 from orderly.protocol.stored_message import MAX_BODY, SysFlag
 

@@ -1,5 +1,8 @@
 """To send: headers, batch bodies, unique message ids, and the request that makes a dead letter.
 
+On the wire a send is a frame (`frame`: lengths, then the header, then the body). The header here
+becomes its text fields (`ext`), and a message's properties one of these (`properties`).
+
 Which messages go into a batch, and the checks of a message, are the producer's business.
 """
 

@@ -1,7 +1,11 @@
 """Records of a state topic: what the owner of a queue leaves to the next one.
 
-A record is one readable line (see `records`). Which records count, and when one is written, is
-`ordering`'s business.
+A record is a message whose body is one readable line, and whose tag is the record's kind:
+
+    orderly-state 1 acquire 12c2a9df {"owner":"10.0.0.7@41#5f3a"}
+
+`record_format` writes and reads the line. Which records count, and when one is written, is
+decided in `ordering/state_records`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from orderly.protocol.body import (
 )
 from orderly.protocol.ext import wire
 from orderly.protocol.parked_key import PARKED_KEY, ParkedKey, WrittenKey
-from orderly.protocol.records import Kind, LineFormat, Unknown
+from orderly.protocol.record_format import Kind, LineFormat, Unknown
 
 __all__ = [
     "Acquire",

@@ -7,7 +7,7 @@ import pytest
 from orderly import Ack, DeadLetter, Park
 from orderly.errors import ConfigError
 from orderly.monitoring.dead_letters import DeadLetters
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.park_record import Verb, park_message, park_request
 from orderly.protocol.send import dead_letter_request
 from tests.support.messages import send_raw

@@ -6,7 +6,7 @@ import pytest
 
 from orderly import ConsumeResult
 from orderly.consumer import offsets
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.topic_names import state_topic
 from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError, LifecycleError, TopicNotFound
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.topic_names import state_topic
 from tests.support.brokers import set_group, set_topic
 from tests.support.consuming import unique
 from tests.support.waiting import eventually

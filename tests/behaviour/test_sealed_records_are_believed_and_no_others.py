@@ -9,7 +9,7 @@ from orderly import Ack, Client, ClientConfig, Park
 from orderly.client.broker import PullQuery
 from orderly.monitoring.park_command_sender import run_command
 from orderly.monitoring.parked_queues import ParkedQueue
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.topic_names import state_topic
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import COMMAND, ParkMessage, Verb, park_request
 from tests.support.consuming import send_numbers

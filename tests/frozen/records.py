@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orderly.consumer import offsets
+from orderly.consumer import local_offsets
 from orderly.model import MessageQueue
 from orderly.protocol.members import (
     QueueInfo,
@@ -140,8 +140,8 @@ def _all() -> Iterator[tuple[str, Frozen]]:
     )
     [text] = report_texts([(QUEUE, NEWS)]).values()
     yield "running info: news of a queue", Frozen(_rounded(NEWS), text.encode(), _news)
-    written = offsets._encode(OWNER, OFFSETS, datetime.fromtimestamp(AT, UTC))
-    read = partial(offsets._decode, OWNER, path=Path("offsets.json"))
+    written = local_offsets._encode(OWNER, OFFSETS, datetime.fromtimestamp(AT, UTC))
+    read = partial(local_offsets._decode, OWNER, path=Path("offsets.json"))
     yield "file: offsets of a broadcasting member", Frozen(OFFSETS, written, read)
 
 

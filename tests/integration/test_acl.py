@@ -21,7 +21,7 @@ from orderly import (
 from orderly.cli.root import run
 from orderly.errors import NoPermission, SendFailed
 from orderly.model import MessageQueue
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.frame import request
 from orderly.testing import EmbeddedBroker
 from tests.support.consuming import Recorder, send_numbers, submit_numbers

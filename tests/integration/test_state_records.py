@@ -16,7 +16,7 @@ from orderly.ordering.broker_calls import (
     UnlockQueues,
     converse,
 )
-from orderly.ordering.state.ownership import take_over
+from orderly.ordering.ownership import take_over
 
 
 @pytest.fixture

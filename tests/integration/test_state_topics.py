@@ -7,7 +7,7 @@ from structlog.testing import CapturingLogger
 
 from orderly.client.state_topics import StateTopics
 from orderly.errors import ConfigError
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.send import SendMessage

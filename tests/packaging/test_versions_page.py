@@ -10,7 +10,7 @@ import orderly.once
 import orderly.telemetry
 import orderly.testing
 from orderly import native
-from orderly.consumer import offsets
+from orderly.consumer import local_offsets
 from orderly.protocol import members, park_record, state_record
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_packages_that_were_tried_are_those_of_the_locks(first, packages):
         ("state records of a queue", state_record.VERSION),
         ("parked messages, releases, commands", park_record.PARK_VERSION),
         ("what members tell of a queue", members.VERSION),
-        ("offsets of a broadcasting member", offsets._VERSION),
+        ("offsets of a broadcasting member", local_offsets._VERSION),
     ],
 )
 def test_formats_have_the_numbers_of_the_code(first, version):

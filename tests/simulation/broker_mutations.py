@@ -5,11 +5,10 @@ from dataclasses import replace
 from orderly.client.routes import Routes
 from orderly.consumer import rebalancer
 from orderly.consumer.offsets import OffsetSaver
-from orderly.ordering import start
+from orderly.ordering import ownership, start
 from orderly.ordering.broker_calls import MaxOffset, MinOffset
 from orderly.ordering.fence import Fence
-from orderly.ordering.state import ownership
-from orderly.ordering.state.records import StateWriter
+from orderly.ordering.state_records import StateWriter
 
 _FEW = 1  # offset
 

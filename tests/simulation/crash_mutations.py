@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from orderly.consumer.park_commands import _Desk
 from orderly.consumer.suspect_runs import SuspectRuns
-from orderly.ordering import crashes
+from orderly.ordering import crashes, ownership
 from orderly.ordering.crashes import Suspects
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state import ownership
 
 
 def never_suspect_a_crash_loop(set_):

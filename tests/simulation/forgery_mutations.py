@@ -1,6 +1,6 @@
 """Defects of seals, as `mutations` lists them: they show where somebody forges records."""
 
-from orderly.protocol.records import Seal
+from orderly.protocol.record_format import Seal
 
 
 def believe_any_seal(set_):

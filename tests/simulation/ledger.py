@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from orderly.errors import ProtocolError
 from orderly.ordering.fence import FORGOTTEN
-from orderly.ordering.state.topic import state_topic
+from orderly.ordering.topic_names import state_topic
 from orderly.protocol.ext import from_ext
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Acquire, Confirm, Entry, Trying, decode_record

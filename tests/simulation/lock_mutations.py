@@ -7,7 +7,7 @@ from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.session import now
 from orderly.ordering.broker_calls import LockQueues, UnlockQueues
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
-from orderly.ordering.state.ownership import commit
+from orderly.ordering.ownership import commit
 
 
 def trust_a_lock_for_ever(set_):

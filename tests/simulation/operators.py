@@ -3,7 +3,7 @@
 from orderly import Client, ClientConfig
 from orderly.errors import OrderlyError
 from orderly.protocol.park_record import Command, Verb, control_message, park_request
-from orderly.protocol.records import Seal
+from orderly.protocol.record_format import Seal
 from tests.simulation.kernel import Process
 from tests.simulation.network import NAMESRV
 from tests.simulation.parked import PARK, park_queue

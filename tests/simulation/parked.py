@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from orderly import MessageQueue
 from orderly.errors import ProtocolError
-from orderly.ordering.state.topic import park_topic
+from orderly.ordering.topic_names import park_topic
 from orderly.protocol.park_record import Command, Parked, Released, Result, Verb, read_park
 from orderly.protocol.stored_message import decode_messages
 from tests.simulation.truth import GROUP, TOPIC, Broken

@@ -6,10 +6,9 @@ from orderly.consumer import offsets, park_commands, park_queue
 from orderly.consumer.park_commands import Adding, Ending, Replay, _Desk
 from orderly.consumer.parking import Parker
 from orderly.consumer.workers import Worker
-from orderly.ordering import parking
+from orderly.ordering import ownership, parking
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.parking import NOTHING_PARKED, KeyIndex, ParkedKeys, ParkedPlace, ParkingState
-from orderly.ordering.state import ownership
 from orderly.protocol.park_record import Verb
 
 

@@ -2,14 +2,14 @@
 
 from orderly.consumer import offsets
 from orderly.errors import LockLost
+from orderly.ordering import ownership
 from orderly.ordering.broker_calls import QueryOffset, SaveOffset, UnlockQueues
 from orderly.ordering.fence import Fence
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.offset_runs import ConsumedAhead, difference, finished_runs
 from orderly.ordering.owned_queue import OwnedQueue
-from orderly.ordering.state import ownership
-from orderly.ordering.state.ownership import Resumed
-from orderly.ordering.state.records import RecordPart, StateReader, StateWriter
+from orderly.ordering.ownership import Resumed
+from orderly.ordering.state_records import RecordPart, StateReader, StateWriter
 from orderly.protocol.state_record import Confirm
 
 

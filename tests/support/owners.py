@@ -26,9 +26,9 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Landmark
+from orderly.ordering.ownership import CommitProgress, commit, hand_on, take_over
 from orderly.ordering.parking import ParkedKeys, ParkingState
-from orderly.ordering.state.ownership import CommitProgress, commit, hand_on, take_over
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import (
     Command,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from orderly.client.broker import PullQuery, PullStatus
 from orderly.errors import OrderlyError, ProtocolError
 from orderly.model import MessageQueue
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import (
     Command,

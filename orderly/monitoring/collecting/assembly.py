@@ -24,7 +24,7 @@ from orderly.monitoring.collecting.selection import (
     retry_topic,
 )
 from orderly.namespace import is_retry_topic
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.topics import TopicConfig
 
 TopicOfGroup = tuple[str, str]  # group and topic

@@ -27,7 +27,12 @@ from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.heads import Heads, lagging_topics, with_attempts, worst_heads
 from orderly.monitoring.collecting.members import MemberPoller
 from orderly.monitoring.collecting.questions import Asking, ScanContext
-from orderly.monitoring.collecting.records import Generations, Records, ScannedQueue, queues_by_key
+from orderly.monitoring.collecting.state_reading import (
+    Generations,
+    Records,
+    ScannedQueue,
+    queues_by_key,
+)
 
 
 class Details:

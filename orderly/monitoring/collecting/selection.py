@@ -13,7 +13,7 @@ from functools import cache
 
 from orderly.errors import ConfigError
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
-from orderly.ordering.state.topic import PARK_PREFIX, STATE_PREFIX, state_topic
+from orderly.ordering.topic_names import PARK_PREFIX, STATE_PREFIX, state_topic
 
 PROXY_TOPIC = "DefaultHeartBeatSyncerTopic"  # in which proxies list their clients for each other
 _NAMESPACE_END = "%"

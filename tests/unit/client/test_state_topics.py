@@ -6,7 +6,7 @@ from structlog.testing import CapturingLogger
 from orderly.client.state_topics import StateTopics
 from orderly.errors import ConfigError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import request
 from orderly.testing import Fail, FakeBroker, Fault

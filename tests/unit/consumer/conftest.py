@@ -24,7 +24,7 @@ from orderly.ordering.allocation import averagely
 from orderly.ordering.context import Failure
 from orderly.ordering.owned_queue import Lease, OwnedQueue
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.topic import park_topic
+from orderly.ordering.topic_names import park_topic
 from orderly.protocol.ext import from_ext
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import Parked, read_park

@@ -7,7 +7,7 @@ import pytest
 from orderly.config import ConsumerConfig
 from orderly.consumer.control import Control
 from orderly.consumer.dead_letter_sender import DeadLetterSender
-from orderly.consumer.direct import DirectCall
+from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.rebalancer import Rebalancer, Taker
 from orderly.consumer.session import now

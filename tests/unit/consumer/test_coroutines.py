@@ -14,7 +14,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer import finishing
 from orderly.consumer import workers as engine_module
 from orderly.consumer.coroutines import Coroutines, _in_thread
-from orderly.consumer.direct import DirectCall
+from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller, CallHandler, Mode
 from orderly.consumer.session import now
 from orderly.ordering.owned_queue import Drop

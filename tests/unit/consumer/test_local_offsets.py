@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from orderly.consumer import offsets as offsets_module
-from orderly.consumer.offsets import LocalOffsets
+from orderly.consumer import local_offsets as offsets_module
+from orderly.consumer.local_offsets import LocalOffsets
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.model import MessageQueue
 

@@ -14,8 +14,8 @@ from orderly.ordering.broker_calls import AppendRecord
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop
+from orderly.ordering.ownership import NotOnRecord
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.ownership import NotOnRecord
 from tests.support.messages import QUEUE, message
 from tests.support.waiting import eventually
 

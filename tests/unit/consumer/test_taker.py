@@ -17,8 +17,8 @@ from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import LockQueues, ReadParked
 from orderly.ordering.crashes import NO_CRASHES, Crashes
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.ownership import Inheritance
 from orderly.ordering.start import StartPosition
-from orderly.ordering.state.ownership import Inheritance
 from orderly.protocol.heartbeat import Subscription
 from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer import finishing, handler_caller
 from orderly.consumer import session as session_module
 from orderly.consumer import workers as worker_module
-from orderly.consumer.direct import DirectCall
+from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.workers import MAX_RUN, YIELD, Worker
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue

@@ -9,7 +9,7 @@ from orderly import DeadLetter as Reject
 from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
 from orderly.model import MessageQueue, Permission
 from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_stored
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message

@@ -16,8 +16,8 @@ from orderly.ordering.broker_calls import AppendRecord, MaxOffset, converse
 from orderly.ordering.crashes import MOST_SUSPECTS, Suspects
 from orderly.ordering.fence import FORGOTTEN
 from orderly.ordering.owned_queue import Lease, OwnedQueue
+from orderly.ordering.ownership import CommitProgress, commit, take_over
 from orderly.ordering.results import Disposition
-from orderly.ordering.state.ownership import CommitProgress, commit, take_over
 from orderly.protocol.state_record import Entry, Trying, decode_record
 from tests.support.messages import QUEUE, message
 from tests.support.owners import PARK_QUEUE, STATE_QUEUE, StateBroker

@@ -15,8 +15,7 @@ from orderly.errors import LockLost, OrderlyError
 from orderly.ordering.broker_calls import SaveOffset, converse
 from orderly.ordering.fence import FORGOTTEN
 from orderly.ordering.offset_runs import finished_runs
-from orderly.ordering.parking import ParkingState
-from orderly.ordering.state.ownership import (
+from orderly.ordering.ownership import (
     CommitProgress,
     NotOnRecord,
     Recreated,
@@ -24,6 +23,7 @@ from orderly.ordering.state.ownership import (
     hand_on,
     take_over,
 )
+from orderly.ordering.parking import ParkingState
 from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import Entry, decode_record
 from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
+from orderly.ordering import state_records
 from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
@@ -28,10 +29,8 @@ from orderly.ordering.broker_calls import (
     UnlockQueues,
 )
 from orderly.ordering.offset_runs import finished_runs
+from orderly.ordering.ownership import take_over
 from orderly.ordering.parking import ParkingState
-from orderly.ordering.state import records
-from orderly.ordering.state import records as state_memory
-from orderly.ordering.state.ownership import take_over
 from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import RUN_BYTES, Confirm, decode_record
 from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker
@@ -324,9 +323,9 @@ class WithLoss(WithResets):
 @pytest.fixture(autouse=True)
 def _small_records(monkeypatch):
     """Several chunks and changes for few messages."""
-    monkeypatch.setattr(records, "RUNS_A_RECORD", 2)
-    monkeypatch.setattr(records, "_RECORD_BYTES", 2 * RUN_BYTES)
-    monkeypatch.setattr(state_memory, "MAX_CHANGES", 3)
+    monkeypatch.setattr(state_records, "RUNS_A_RECORD", 2)
+    monkeypatch.setattr(state_records, "_RECORD_BYTES", 2 * RUN_BYTES)
+    monkeypatch.setattr(state_records, "MAX_CHANGES", 3)
 
 
 @pytest.mark.parametrize("machine", [Ownership, WithResets, WithLoss])

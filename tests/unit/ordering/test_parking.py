@@ -43,7 +43,7 @@ from orderly.protocol.park_record import (
     read_parked,
 )
 from orderly.protocol.parked_key import ParkedKey
-from orderly.protocol.records import SEAL
+from orderly.protocol.record_format import SEAL
 from tests.support.owners import PARK_QUEUE, QUEUE, parked_message, stored
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from orderly.protocol.park_record import (
     read_parked,
 )
 from orderly.protocol.parked_key import KEY, MOST_OF_KEY, key_of, key_tag
-from orderly.protocol.records import Unknown
+from orderly.protocol.record_format import Unknown
 from orderly.protocol.send import SendMessage
 from orderly.protocol.stored_message import SysFlag
 from tests.support.messages import message

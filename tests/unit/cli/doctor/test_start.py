@@ -9,7 +9,7 @@ import pytest
 
 from orderly import Client, ConsumerConfig, OrderlyConsumer
 from orderly.errors import OrderlyError
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import Fail, Fault

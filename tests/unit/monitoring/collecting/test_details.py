@@ -16,7 +16,7 @@ from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
 from orderly.monitoring.collecting.selection import PROXY_TOPIC, Selection
 from orderly.namespace import DEAD_PREFIX
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import QueueInfo, QueueReport, RunningInfo, report_texts

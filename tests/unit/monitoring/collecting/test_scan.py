@@ -12,7 +12,7 @@ from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.assembly import BrokerPart
 from orderly.monitoring.collecting.scan import FORGET_AFTER, Collector, ScanMemory, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.codes import ResponseCode
 from orderly.testing.fake.faults import DropRequest, Fail, Fault

@@ -15,7 +15,7 @@ from orderly.monitoring.collecting.selection import (
     is_system_topic,
     pair_of_state_topic,
 )
-from orderly.ordering.state.topic import park_topic, state_topic
+from orderly.ordering.topic_names import park_topic, state_topic
 
 
 def test_everything_leaves_out_only_the_systems_own():

@@ -2,7 +2,7 @@
 
 Read as an onlooker: not by pulling. The newest record says which messages above the committed
 offset are finished, and which keys are parked. What counts is decided as for the queue's next
-owner (`ordering.state`).
+owner (`ordering.state_records`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from orderly.ordering.broker_calls import (
 )
 from orderly.ordering.fence import Landmark, landmark_of, new_minimum
 from orderly.ordering.offset_runs import above
-from orderly.ordering.state.records import RecordedState, StateReader
-from orderly.ordering.state.topic import STATE_PREFIX, park_topic, state_topic
+from orderly.ordering.state_records import RecordedState, StateReader
+from orderly.ordering.topic_names import STATE_PREFIX, park_topic, state_topic
 from orderly.protocol.park_record import read_parked
 
 _log = get_logger("orderly.monitoring")
@@ -195,7 +195,7 @@ def record_of(recorded: Recorded, row: ScannedQueue, *, new: bool) -> QueueRecor
     A record is written before its `low` is committed. So an offset that is neither that nor the
     one before, nor one that a killed broker may come back with, was set by somebody, or is plain
     progress with nothing finished ahead: what was finished above counts no more (see
-    `ordering.state.ownership.resume`).
+    `ordering.ownership.resume`).
 
     Args:
         recorded: as read.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.config import is_async
-from orderly.consumer.hanging import (
+from orderly.consumer.hung_calls import (
     RunningCalls,
     coroutine_stack,
     ends_process,

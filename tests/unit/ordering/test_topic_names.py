@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from orderly.config import check_topic
 from orderly.namespace import unwrap, wrap
-from orderly.ordering.state.topic import MOST_CHARACTERS, park_topic, state_topic
+from orderly.ordering.topic_names import MOST_CHARACTERS, park_topic, state_topic
 
 CHARACTERS = st.sampled_from("%|aZ0_-")
 groups = st.text(CHARACTERS, min_size=1, max_size=120)

@@ -33,7 +33,7 @@ from orderly.ordering.fence import Fence, Landmark, new_minimum
 from orderly.ordering.offset_runs import Runs, difference
 from orderly.ordering.parking import NOTHING_PARKED, ParkingState, rebuild
 from orderly.ordering.start import FormerPosition, StartPosition, find_start
-from orderly.ordering.state.records import (
+from orderly.ordering.state_records import (
     BLOCK,
     RecordedState,
     StateContent,

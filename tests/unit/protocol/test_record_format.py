@@ -18,7 +18,7 @@ from orderly.protocol.park_record import (
     read_park,
 )
 from orderly.protocol.properties import decode_properties
-from orderly.protocol.records import SEAL, Seal, without_content, written_behind
+from orderly.protocol.record_format import SEAL, Seal, without_content, written_behind
 from orderly.protocol.send import SendMessage
 from tests.support.messages import message
 from tests.support.owners import PARK_QUEUE, stored

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import LockLost, OrderlyError, RequestTimeout
+from orderly.ordering import state_records
 from orderly.ordering.broker_calls import AppendRecord, ReadRecords, converse
 from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.offset_runs import finished_runs
 from orderly.ordering.parking import NOTHING_PARKED, ParkingState
-from orderly.ordering.state import records as state_memory
-from orderly.ordering.state.records import (
+from orderly.ordering.state_records import (
     MAX_CHANGES,
     RecordPart,
     StateContent,
@@ -296,7 +296,7 @@ def test_a_large_state_takes_several_records(broker, remember):
 
 def test_beyond_the_limit_the_highest_are_left_out(broker, memory, monkeypatch):
     assert MAX_RUNS >= 1_000_000
-    monkeypatch.setattr(state_memory, "MAX_RUNS", 3)
+    monkeypatch.setattr(state_records, "MAX_RUNS", 3)
     converse(memory.remember(0, 0, every_other(5)), broker.performer(ME))
     assert broker.taken_over(OTHER).finished == every_other(3)
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.config import ConsumerConfig
-from orderly.consumer import direct as direct_module
-from orderly.consumer.direct import DirectConsumption
+from orderly.consumer import direct_consume as direct_module
+from orderly.consumer.direct_consume import DirectConsumption
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.session import now
 from orderly.consumer.workers import Worker

@@ -23,8 +23,7 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Fence, Landmark
-from orderly.ordering.parking import ParkingState
-from orderly.ordering.state.ownership import (
+from orderly.ordering.ownership import (
     CommitProgress,
     NotOnRecord,
     Recreated,
@@ -32,6 +31,7 @@ from orderly.ordering.state.ownership import (
     commit,
     hand_on,
 )
+from orderly.ordering.parking import ParkingState
 from orderly.protocol.parked_key import ParkedKey
 from tests.support.messages import QUEUE
 

@@ -16,10 +16,10 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.ownership import Recreated, Resumed, check_generation, resume, take_over
 from orderly.ordering.parking import ParkingState
 from orderly.ordering.start import StartPosition
-from orderly.ordering.state.ownership import Recreated, Resumed, check_generation, resume, take_over
-from orderly.ordering.state.records import RecordedState
+from orderly.ordering.state_records import RecordedState
 from orderly.protocol.parked_key import ParkedKey
 from orderly.protocol.state_record import Acquire, Confirm, Entry, decode_record, encode_record
 from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
