@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from orderly.cli.commands import NOT_MEASURED
+from orderly.extras import install
 
 
 def main(*before: str) -> None:
@@ -16,9 +17,7 @@ def main(*before: str) -> None:
     try:
         import click as _  # noqa: F401, PLC0415  the extra may be missing: see below
     except ImportError:
-        sys.stderr.write(
-            "error: the command line needs click and rich: pip install 'rocketmq-orderly[cli]'\n"
-        )
+        sys.stderr.write(f"error: the command line needs click and rich: {install('cli')}\n")
         sys.exit(NOT_MEASURED)
     from orderly.cli.root import run  # noqa: PLC0415  imports click
     from orderly.cli.terminal import repair_streams  # noqa: PLC0415  as above

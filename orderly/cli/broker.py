@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sys
 import time
@@ -31,11 +32,13 @@ START = """\b
 Examples:
   orderly broker start
   orderly broker start --port 9876 --directory ./broker
+  orderly broker start --name shop --port 9877
   orderly broker start --property enablePropertyFilter=true --foreground
 """
 STOP = """\b
 Examples:
   orderly broker stop
+  orderly broker stop --name shop
 """
 STATUS = """\b
 Examples:
@@ -54,13 +57,33 @@ Examples:
 """
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+
+
+def _named(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter("up to 40 letters, digits, '-' and '_'")
+    return name
+
+
+name_option = click.option(
+    "--name",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    callback=_named,
+    help="Which local broker: each has ports and data of its own.",
+)
+
+
 @click.group(cls=Group)
 @common_options
 def broker() -> None:
-    """A local RocketMQ 5.5.0 broker on 127.0.0.1, for trials and tests."""
+    """Local RocketMQ 5.5.0 brokers on 127.0.0.1, for trials and tests."""
 
 
 @broker.command(epilog=START)
+@name_option
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
@@ -87,6 +110,7 @@ def broker() -> None:
 def start(
     ctx: click.Context,
     *,
+    name: str,
     directory: Path | None,
     port: int,
     properties: tuple[str, ...],
@@ -95,8 +119,9 @@ def start(
 ) -> None:
     """Start it and wait until it answers. The first start downloads about 85 MB.
 
-    It takes the ports it had last, if they are free. One that runs already is left as it is; if
-    it was started with other options than those given now, that is an error.
+    It takes the ports it had last, if they are free. One of that name that runs already is left as
+    it is, and you see in which folder it was started; other options than it has are an error.
+    Commands without a name server use the broker "default".
     """
     from orderly.testing import daemon  # noqa: PLC0415  the other commands need none of it
     from orderly.testing.daemon_state import find  # noqa: PLC0415
@@ -104,7 +129,7 @@ def start(
     from orderly.testing.java import find_java  # noqa: PLC0415
 
     extra = pairs("--property", properties)
-    running = find()
+    running = find(name)
     if running is not None:
         _refuse_other(running, directory, port, extra)
         _show_running(ctx, running, "runs already", form)
@@ -112,41 +137,44 @@ def start(
     find_java()
     with download_progress() as progress:
         fetch_jars(progress=progress)
-    where = directory or daemon.default_directory()
+    where = directory or daemon.default_directory(name)
     if foreground:
-        daemon.serve(where, port, extra)
+        daemon.serve(name, where, port, extra)
         return
+    daemon.ports_to_use(name, port)  # so that a port that is taken is said at once
     arguments = ["--directory", str(where), "--port", str(port)]
     for text in properties:
         arguments += ["--property", text]
-    _show_running(ctx, daemon.launch(arguments), "started", form)
+    _show_running(ctx, daemon.launch(name, arguments), "started", form)
 
 
 @broker.command(epilog=STOP)
-def stop() -> None:
+@name_option
+def stop(name: str) -> None:
     """Stop it and wait until it is gone; its data stays."""
     from orderly.testing import daemon  # noqa: PLC0415
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = find()
+    running = find(name)
     if running is None:
-        click.echo("no broker runs")
+        click.echo(_none_runs(name))
         return
     daemon.stop(running)
     click.echo(f"stopped; data and logs are in {running.directory}")
 
 
 @broker.command(epilog=STATUS)
+@name_option
 @format_options()
 @click.pass_context
-def status(ctx: click.Context, *, form: Format) -> int:
-    """Say whether it runs, and where."""
+def status(ctx: click.Context, *, name: str, form: Format) -> int:
+    """Say whether it runs, where, and who started it."""
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = find()
+    running = find(name)
     if running is None:
         if form.for_reader:
-            click.echo("no broker runs; `orderly broker start` starts one")
+            click.echo(_none_runs(name))
         else:
             show(CommandOutput.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
         return 1
@@ -155,6 +183,7 @@ def status(ctx: click.Context, *, form: Format) -> int:
 
 
 @broker.command(epilog=LOGS)
+@name_option
 @click.option(
     "-n",
     "--lines",
@@ -166,13 +195,13 @@ def status(ctx: click.Context, *, form: Format) -> int:
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
 @click.argument("which", type=click.Choice(_LOGS), default=_LOGS[0])
-def logs(lines: int, follow: bool, which: str) -> None:
+def logs(name: str, lines: int, follow: bool, which: str) -> None:
     """Show a log of the running broker, or of the one that ran last."""
     from orderly.testing.daemon import default_directory  # noqa: PLC0415
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
-    running = find()
-    path = Path(running.directory if running else default_directory()) / which
+    running = find(name)
+    path = Path(running.directory if running else default_directory(name)) / which
     if not path.is_file():
         raise EmbeddedBrokerError(f"{path} does not exist; no broker has run there")
     with path.open(errors="replace") as log:
@@ -245,6 +274,16 @@ def download_progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda present, total: bar.update(task, completed=present, total=total)
 
 
+def _none_runs(name: str) -> str:
+    """Say that it does not run, and which others do."""
+    from orderly.testing.daemon_state import DEFAULT, find_all  # noqa: PLC0415
+
+    option = "" if name == DEFAULT else f" --name {name}"
+    others = [f"{each.name} ({each.namesrv})" for each in find_all()]
+    running = f"; there is {', '.join(others)}" if others else ""
+    return f"no broker {name!r} runs{running}; `orderly broker start{option}` starts it"
+
+
 def _refuse_other(
     running: Daemon, directory: Path | None, port: int, properties: dict[str, str]
 ) -> None:
@@ -258,12 +297,16 @@ def _refuse_other(
             other.append(f"--property {name}={value}")
     if other:
         raise ConfigError(
-            f"a broker runs already (name server {running.namesrv}, in {running.directory}),"
-            f" without {', '.join(other)}; `orderly broker stop` stops it, then start it anew"
+            f"the broker {running.name!r} runs already, without {', '.join(other)}: name server"
+            f" {running.namesrv}, data in {running.directory}, started in"
+            f" {running.started_in or 'an unknown folder'}; start one of your own with"
+            f" `--name NAME`, or stop that one: `orderly broker stop --name {running.name}`"
         )
 
 
-_COLUMNS = tuple(map(Column, ("namesrv", "broker", "pid", "directory", "started_at")))
+_COLUMNS = tuple(
+    map(Column, ("name", "namesrv", "broker", "pid", "directory", "started_in", "started_at"))
+)
 
 
 def _show_running(ctx: click.Context, running: Daemon, what: str, form: Format) -> None:
@@ -275,6 +318,12 @@ def _show_running(ctx: click.Context, running: Daemon, what: str, form: Format) 
             settings_of(ctx),
         )
         return
-    click.echo(f"{what}: name server {running.namesrv}, broker {running.broker}")
-    click.echo(f"process {running.pid}, since {running.started_at}, in {running.directory}")
+    server = f"name server {running.namesrv}, broker {running.broker}"
+    click.echo(f"{what}: {running.name}, {server}")
+    click.echo(f"process {running.pid}, since {running.started_at}, data in {running.directory}")
+    if running.started_in not in {"", str(Path.cwd())}:
+        click.echo(
+            f"started in {running.started_in}: its topics are those of that folder's programs;"
+            " for a broker of your own, `orderly broker start --name NAME`"
+        )
     click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")

@@ -23,6 +23,7 @@ from orderly.cli.options import gathered
 from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import discard_stdout, printable
 from orderly.errors import ConfigError
+from orderly.extras import install
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
 from orderly.monitoring.texts import Cell, Column, ColumnKind, duration
 
@@ -193,7 +194,7 @@ def _yaml(answer: CommandOutput, style: Style) -> str:
     try:
         import yaml  # noqa: PLC0415  only here, and costs time
     except ImportError as error:
-        hint = "-o yaml needs PyYAML: pip install 'rocketmq-orderly[cli]'"
+        hint = f"-o yaml needs PyYAML: {install('cli')}"
         raise ConfigError(hint) from error
     document = json.loads(_json(answer, style))  # YAML takes no words of an enumeration
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)

@@ -22,6 +22,7 @@ from orderly.cli.redacting import redact_option
 from orderly.cli.selection import complete_topic
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.errors import ConfigError, OrderlyError
+from orderly.extras import install
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.texts import Column, ColumnKind
 from orderly.selectors.choice import KEYED
@@ -283,9 +284,7 @@ def session(job: Job, settings: CommonOptions, name: str) -> Iterator[SparkSessi
         from orderly.spark.session import get_session  # noqa: PLC0415  as above
     except ImportError as error:
         package = (error.name or "pyspark").partition(".")[0]
-        raise ConfigError(
-            f"orderly spark needs {package}: pip install 'rocketmq-orderly[cli,spark]'"
-        ) from error
+        raise ConfigError(f"orderly spark needs {package}: {install('cli', 'spark')}") from error
     conf = dict(job.conf)
     if not settings.verbose:
         conf.setdefault("spark.log.level", "ERROR")

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orderly.errors import ConfigError
+from orderly.extras import install
 from orderly.monitoring.backlog.snapshot import GroupStatus, Snapshot
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
 from orderly.monitoring.backlog_json import Detail, document, finite
@@ -352,9 +353,7 @@ def pushing(exported: ServedSnapshot) -> Iterator[None]:
         readers = import_module("opentelemetry.sdk.metrics.export")
         exporters = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     except ImportError as error:
-        raise ConfigError(
-            "metrics by OTLP need an extra: pip install 'rocketmq-orderly[cli,otlp]'"
-        ) from error
+        raise ConfigError(f"metrics by OTLP need an extra: {install('cli', 'otlp')}") from error
     reader = readers.PeriodicExportingMetricReader(exporters.OTLPMetricExporter())
     provider = sdk.MeterProvider([reader])
     try:

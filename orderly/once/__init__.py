@@ -8,6 +8,7 @@ extra.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from orderly.extras import install
 from orderly.once.rule import Verdict
 
 if TYPE_CHECKING:
@@ -26,6 +27,4 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(home), name)
     except ImportError as error:
-        raise ImportError(
-            f"{name} needs an extra: `pip install 'rocketmq-orderly[{extra}]'`"
-        ) from error
+        raise ImportError(f"{name} needs an extra: `{install(extra)}`") from error

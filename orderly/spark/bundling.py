@@ -15,6 +15,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from orderly.errors import ConfigError
+from orderly.extras import install
 
 ZIP, SCRIPT = "orderly.zip", "orderly_job.py"
 PACKAGES = ("structlog", "tenacity", "click", "jinja2", "markupsafe")
@@ -84,9 +85,7 @@ def _module(name: str) -> Iterator[tuple[str, bytes]]:
     """The files of a module or package as it is imported here, installed or from a checkout."""
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
-        raise ConfigError(
-            f"{name} is not installed here: pip install 'rocketmq-orderly[cli,spark]'"
-        )
+        raise ConfigError(f"{name} is not installed here: {install('cli', 'spark')}")
     origin = Path(found.origin)
     if not found.submodule_search_locations:
         yield origin.name, origin.read_bytes()
@@ -108,9 +107,7 @@ def _installed(name: str) -> Distribution:
     try:
         return distribution(name)
     except PackageNotFoundError as error:
-        raise ConfigError(
-            f"{name} is not installed here: pip install 'rocketmq-orderly[cli,spark]'"
-        ) from error
+        raise ConfigError(f"{name} is not installed here: {install('cli', 'spark')}") from error
 
 
 def _is_pure(path: Path) -> bool:

@@ -3,12 +3,12 @@
 Nothing else in `orderly` imports this package. It needs an extra: `rocketmq-orderly[otel]`.
 """
 
+from orderly.extras import install
+
 try:
     import opentelemetry.trace  # noqa: F401  to say in time what is missing
 except ImportError as error:
-    raise ImportError(
-        "orderly.telemetry needs an extra: `pip install 'rocketmq-orderly[otel]'`"
-    ) from error
+    raise ImportError(f"orderly.telemetry needs an extra: `{install('otel')}`") from error
 
 from orderly.telemetry.consuming import traced_hooks
 from orderly.telemetry.producing import TracedProducer

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.extras import install
 
 
 def cache_folder() -> Path:
@@ -20,6 +21,6 @@ def cache_folder() -> Path:
         from platformdirs import user_cache_path  # noqa: PLC0415 - optional: extra `embedded`
     except ImportError as error:
         raise EmbeddedBrokerError(
-            "the embedded broker needs an extra: pip install 'rocketmq-orderly[embedded]'"
+            f"the embedded broker needs an extra: {install('embedded')}"
         ) from error
     return user_cache_path("orderly")

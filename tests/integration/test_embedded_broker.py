@@ -194,7 +194,7 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
     code, text = orderly_command("stop")
     assert (code, "stopped" in text) == (0, True), text
     assert orderly_command("status")[0] == 1
-    assert not (tmp_path / "broker.json").exists()
+    assert not (tmp_path / "brokers" / "default" / "state.json").exists()
     code, text = orderly_command("start")
     assert (code, export) == (0, text.splitlines()[-1]), "what was exported stays valid"
 
@@ -202,7 +202,9 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
 def test_a_process_id_that_belongs_to_another_program_counts_as_not_running(
     orderly_command, tmp_path
 ):
-    (tmp_path / "broker.json").write_text(
+    state = tmp_path / "brokers" / "default" / "state.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(
         '{"pid": 1, "birth": "another", "namesrv": "", "broker": "", "directory": "",'
         ' "started_at": ""}'
     )

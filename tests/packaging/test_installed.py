@@ -133,14 +133,14 @@ def test_with_all_extras_every_module_is_there():
         ("from orderly.cli import main; main()", "cli"),
     ],
 )
-def test_without_its_extra_an_error_names_it(environment, code, extra):
-    assert f"pip install 'rocketmq-orderly[{extra}]'" in environment("").failure(code)
+def test_without_its_extra_an_error_names_it_of_the_very_wheel(environment, wheel, code, extra):
+    assert f"pip install '{wheel}[{extra}]'" in environment("").failure(code)
 
 
-def test_without_the_extra_cli_the_command_says_so(environment):
+def test_without_the_extra_cli_the_command_says_so(environment, wheel):
     done = environment("").run("orderly", "--help")
     assert done.returncode == NOT_MEASURED
-    assert done.stderr.endswith("pip install 'rocketmq-orderly[cli]'\n")
+    assert done.stderr.endswith(f"pip install '{wheel}[cli]'\n")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_without_the_extra_cli_the_command_says_so(environment):
         ("spark bundle orderly.zip", "cli,spark"),
     ],
 )
-def test_without_its_extra_a_command_names_it(environment, arguments, extras):
+def test_without_its_extra_a_command_names_it(environment, wheel, arguments, extras):
     done = environment("cli").run("orderly", *arguments.split())
     assert done.returncode == NOT_MEASURED, done.stdout
     assert done.stderr.startswith("error: ")
-    assert f"pip install 'rocketmq-orderly[{extras}]'" in done.stderr
+    assert f"pip install '{wheel}[{extras}]'" in done.stderr
 
 
 def test_the_pytest_plugin_works_from_the_wheel(environment, tmp_path):

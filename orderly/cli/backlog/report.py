@@ -15,6 +15,7 @@ from orderly.cli.selection import Names, selection_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.durable_file import FOR_ALL, replacing
 from orderly.errors import ConfigError
+from orderly.extras import install
 from orderly.monitoring.backlog.evaluate import Backlog
 from orderly.monitoring.backlog.reading import Scan
 from orderly.monitoring.backlog.snapshot import Snapshot
@@ -102,7 +103,7 @@ def _writer() -> Callable[..., str]:
         from orderly.report.page import html  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            "a report needs jinja2 and matplotlib: pip install 'rocketmq-orderly[monitoring]'"
+            f"a report needs jinja2 and matplotlib: {install('monitoring')}"
         ) from error
     return lambda *measured, **how: html(backlog_report(*measured, **how))
 

@@ -15,6 +15,7 @@ from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError
+from orderly.extras import install
 from orderly.monitoring.texts import Column
 
 EXAMPLES = """\b
@@ -94,6 +95,5 @@ def _require_extras(*, own_broker: bool) -> None:
     missing = [module for module in needed if find_spec(module) is None]
     if missing:
         raise ConfigError(
-            f"the demo needs {', '.join(missing)}:"
-            " pip install 'rocketmq-orderly[cli,embedded,demo]'"
+            f"the demo needs {', '.join(missing)}: {install('cli', 'embedded', 'demo')}"
         )

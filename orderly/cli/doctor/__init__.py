@@ -27,6 +27,7 @@ from orderly.cli.output import Format, format_options, show
 from orderly.cli.selection import complete_group, complete_topic
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.errors import ConfigError, OrderlyError
+from orderly.extras import install
 
 EXAMPLES = """\b
 Examples:
@@ -169,7 +170,7 @@ def _extra(extra: str, modules: tuple[str, ...]) -> DoctorFinding:
     part = f"extra {extra}"
     if not missing:
         return DoctorFinding("installation", part, FindingState.OK, ", ".join(modules))
-    advice = f"pip install 'rocketmq-orderly[{extra}]'"
+    advice = install(extra)
     return DoctorFinding(
         "installation", part, FindingState.ABSENT, f"lacks {', '.join(missing)}", advice
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from orderly.errors import ConfigError, OrderlyError
+from orderly.extras import install
 from orderly.report.contents import Report
 from orderly.spark.jobs.files import Files, LocalFiles, files_at
 
@@ -233,7 +234,7 @@ def _writer() -> Any:
         from orderly.report.page import html  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            "a report needs jinja2 and matplotlib: pip install 'rocketmq-orderly[monitoring]'"
+            f"a report needs jinja2 and matplotlib: {install('monitoring')}"
         ) from error
     return html
 

@@ -10,6 +10,7 @@ import pytest
 
 from orderly.cli.root import COMMANDS, root, run
 from orderly.errors import RequestTimeout
+from orderly.extras import install
 from orderly.testing import daemon_state
 from tests.unit.cli.golden.backlog import world
 
@@ -53,6 +54,7 @@ def test_without_a_name_server_the_error_says_how_to_name_one(capsys, no_namesrv
 def test_without_a_name_server_the_local_broker_is_used(capsys, no_namesrv):
     pid = os.getpid()
     birth = daemon_state.birth_of(pid)
+    daemon_state.home("default").mkdir(parents=True, exist_ok=True)
     daemon_state.write(
         daemon_state.Daemon(pid, birth, "127.0.0.1:1", "127.0.0.1:2", "/nowhere", "now")
     )
@@ -148,9 +150,7 @@ def test_without_click_one_clear_line():
     code = "import sys; sys.modules['click'] = None; from orderly.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert done.stderr == (
-        "error: the command line needs click and rich: pip install 'rocketmq-orderly[cli]'\n"
-    )
+    assert done.stderr == f"error: the command line needs click and rich: {install('cli')}\n"
 
 
 def test_a_reader_that_leaves_is_no_failure():

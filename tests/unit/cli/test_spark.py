@@ -19,6 +19,7 @@ from orderly.cli.spark import (
     spark_errors,
 )
 from orderly.errors import ConfigError, DataLost, OrderlyError
+from orderly.extras import install
 from orderly.monitoring.backlog.states import Verdict
 
 TOPIC = ("--namesrv", "127.0.0.1:1", "--topic", "orders")
@@ -121,9 +122,7 @@ def test_without_pyspark_one_line_says_what_to_install(monkeypatch, capsys):
     assert run(["spark", "audit", *TOPIC]) == 3
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == (
-        "error: orderly spark needs pyspark: pip install 'rocketmq-orderly[cli,spark]'\n"
-    )
+    assert told.err == f"error: orderly spark needs pyspark: {install('cli', 'spark')}\n"
 
 
 def test_without_java_one_line_says_so(monkeypatch, capsys):

@@ -9,6 +9,7 @@ import pytest
 from orderly.cli.backlog.report import write_whole
 from orderly.cli.root import run
 from orderly.errors import ConfigError, NameServerUnavailable
+from orderly.extras import install
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.states import QueueState
 from tests.support.snapshots import AT, row, snapshot
@@ -95,7 +96,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, target, capsys, 
     monkeypatch.setitem(sys.modules, missing, None)
     with world() as asked:
         code = run(["backlog", "report", "-o", str(target)])
-    failed(capsys, code, "pip install 'rocketmq-orderly[monitoring]'")
+    failed(capsys, code, install("monitoring"))
     assert asked == []
 
 

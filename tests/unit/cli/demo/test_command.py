@@ -6,6 +6,7 @@ import pytest
 
 from orderly.cli import demo as demo_module
 from orderly.cli.root import run
+from orderly.extras import install
 
 
 @pytest.fixture
@@ -24,6 +25,4 @@ def test_what_is_not_installed_is_named_at_once(monkeypatch, capsys, namesrv, na
     assert run(["demo"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == (
-        f"error: the demo needs {named}: pip install 'rocketmq-orderly[cli,embedded,demo]'\n"
-    )
+    assert err == f"error: the demo needs {named}: {install('cli', 'embedded', 'demo')}\n"

@@ -104,7 +104,7 @@ def test_the_real_data_is_in_order_of_time_with_every_row_accounted_for():
 
 def test_without_the_data_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("orderly.cli.demo.flights.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"rocketmq-orderly\[cli,embedded,demo\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*\[cli,embedded,demo\]"):
         load_events(1)
 
 

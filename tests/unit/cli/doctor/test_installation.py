@@ -8,6 +8,7 @@ import pytest
 
 from orderly.cli import doctor
 from orderly.cli.root import run
+from orderly.extras import install
 from tests.support.certificates import Authority
 
 PYPROJECT = Path(__file__).parents[4] / "pyproject.toml"
@@ -50,9 +51,7 @@ def test_an_extra_that_is_not_there_is_absent_with_its_command(doctor, monkeypat
     )
     found = doctor()
     assert found.code == 0
-    assert found.of("extra speed") == [
-        ("ABSENT", "lacks lz4", "pip install 'rocketmq-orderly[speed]'")
-    ]
+    assert found.of("extra speed") == [("ABSENT", "lacks lz4", install("speed"))]
     assert found.of("extra redis")[0][0] == "OK"
 
 
