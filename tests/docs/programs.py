@@ -151,6 +151,7 @@ CHECKS = {
     "apt-get": _nothing,
     "curl": _nothing,
     "docker": _named_files,
+    "faststream": _nothing,
     "git": _nothing,
     "jq": _nothing,
     "kubectl": _named_files,
