@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo-ready
+TOOLS := $(VENV)/.tools-ready
 READY := $(VENV)/.ready
 # How many processes run tests side by side, each with a broker of its own; 0: this one alone, as a
 # debugger wants it.
@@ -108,11 +109,11 @@ lock: | $(VENV)  ## Renew the lock files (pinned versions with hashes): what use
 	@$(BIN)/$(COMPILE) --group dev --constraint requirements.lock --constraint requirements-spark.lock \
 	  --output-file requirements-dev.lock
 
-docs: $(READY)  ## Build the documentation as a site: build/site (links are checked)
+docs: $(TOOLS)  ## Build the documentation as a site: build/site (links are checked)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
 	@echo "build/site/index.html"
 
-docs-serve: $(READY)  ## Look at it while writing, on http://127.0.0.1:8000
+docs-serve: $(TOOLS)  ## Look at it while writing, on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
 
 pictures: $(READY)  ## Take the pictures of README.md anew, from real runs (needs Chromium)
@@ -151,9 +152,14 @@ $(DEMO): requirements.lock pyproject.toml
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# PySpark is 450 MB and is built here: the demo does without, and without the tools of tests and docs.
-$(READY): $(DEMO) requirements-dev.lock requirements-spark.lock
-	@echo "Adding tools and PySpark to $(VENV) (once, about two minutes) …"
+# The site is built with these, and needs no network after that.
+$(TOOLS): $(DEMO) requirements-dev.lock
+	@echo "Adding tools to $(VENV) (once, about a minute) …"
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# PySpark is 450 MB and is built here: demo and site do without.
+$(READY): $(TOOLS) requirements-spark.lock
+	@echo "Adding PySpark to $(VENV) (once, about a minute) …"
 	@$(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements-spark.lock
 	@touch $@

@@ -28,6 +28,10 @@ SETTINGS: tuple[Mapping[str, str], ...] = (
     {"TZ": "Asia/Shanghai", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2"},
 )
 UMASKS = (0o022, 0o077)
+NEEDED = (
+    f"a release is made of what is committed, so {HERE} must be a clone of the repository with at"
+    " least one commit: `git clone`, not an unpacked archive"
+)
 
 
 class NotAsItShouldBe(Exception):
@@ -35,7 +39,7 @@ class NotAsItShouldBe(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build, check, tell."""
+    """Build, check, say what is missing."""
     parser = argparse.ArgumentParser(description="Build and check what is released.")
     parser.add_argument("--output", type=Path, default=HERE / "dist", help="where it goes")
     parser.add_argument("--dirty", action="store_true", help="also with what is not committed")
@@ -59,7 +63,11 @@ def release(output: Path, *, dirty: bool) -> None:
         NotAsItShouldBe: something is not committed, two builds differ, or twine finds a fault.
     """
     if not dirty and (changed := _git("status", "--porcelain")):
-        raise NotAsItShouldBe(f"these files are not committed:\n{changed}")
+        raise NotAsItShouldBe(
+            f"these files are not committed:\n{changed}\n"
+            "Commit them, or clone the tag elsewhere; `make dist ARGS=--dirty` builds with them,"
+            " to try things"
+        )
     with TemporaryDirectory() as folder:
         work = Path(folder)
         export(work / "source")
@@ -123,7 +131,12 @@ def _committed_at() -> str:
 
 def _git(*arguments: str) -> str:
     command = ("git", "-C", str(HERE), *arguments)
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    except FileNotFoundError as error:
+        raise NotAsItShouldBe("git is not installed; on Debian: apt install git") from error
+    except subprocess.CalledProcessError as error:
+        raise NotAsItShouldBe(f"{NEEDED}; git says: {error.stderr.strip()}") from error
     return done.stdout.strip()
 
 

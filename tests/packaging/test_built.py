@@ -1,17 +1,23 @@
 """What is built from this checkout: the same bytes each time, complete, and nothing else."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
+from pathlib import Path
 
 import pytest
 
 from tests.support.programs import script
 
-dist = script("dist")
+dist, hook = script("dist"), script("long_description")
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT_ADDRESS = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +57,12 @@ def sdist(built):
 def metadata(wheel):
     name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return message_from_bytes(wheel.read(name))
+
+
+@pytest.fixture(scope="module")
+def description(metadata):
+    """The long description, without the code in it."""
+    return re.sub(r"^```.*?^```$", "", metadata.get_payload(), flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +114,82 @@ def test_the_metadata_are_whole(metadata):
     assert metadata["License-File"] == "LICENSE"
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def test_the_long_description_has_no_link_that_a_registry_breaks(metadata, description):
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    assert [link for link in links if "://" not in link and not link.startswith("#")] == []
+    assert "](docs/" not in metadata.get_payload()
+    assert bool(PROJECT_ADDRESS) == bool(metadata.get_all("Project-URL"))
+
+
+def test_it_installs_from_the_registry_and_says_nothing_of_a_checkout(metadata, description):
+    text = metadata.get_payload()
+    assert "$ pip install 'rocketmq-orderly[" in text
+    assert "pip install '.[" not in text
+    assert "<!-- repository" not in text
+    assert "README.zh-CN.md" not in description
+    assert "OrderlyConsumer(" in text  # a program is there
+    assert re.findall(r"^## .+", description, re.MULTILINE) == re.findall(
+        r"^## .+", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+
+
+LINKED = """\
+[a](docs/a.md#b) ![p](docs/p.png) [c](https://example.org) [`d`](#e)
+```text
+[a](docs/a.md)
+```
+<!-- repository -->
+only here
+
+<!-- /repository -->
+pip install '.[cli]'
+"""
+
+
+def test_with_an_address_links_lead_to_the_files_of_the_version():
+    text = hook.long_description(LINKED, "https://example.org/o", "1.2", "x")
+    assert (
+        text
+        == """\
+[a](https://example.org/o/blob/v1.2/docs/a.md#b) ![p](https://example.org/o/raw/v1.2/docs/p.png) \
+[c](https://example.org) [`d`](#e)
+```text
+[a](docs/a.md)
+```
+pip install 'x[cli]'
+"""
+    )
+    assert hook.addresses("https://example.org/o")["Repository"] == "https://example.org/o"
+
+
+def test_without_one_they_are_their_text():
+    text = hook.long_description(LINKED, "", "1.2", "x")
+    assert text.splitlines()[0] == "a  [c](https://example.org) [`d`](#e)"
+    assert hook.addresses("") == {}
+
+
+# --- what stands in the way is said, with what to do
+
+
+def test_what_is_not_committed_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(dist, "_git", lambda *arguments: " M README.md")
+    assert dist.main(["--output", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert " M README.md" in said
+    assert "ARGS=--dirty" in said
+
+
+def test_what_is_no_clone_is_said_to_be_none(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(dist, "HERE", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    for options in ([], ["--dirty"]):
+        assert dist.main(["--output", str(tmp_path / "dist"), *options]) == 1
+        assert "must be a clone of the repository" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert dist.main(["--output", str(tmp_path / "dist")]) == 1
+    assert "git is not installed" in capsys.readouterr().err
 
 
 def test_without_extras_two_packages_are_needed(metadata):

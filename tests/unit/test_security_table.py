@@ -40,6 +40,5 @@ def test_whom_to_tell_of_a_weakness_is_in_the_metadata():
     told = security.partition("## Reporting")[2].partition("\n## ")[0]
     assert all(author["name"] in told for author in project["authors"])
     addresses = {author["email"] for author in project["authors"] if "email" in author}
-    addresses |= {url for name, url in project.get("urls", {}).items() if name == "Security"}
     assert set(re.findall(r"https?://[^\s)>]+|[\w.+-]+@[\w.-]+\w", told)) == addresses
     assert ("no public address yet" in told) == (not addresses)
