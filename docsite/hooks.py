@@ -21,8 +21,9 @@ _OPTION = re.compile(r"<code>(?=--?[a-z][\w-]*</code>)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Say at the foot of each page which version it is of."""
-    config.copyright = f"orderly {__version__}, Apache License 2.0"
+    """Say at the head and the foot of each page which version it is of."""
+    config.site_name = f"{config.site_name} {__version__}"
+    config.copyright = f"{config.site_name}, Apache License 2.0"
     return config
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 _README = Path(__file__).parents[2] / "README.md"
+_MARKER = re.compile(r"^<!-- /?repository -->\n+", re.MULTILINE)  # see .ci/long_description.py
 _LINK_IN_REPOSITORY = re.compile(r"\]\((?![a-z]+:|#)")
 
 
@@ -18,4 +19,5 @@ def section(*words: str) -> str:
     heading = " ".join(words)
     parts = re.split(r"^## (.+)\n", _README.read_text(encoding="utf-8"), flags=re.MULTILINE)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    return f"## {heading}\n{_LINK_IN_REPOSITORY.sub('](../', sections[heading].rstrip())}"
+    text = _LINK_IN_REPOSITORY.sub("](../", _MARKER.sub("", sections[heading]).rstrip())
+    return f"## {heading}\n{text}"
