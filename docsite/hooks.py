@@ -13,6 +13,7 @@ from docsite.example_code import shown
 from docsite.links import Links
 from docsite.outside import files_outside
 from docsite.reference import expanded
+from docsite.tabs import tabbed
 from orderly import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Put in what is made from the code, and make links lead to pages of the site."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]  # there is only itself in its section
-    text = _LINKS.rewritten(expanded(markdown), page.file.src_uri)
+    text = _LINKS.rewritten(tabbed(expanded(markdown)), page.file.src_uri)
     path = Path(page.file.abs_src_path or "")
     return f"{text}\n\n{shown(path.parent)}" if ROOT / "examples" in path.parents else text
 

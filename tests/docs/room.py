@@ -1,5 +1,6 @@
 """Where the blocks of one page run: a broker, an empty folder, names, and what surrounds them."""
 
+import asyncio
 import importlib.util
 import os
 import re
@@ -214,7 +215,8 @@ class Room:
 
 def _main_thread_waits():
     stack = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident])
-    return any(frame.f_code is OrderlyConsumer.wait.__code__ for frame, _ in stack)
+    waiting = {OrderlyConsumer.wait.__code__, asyncio.BaseEventLoop.run_forever.__code__}
+    return any(frame.f_code in waiting for frame, _ in stack)
 
 
 def _cache(folder):

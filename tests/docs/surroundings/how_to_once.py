@@ -4,7 +4,14 @@ import asyncio
 import sqlite3
 
 TOPICS = {"entries": 4}
-REPLACE = {"postgresql+psycopg://shop@localhost/shop": "sqlite+aiosqlite:///shop.db"}
+REPLACE = {
+    'create_async_engine("postgresql+psycopg://shop@localhost/shop"': (
+        'create_async_engine("sqlite+aiosqlite:///shop.db"'
+    ),
+    'create_engine("postgresql+psycopg://shop@localhost/shop"': (
+        'create_engine("sqlite:///shop.db"'
+    ),
+}
 ACCOUNT = "account-1"
 
 
@@ -17,6 +24,8 @@ def before(page, block):
         _do("CREATE TABLE account (id TEXT PRIMARY KEY, balance INTEGER)")
         _do(f"INSERT INTO account VALUES ('{ACCOUNT}', 0)")
         page.keep_sending("entries", ACCOUNT, b"5")
+    elif block.number == 2:
+        _do("UPDATE account SET balance = 0")
 
 
 def done(page):
@@ -24,8 +33,10 @@ def done(page):
 
 
 def after(page, block):
-    if block.number == 1:
-        asyncio.run(page.names["engine"].dispose())
+    if block.number in {1, 2}:
+        disposed = page.names["engine"].dispose()
+        if disposed is not None:
+            asyncio.run(disposed)
         [(balance,)] = _do("SELECT balance FROM account")
         assert balance % 5 == 0
         assert len(_do("SELECT * FROM orderly_once")) == 1
