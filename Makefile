@@ -116,7 +116,7 @@ docs: $(TOOLS)  ## Build the documentation as a site: build/site (links are chec
 docs-serve: $(TOOLS)  ## Look at it while writing, on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
 
-pictures: $(READY)  ## Take the pictures of README.md anew, from real runs (needs Chromium)
+pictures: $(READY)  ## Take the pictures of README.md and docs anew, from real runs (needs Chromium)
 	@$(BIN)/python -m docs.pictures.make $(ARGS)
 
 dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyte
@@ -45,13 +45,21 @@ class _Screen(pyte.Screen):
         super().select_graphic_rendition(*(GREY if a == DIM else a for a in attrs), **kwargs)
 
 
-def record(command: Sequence[str], columns: int, env: Mapping[str, str]) -> list[Look]:
+def record(
+    command: Sequence[str], columns: int, env: Mapping[str, str], codes: Collection[int] = (0,)
+) -> list[Look]:
     """Run `command` to its end in a terminal of that width; what `watch` saw.
 
+    Args:
+        command: a program and its arguments.
+        columns: of the terminal.
+        env: the program's environment.
+        codes: with which it may end.
+
     Raises:
-        CalledProcessError: it failed.
+        CalledProcessError: it ended with another code.
     """
-    return watch(_output(command, columns, env), columns)
+    return watch(_output(command, columns, env, codes), columns)
 
 
 def watch(output: Iterable[tuple[float, bytes]], columns: int) -> list[Look]:
@@ -74,7 +82,7 @@ def watch(output: Iterable[tuple[float, bytes]], columns: int) -> list[Look]:
 
 
 def _output(
-    command: Sequence[str], columns: int, env: Mapping[str, str]
+    command: Sequence[str], columns: int, env: Mapping[str, str], codes: Collection[int]
 ) -> Iterator[tuple[float, bytes]]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", TALL, columns, 0, 0))
@@ -89,7 +97,7 @@ def _output(
         except OSError:  # how Linux tells that nobody has the terminal open any more
             pass
     os.close(ours)
-    if process.returncode:
+    if process.returncode not in codes:
         raise subprocess.CalledProcessError(process.returncode, command)
 
 

@@ -2,14 +2,21 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from docs.pictures import make
 from docs.pictures.film import film
 from docs.pictures.recording import Look, Run, record, watch
+from tests.docs.programs import objection
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "pictures"
 
 PROGRAM = """print("half", end="", flush=True); print("\\r\\x1b[2Kwhole")"""
 OUTPUT = [
@@ -78,3 +85,27 @@ def test_a_long_wait_is_cut_short():
     ((length, delay),) = re.findall(r"animation:([\d.]+)s step-end -([\d.]+)s", svg)
     assert 9 < float(length) < 12
     assert float(delay) < float(length), "it begins with its end"
+
+
+# --- the pictures that are there
+
+
+def pictures():
+    return sorted([*PICTURES.glob("*.svg"), *PICTURES.glob("*.png")])
+
+
+@pytest.mark.parametrize("path", pictures(), ids=lambda path: path.name)
+def test_each_is_made_by_a_name_and_shown_by_a_page(path):
+    assert path.stem in {*make.PICTURES, *make.LOOKS, "exporter"}
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert any(f"pictures/{path.name})" in page.read_text() for page in pages)
+    assert path.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("name", make.LOOKS)
+def test_a_terminal_shows_a_command_that_there_is(name):
+    """A command that has changed fails here: make the pictures anew."""
+    command = make.LOOKS[name]
+    title = ET.fromstring((PICTURES / f"{name}.svg").read_text())[0].text
+    assert title == f"$ {command}"
+    assert objection(shlex.split(command)) == ""
