@@ -125,7 +125,7 @@ dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them,
 sbom: $(READY)  ## Write the bill of materials (CycloneDX) into dist
 	@$(BIN)/python .ci/sbom.py --output dist/sbom.cdx.json
 
-interpreters: $(READY)  ## Unit tests and the fake's behaviour tests on other Pythons (PYTHONS="python3.12 python3.13")
+interpreters: $(READY)  ## Unit tests and the fake's behaviour tests on other Pythons (PYTHONS="python3.12 python3.14")
 	@$(BIN)/python .ci/interpreters.py $(PYTHONS)
 
 jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (needs Maven)

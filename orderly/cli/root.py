@@ -131,8 +131,17 @@ def run(args: Sequence[str]) -> int:
             for line in traceback.format_exc().splitlines():
                 click.echo(printable(line), err=True)
         click.echo(f"error: {printable(_failure_text(error, debug=settings.debug))}", err=True)
+        if isinstance(error, OSError):
+            _give_up_what_cannot_be_written()
         return NOT_MEASURED
     return code if isinstance(code, int) else 0
+
+
+def _give_up_what_cannot_be_written() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stdout()
 
 
 def _failure_text(error: BaseException, *, debug: bool) -> str:

@@ -89,9 +89,9 @@ def repair_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Write to nobody from now on, when the reader of stdout has left (`orderly backlog | head`).
+    """Write to nobody from now on: the reader has left (`orderly backlog | head`), or it is full.
 
-    The interpreter's last flush would fail loudly.
+    The interpreter's last flush would fail loudly, and change the exit code.
     """
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())

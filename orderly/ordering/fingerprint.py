@@ -185,11 +185,21 @@ def _vocabulary(codes: Iterable[CodeType]) -> frozenset[str]:
 def _words_of(code: CodeType) -> frozenset[str]:
     return frozenset(
         word
-        for constant in code.co_consts
-        if isinstance(constant, str)
-        for word in _WORD.findall(constant)
+        for text in _texts_of(code)
+        for word in _WORD.findall(text)
         if len(word) > 1 and not any(map(str.isdigit, word))
     )
+
+
+def _texts_of(code: CodeType) -> list[str]:
+    """Return its constant texts; not those within a constant tuple, which is a choice of values.
+
+    Python 3.14 keeps a function's first constant beside the tuple that it became a part of.
+    """
+    groups = (each for each in code.co_consts if isinstance(each, tuple | frozenset))
+    grouped = {text for group in groups for text in group if isinstance(text, str)}
+    first = [text for text in code.co_consts[:1] if text not in grouped]
+    return [text for text in (*first, *code.co_consts[1:]) if isinstance(text, str)]
 
 
 def _skeleton(text: str, known: frozenset[str]) -> str:

@@ -159,7 +159,8 @@ def answer(probe, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}{path}", timeout=5) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        with error:
+            return error.code, json.load(error)
 
 
 def test_the_probe_tells_the_consumers_life(producer, topic, orderly_namesrv, group, closing, held):

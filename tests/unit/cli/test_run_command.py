@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import sys
+import urllib.error
 import urllib.request
 
 import pytest
@@ -99,7 +100,11 @@ def test_it_runs_several_consumers_tells_how_they_are_and_closes_all(start, send
 
     def ready():
         try:
-            return urllib.request.urlopen(f"{url}/ready", timeout=SOON).status == 200
+            with urllib.request.urlopen(f"{url}/ready", timeout=SOON) as reply:
+                return reply.status == 200
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
         except OSError:
             return False
 

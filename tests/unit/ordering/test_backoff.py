@@ -108,8 +108,8 @@ def test_an_http_date_is_a_wait_until_then(date):
 def test_urllibs_error_carries_the_headers_itself_in_any_case():
     headers = email.message.Message()
     headers["retry-after"] = "30"
-    error = urllib.error.HTTPError("http://example.org", 503, "busy", headers, None)
-    assert retry_after(error, NOW) == 30
+    with urllib.error.HTTPError("http://example.org", 503, "busy", headers, None) as error:
+        assert retry_after(error, NOW) == 30
 
 
 def test_a_malformed_attribute_does_not_hide_the_header():

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import HandlerHung, WorkerDied
-from orderly.ordering.fingerprint import answered, fingerprint
+from orderly.ordering.fingerprint import _texts_of, answered, fingerprint
 
 CONTENT = st.text(st.characters(categories=("L", "N", "P", "S", "Z")), max_size=30)
 
@@ -106,6 +106,19 @@ def test_no_word_of_the_message_is_in_it(body, name):
 def test_a_missing_field_that_the_code_names_is_named():
     assert "KeyError: amount" in of(lambda: {}["amount"]).text
     assert "KeyError (" in of(lambda key: {}[key], "order-1001").text
+
+
+@pytest.mark.parametrize(
+    ("constants", "texts"),
+    [
+        (("late", "order is ", ("late", "lost")), ["order is "]),  # as Python 3.14 keeps them
+        ((None, ("late", "lost"), "order is "), ["order is "]),  # as others do
+        (("x", "order is ", frozenset({"x"})), ["order is "]),
+        (("a docstring", "late", ("late", 1)), ["a docstring", "late"]),  # it is there by itself
+    ],
+)
+def test_one_of_a_choice_of_values_is_no_word_of_the_code(constants, texts):
+    assert _texts_of(types.SimpleNamespace(co_consts=constants)) == texts
 
 
 def test_texts_made_in_c_vanish_but_not_their_class():
