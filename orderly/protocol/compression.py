@@ -11,7 +11,6 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from orderly.errors import ProtocolError, UndecodableBody
-from orderly.extras import install
 from orderly.model import ReceivedMessage, UndecodableMessage
 
 _ZLIB_LEVEL = 5  # Java's default
@@ -78,7 +77,7 @@ def decompress(kind: int, data: bytes, limit: int) -> bytes:
     except ImportError as error:
         raise UndecodableBody(
             f"a body is compressed with {Compression(kind).name.lower()}; reading it needs"
-            f" `{install('speed')}`",
+            " the extra `rocketmq-orderly[speed]`",
             retriable=True,
         ) from error
     if len(result) > limit:

@@ -310,7 +310,7 @@ def test_it_follows_the_snapshots_and_forgets_what_is_gone(reader, provider):
 def test_without_its_extra_it_says_which(monkeypatch):
     monkeypatch.setitem(sys.modules, EXPORTER, None)
     with (
-        pytest.raises(ConfigError, match=r"rocketmq-orderly\[cli,otlp\]"),
+        pytest.raises(ConfigError, match=r"pip install .*\[cli,otlp\]"),
         pushing(Exporting().exported),
     ):
         pass

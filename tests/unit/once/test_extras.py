@@ -17,7 +17,7 @@ import orderly.once
 def test_a_missing_library_is_named(monkeypatch, name, home, library, extra):
     monkeypatch.delitem(sys.modules, home, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"rocketmq-orderly\[{extra}\]"):
+    with pytest.raises(ImportError, match=rf"`pip install .*\[{extra}\]'`"):
         getattr(orderly.once, name)
 
 
