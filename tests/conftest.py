@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import signal
 
 import pytest
 import structlog
@@ -37,6 +38,12 @@ def pytest_addoption(parser):
         default="2",
         help="with how many members the behaviour tests run: 2 (default), or several as 1,2,3",
     )
+
+
+def pytest_configure(config):
+    """What a script runs in the background inherits that Ctrl-C is ignored; not so the tests."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path, config):

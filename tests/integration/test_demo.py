@@ -113,16 +113,7 @@ def test_without_a_broker_at_the_address_nothing_was_measured():
     assert done.stderr.count("\n") == 1
 
 
-@pytest.fixture
-def children_heed_ctrl_c():
-    """What a script runs in the background inherits that the signal is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("children_heed_ctrl_c")
 def test_ctrl_c_ends_it_cleanly_and_leaves_no_broker(orderly_broker):
     """The session's broker is not used; it shows that an embedded one can run here."""
     lines = []

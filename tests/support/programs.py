@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -33,16 +32,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SOON = 60  # seconds
 
 
-@contextmanager
-def hearing_ctrl_c():
-    """For what is started meanwhile: a script's background programs inherit that it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class Program:
     """Runs from construction on. What it prints is in files, so that no pipe can fill up.
 
@@ -55,7 +44,7 @@ class Program:
 
     def __init__(self, arguments, folder, *, cwd=EXAMPLES, **environment):
         self._out, self._errors = folder / f"out-{id(self)}", folder / f"errors-{id(self)}"
-        with self._out.open("w") as out, self._errors.open("w") as errors, hearing_ctrl_c():
+        with self._out.open("w") as out, self._errors.open("w") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, *map(str, arguments)],
                 cwd=cwd,

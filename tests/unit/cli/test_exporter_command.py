@@ -18,7 +18,7 @@ from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.parked_key import key_tag
 from orderly.small_http import is_loopback
-from tests.support.programs import hearing_ctrl_c, idle_connections
+from tests.support.programs import idle_connections
 from tests.support.waiting import eventually, patient_client
 
 SOON = 60
@@ -44,7 +44,7 @@ class Service:
 
     def __init__(self, folder, *options):
         self._errors = folder / "errors"
-        with self._errors.open("w") as errors, hearing_ctrl_c():
+        with self._errors.open("w") as errors:
             command = [sys.executable, "-m", "orderly.cli", "exporter", *options]
             self.process = subprocess.Popen(command, stderr=errors)
 

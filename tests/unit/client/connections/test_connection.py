@@ -369,15 +369,6 @@ def waits_in_call(thread):
     return sys._current_frames()[thread.ident].f_code.co_name in ("call", "read")
 
 
-@pytest.fixture
-def interruptible():
-    """Also where the tests run in the background of a script, which ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("moment", ["while it sends", "while it waits"])
 def test_an_interrupted_call_leaves_the_connection_usable(server, connect, in_thread, moment):
     connection = connect()
