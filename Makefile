@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo-ready
 TOOLS := $(VENV)/.tools-ready
 READY := $(VENV)/.ready
-# How many processes run tests side by side, each with a broker of its own; 0: this one alone, as a
-# debugger wants it.
-JOBS ?= 2
-SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+# How many processes run tests side by side, each with a broker of its own (JOBS=0: this one alone, as
+# a debugger wants it): two, or four where half of them wait for brokers (tests/support/side_by_side.py).
+COMPUTING := -n $(or $(JOBS),2) --dist loadfile
+WAITING := -n $(or $(JOBS),4) --dist loadfile
+# Tests start hundreds of Python processes, and each would compile the same files.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,15 +21,23 @@ help:  ## Show this list
 demo: $(DEMO)  ## See ordered messaging work on a real broker with real flights
 	@$(BIN)/orderly demo $(ARGS)
 
-test: $(READY)  ## Run all tests; a real broker is downloaded and started for them
-	@$(BIN)/pytest $(SIDE_BY_SIDE) --ignore=tests/spark $(ARGS)
+test: $(READY)  ## Run the tests; a real broker is downloaded and started for them
+	@$(BIN)/pytest $(WAITING) --ignore=tests/spark $(ARGS)
 	@$(BIN)/pytest tests/spark $(ARGS)
+
+test-all: $(READY)  ## Run them, and those marked nightly
+	@$(BIN)/pytest $(WAITING) --ignore=tests/spark --nightly=with $(ARGS)
+	@$(BIN)/pytest tests/spark --nightly=with $(ARGS)
+
+test-nightly: $(READY)  ## Run only those marked nightly: long, and a faster test holds the same promise
+	@$(BIN)/pytest $(COMPUTING) --ignore=tests/spark --nightly=only $(ARGS)
+	@$(BIN)/pytest tests/spark --nightly=only $(ARGS)
 
 test-spark: $(READY)  ## Run the tests with Spark (needs Java 17+)
 	@$(BIN)/pytest tests/spark $(ARGS)
 
 unit: $(READY)  ## Run the tests that need no broker
-	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/unit tests/frozen $(ARGS)
+	@$(BIN)/pytest $(COMPUTING) tests/unit tests/frozen $(ARGS)
 
 check: lint unit  ## lint, and the unit tests
 
@@ -38,17 +48,18 @@ lint: $(READY)  ## Format, lint, types, known vulnerabilities of the locked pack
 	@$(BIN)/python .ci/audit.py
 
 test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
-	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/behaviour --members=1,2,3 $(ARGS)
+	@$(BIN)/pytest $(WAITING) tests/behaviour --members=1,2,3 $(ARGS)
 
 test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
-	@$(BIN)/pytest $(SIDE_BY_SIDE) tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
+	@$(BIN)/pytest $(WAITING) tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
 
-ON_CONTAINER := container container_bad_input bad_input cli offsets_cli members_are_asked java_member \
-  mqadmin mixed_groups state_records state_topics
+# The container's own, and a few that show that all of it can be reached; the rest knows no other broker.
+SMOKE_TESTS := container container_bad_input bad_input cli state_topics
+ON_CONTAINER := $(SMOKE_TESTS) offsets_cli members_are_asked java_member mqadmin mixed_groups state_records
 
-test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker; SMOKE=1: without behaviour)
-	@$(BIN)/pytest $(SIDE_BY_SIDE) $(ON_CONTAINER:%=tests/integration/test_%.py) tests/contract \
-	  $(if $(SMOKE),,tests/behaviour) \
+test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker; SMOKE=1: a few)
+	@$(BIN)/pytest $(COMPUTING) $(patsubst %,tests/integration/test_%.py,$(if $(SMOKE),$(SMOKE_TESTS),$(ON_CONTAINER))) \
+	  tests/contract $(if $(SMOKE),,tests/behaviour) \
 	  --broker=container -m "not slow" $(ARGS)
 
 test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
@@ -56,16 +67,16 @@ test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (n
 	@ORDERLY_TEST_COMPOSE=1 $(BIN)/pytest tests/compose $(ARGS)
 
 faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
-	@$(BIN)/pytest tests/integration/faults $(ARGS)
+	@$(BIN)/pytest tests/integration/faults --nightly=with $(ARGS)
 
 chaos: $(READY)  ## Kill, pause and cut off brokers of a cluster (ROUNDS=50 SEED=7)
 	@CHAOS_ROUNDS=$(or $(ROUNDS),4) CHAOS_SEED=$(or $(SEED),1) \
-	  $(BIN)/pytest tests/integration/cluster/test_chaos.py $(ARGS)
+	  $(BIN)/pytest tests/integration/cluster/test_chaos.py --nightly=with $(ARGS)
 
 test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on the real library, too)
 	@$(BIN)/pytest tests/native tests/unit/native $(ARGS)
 
-simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 2000 --known", "--mutations")
+simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 1000 --known", "--mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 mutants: $(READY)  ## Change the order's core in 100 places, one at a time, and count what the tests notice (ARGS="--sample 300 --seed 7")

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import signal
+from collections import Counter
 
 import pytest
 import structlog
@@ -30,6 +31,7 @@ OPTIONAL = {
     "chromium": "the exporter's page, the report and the docs' site (chromium)",
 }
 COMPOSE_IS_WANTED = "ORDERLY_TEST_COMPOSE" in os.environ
+LEFT_OUT = pytest.StashKey[dict[str, int]]()  # tests marked `nightly`, by file
 
 
 def pytest_addoption(parser):
@@ -37,6 +39,12 @@ def pytest_addoption(parser):
         "--members",
         default="2",
         help="with how many members the behaviour tests run: 2 (default), or several as 1,2,3",
+    )
+    parser.addoption(
+        "--nightly",
+        choices=("without", "with", "only"),
+        default="without",
+        help="tests marked `nightly`: left out (default), run with the others, or nothing else",
     )
 
 
@@ -65,12 +73,62 @@ def _has_history():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """What a fake broker cannot do is not collected on it."""
+    """What a fake broker cannot do is not collected on it, nor is what `--nightly` leaves out."""
     if config.getoption("--broker") == "fake":
         items[:] = [item for item in items if item.get_closest_marker("broker") is None]
+    nightly = [item for item in items if item.get_closest_marker("nightly") is not None]
+    if config.getoption("--nightly") == "only":
+        items[:] = nightly
+    elif config.getoption("--nightly") == "without":
+        files = Counter(item.nodeid.partition("::")[0] for item in nightly)
+        config.stash[LEFT_OUT] = dict(files)
+        items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
+
+
+def pytest_sessionfinish(session):
+    """A process that runs tests beside others tells the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    told = getattr(node, "workeroutput", {})  # nothing, if it crashed
+    if "left out" in told:
+        node.config.stash[LEFT_OUT] = told["left out"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.side_by_side import SideBySide  # noqa: PLC0415  xdist may be missing
+
+    return SideBySide(config, log)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What was not run is said where it is read: at the end."""
+    left_out = config.stash.get(LEFT_OUT, {})
+    missing = _missing(config)
+    if left_out or missing:
+        terminalreporter.section("not run here")
+    for what in missing:
+        terminalreporter.write_line(f"tests of {what}")
+    if left_out:
+        count = sum(left_out.values())
+        terminalreporter.write_line(f"{count} nightly tests (--nightly=with, make test-all):")
+    for file, count in sorted(left_out.items()):
+        terminalreporter.write_line(f"  {count:3} of {file}")
 
 
 def pytest_report_header(config):
+    missing = _missing(config)
+    return f"not collected here: tests of {', '.join(missing)}" if missing else None
+
+
+def _missing(config):
+    """What the tests are about that are not collected here."""
     where = config.getoption("--broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
     missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
@@ -78,7 +136,7 @@ def pytest_report_header(config):
     missing += [what for program, what in OPTIONAL.items() if not database_is_wanted(program)]
     missing += [] if os.environ.get("ORDERLY_LIBROCKETMQ") else ["the real librocketmq"]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
-    return f"not collected here: tests of {', '.join(missing)}" if missing else None
+    return missing
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,8 @@ class Real:
         return int(found[1]) if found else None
 
 
-@pytest.fixture(params=[Fake, pytest.param(Real, marks=pytest.mark.slow)])
+# What is expected is written here: only the fake one can change with this repository.
+@pytest.fixture(params=[Fake, pytest.param(Real, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def kind(request, pytestconfig):
     if request.param is Real and pytestconfig.getoption("--broker") != "embedded":
         pytest.skip("kills an embedded broker")

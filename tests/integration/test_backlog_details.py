@@ -155,6 +155,7 @@ def test_a_member_that_is_refused_the_lock_does_not_list_the_queue(
 
 
 @pytest.mark.slow  # Java renews its locks every 20 s
+@pytest.mark.nightly
 def test_a_java_member_that_lost_the_lock_lists_the_queue_without_it(
     java_command, orderly_namesrv, client, group, topic, queue, send, watch
 ):

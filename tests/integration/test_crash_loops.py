@@ -133,8 +133,18 @@ def check_deaths(group, deaths):
     assert 4 <= deaths <= 5 + 2 * group.progress
 
 
-@pytest.mark.parametrize("death", ["exit", "sigkill", "segfault"])
-@pytest.mark.parametrize("handler", ["sync", "async"])
+nightly = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    ("handler", "death"),
+    [
+        ("sync", "sigkill"),
+        ("async", "segfault"),
+        *(pytest.param("sync", death, marks=nightly) for death in ("exit", "segfault")),
+        *(pytest.param("async", death, marks=nightly) for death in ("exit", "sigkill")),
+    ],
+)
 def test_four_deaths_and_everybody_else_goes_on(death, handler, orderly_namesrv, closing):
     options = [f"--death={death}", f"--handler={handler}"]
     group = Group(closing, orderly_namesrv, unique("topic"), options)
@@ -168,6 +178,7 @@ def test_once_it_is_mended_a_release_brings_all_of_it_back_in_order(orderly_name
     assert verdict.ok, verdict
 
 
+@nightly
 def test_members_killed_while_a_key_is_stuck_park_nobody(orderly_namesrv, closing):
     stuck = KEYS[2]
     group = Group(closing, orderly_namesrv, unique("topic"), [f"--stuck={stuck}", "--deadly=no"])

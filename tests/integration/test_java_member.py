@@ -165,6 +165,7 @@ def test_a_java_member_and_ours_hand_queues_to_each_other_in_order(members):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_queues_of_a_killed_java_member_come_to_ours_after_one_lease(members):
     with Traffic(members.namesrv, members.topic) as traffic:
         victim = members.start_java()

@@ -69,6 +69,7 @@ def killed(recipe, folder):
         process.wait()
 
 
+@pytest.mark.nightly
 def test_each_message_is_there_once_after_a_kill(broker, lines, spark, tmp_path):
     recipe, check = lines("writeStream"), lines("wrong.isEmpty")
     names = {"spark": spark}

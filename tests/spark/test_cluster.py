@@ -30,6 +30,9 @@ from tests.support.waiting import eventually
 
 LOCAL = "127.0.0.1"
 PATIENCE = 240  # seconds: a hang-guard
+
+pytestmark = pytest.mark.nightly
+
 COMPILED = (  # what a cluster's machines are expected to have, and what that needs
     "pyspark", "py4j", "pyarrow", "numpy", "pandas", "python-dateutil", "pytz", "tzdata", "six",
     "matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "packaging", "pillow",

@@ -246,8 +246,8 @@ class Traffic:
 
     def goes_on(self, messages=1000, within=60):
         """Wait until so many more messages were delivered."""
-        goal = len(self.deliveries()) + messages
-        eventually(lambda: len(self.deliveries()) >= goal, within, every=0.05)
+        goal = self._count() + messages
+        eventually(lambda: self._count() >= goal, within, every=0.05)
 
     def finish(self, within=60):
         """Stop writing and wait until all that was acknowledged was delivered."""
@@ -283,6 +283,10 @@ class Traffic:
         """All of them, in the order in which they began."""
         of_processes = [event for process in self.processes for event in list(process.events)]
         return sorted([*self.events, *of_processes], key=lambda event: event.started)
+
+    def _count(self):
+        """How many deliveries there are: asked again and again, also of many."""
+        return len(self.events) + sum(len(process.events) for process in self.processes)
 
     def _end_watches(self):
         for watch in self.commits:

@@ -1,5 +1,6 @@
 """The table of features names tests that exist."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -19,11 +20,39 @@ FOLDERS = {
 }
 
 
+def named(text):
+    """The files that a text names, and whether it calls each of them nightly."""
+    found = re.findall(r"`([bceiufsn])/([^`]+)`( \(nightly\))?", text)
+    return [(ROOT / FOLDERS[kind].format(name), bool(called)) for kind, name, called in found]
+
+
+def is_nightly(path):
+    """Whether all tests of a file are marked, so that CI runs none."""
+    text = path.read_text() if path.is_file() else ""
+    marked = [
+        "pytest.mark.nightly" in map(ast.unparse, it.decorator_list)
+        for it in ast.parse(text).body
+        if isinstance(it, ast.FunctionDef) and it.name.startswith("test_")
+    ]
+    whole = re.search(r"^pytestmark = .*\bnightly\b", text, re.MULTILINE)
+    return bool(whole) or (bool(marked) and all(marked))
+
+
 def test_every_test_it_names_is_there():
-    named = re.findall(r"`([bceiufsn])/([^`]+)`", TABLE.read_text())
-    paths = [ROOT / FOLDERS[kind].format(name) for kind, name in named]
+    paths = [path for path, _ in named(TABLE.read_text())]
     assert len(paths) > 50
     assert [str(path) for path in paths if not path.exists()] == []
+
+
+def test_what_it_calls_nightly_is_and_nothing_else():
+    wrong = [str(path) for path, called in named(TABLE.read_text()) if called != is_nightly(path)]
+    assert wrong == []
+
+
+def test_every_row_has_a_test_that_ci_runs():
+    rows = [row for row in TABLE.read_text().splitlines() if "nightly" in row and row[0] == "|"]
+    assert rows
+    assert [row for row in rows if all(called for _, called in named(row))] == []
 
 
 @pytest.mark.parametrize(

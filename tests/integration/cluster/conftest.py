@@ -9,7 +9,7 @@ from tests.support.brokers import SHORT, client_config, proxied_cluster
 from tests.support.consuming import unique
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _whole_cluster(orderly_broker):  # there are Java and jars, and processes may be started
     with proxied_cluster() as cluster:
         yield cluster

@@ -3,6 +3,7 @@
 import contextlib
 import time
 
+import pytest
 import structlog
 
 from orderly import ConsumeResult, OrderlyConsumer, OrderlyProducer
@@ -32,6 +33,7 @@ class Handler:
         return ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
+@pytest.mark.nightly
 def test_the_other_masters_queues_stay_and_are_handled_and_committed(
     cluster, client, connect, closing, group
 ):

@@ -51,6 +51,7 @@ def drawn(brokers, rounds, chance):
     return list(zip(*faults, strict=True))
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300 + 60 * ROUNDS)
 def test_nothing_is_lost_or_reordered(cluster, closing):
     chance, topic, told = random.Random(SEED), unique("topic"), []

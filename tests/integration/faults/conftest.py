@@ -9,7 +9,7 @@ from tests.support.traffic import Traffic
 from tests.support.waiting import patient_client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def proxied(orderly_broker):
     """(broker, proxy): clients reach the broker through the proxy only."""
     with broker_behind_proxy() as (proxy, broker):

@@ -7,7 +7,11 @@ import pytest
 from tests.support.brokers import SHORT, leasing_broker
 
 
-@pytest.mark.parametrize("seconds", [3, SHORT + 4], ids=["shorter", "longer"])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(3, marks=pytest.mark.nightly), SHORT + 4],
+    ids=["shorter", "longer"],
+)
 def test_nothing_is_lost_or_reordered(orderly_broker, closing, start_traffic, seconds):
     broker = closing(leasing_broker(SHORT))
     traffic = start_traffic(broker)

@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", [pytest.param(Way.REQUEST, marks=pytest.mark.nightly), Way.REPLY])
 def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy, way):
     """Without that the new owner begins where the old one had been before, and repeats.
 

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.support.waiting import eventually
 
 
@@ -12,6 +14,7 @@ def test_connections_that_are_reset_cost_nothing_but_repeats(traffic, proxy):
     traffic.ends_well()
 
 
+@pytest.mark.nightly
 def test_a_broker_that_refuses_connections_for_longer_than_the_trust(traffic, proxy):
     proxy.refuse()
     proxy.cut()

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from orderly.protocol.codes import RequestCode
 from tests.support.waiting import eventually
 
@@ -19,6 +21,7 @@ def test_one_lost_answer_costs_no_queue(traffic, proxy):
     assert verdict.duplicates == 0
 
 
+@pytest.mark.nightly
 def test_without_any_answer_the_queues_rest_until_one_comes(traffic, proxy):
     eventually(lambda: sum(len(member.assignment) for member in traffic.consumers) == 8)
     proxy.lose(LOCK, times=1000)

@@ -17,7 +17,12 @@ from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 @pytest.mark.parametrize(
-    "lease", [SHORT, pytest.param(BROKER_LEASE, marks=pytest.mark.slow)], ids="{}-s".format
+    "lease",
+    [
+        pytest.param(SHORT, marks=pytest.mark.nightly),
+        pytest.param(BROKER_LEASE, marks=pytest.mark.slow),
+    ],
+    ids="{}-s".format,
 )
 def test_the_heir_goes_on_after_one_lease_and_nothing_is_lost(
     lease, orderly_broker, closing, start_traffic
@@ -66,6 +71,7 @@ def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderl
     assert sorted(event.offset for event in heir.events) == sorted(new), "and nothing else"
 
 
+@pytest.mark.nightly
 def test_lanes_repeat_at_most_what_was_finished_since_the_last_record(
     proxied_broker, closing, start_traffic
 ):

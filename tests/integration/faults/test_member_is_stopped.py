@@ -38,6 +38,7 @@ def test_it_notices_commits_nothing_and_starts_nothing(proxied_broker, proxy, st
     assert not traffic.wrong_commits(), traffic.wrong_commits()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("handler", ["sync", "async"])
 def test_by_key_what_it_still_writes_is_refused_by_its_token(
     handler, proxied_broker, proxy, start_traffic, closing

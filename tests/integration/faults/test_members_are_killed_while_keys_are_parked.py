@@ -22,7 +22,7 @@ LEASE = SHORT
 SECONDS = 0.05  # of a handler
 BAD_ONES = {5: BAD, 11: BAD, 23: BAD}  # by number: the first ones of three keys
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.nightly]
 
 
 class Run:

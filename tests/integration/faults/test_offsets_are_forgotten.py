@@ -16,6 +16,8 @@ from tests.support.waiting import await_visible, eventually, patient_client, pat
 KEYS = ["a", "b", "c"]
 NEVER = "600000"  # milliseconds
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def forgetful(orderly_broker):

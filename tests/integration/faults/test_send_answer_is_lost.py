@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", [pytest.param(Way.REQUEST, marks=pytest.mark.nightly), Way.REPLY])
 def test_the_retry_overtakes_nothing(patient_traffic, proxy, way):
     traffic = patient_traffic
     for code in SENDS:
