@@ -55,7 +55,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Tests of what only another broker has are not collected; the header says so."""
+    """Tests of what only another broker has are not collected; the summary says so."""
     name, folder = collection_path.name, collection_path.parent.name
     of_container = name.startswith("test_container") and folder == "integration"
     program = NEEDS_PROGRAM.get(collection_path.name)
@@ -120,11 +120,6 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(f"{count} nightly tests (--nightly=with, make test-all):")
     for file, count in sorted(left_out.items()):
         terminalreporter.write_line(f"  {count:3} of {file}")
-
-
-def pytest_report_header(config):
-    missing = _missing(config)
-    return f"not collected here: tests of {', '.join(missing)}" if missing else None
 
 
 def _missing(config):

@@ -1,4 +1,4 @@
-"""The table of features names tests that exist."""
+"""The tables of features and faults name tests that exist, and say which of them are nightly."""
 
 import ast
 import re
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs/reference/features.md"
+FAULTS = ROOT / "docs/proof/faults.md"
 FOLDERS = {
     "b": "tests/behaviour/test_{}.py",
     "i": "tests/integration/test_{}.py",
@@ -53,6 +54,16 @@ def test_every_row_has_a_test_that_ci_runs():
     rows = [row for row in TABLE.read_text().splitlines() if "nightly" in row and row[0] == "|"]
     assert rows
     assert [row for row in rows if all(called for _, called in named(row))] == []
+
+
+def test_faults_that_ci_does_not_break_are_called_nightly():
+    named = re.findall(r"^\|[^|]*\| `(test_\w+)`( \(nightly\))?", FAULTS.read_text(), re.MULTILINE)
+    folder = ROOT / "tests/integration/faults"
+    assert {f"{name}.py" for name, _ in named} == {path.name for path in folder.glob("test_*.py")}
+    for name, called in named:
+        path = folder / f"{name}.py"
+        assert called or not is_nightly(path), name
+        assert not called or "mark.nightly" in path.read_text(), name
 
 
 @pytest.mark.parametrize(
