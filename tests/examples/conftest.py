@@ -27,7 +27,7 @@ class _Killed:
         self.close = program.kill
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def leased():
     """A broker that frees the queues of a killed member after 8 s, not 60: its name server."""
     with leasing_broker(SHORT) as broker:
