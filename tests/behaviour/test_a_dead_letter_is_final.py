@@ -13,14 +13,15 @@ FAST = {"batch_size": 4, "suspend": 0.02}
 
 @pytest.fixture
 def start(producer, topic, start_member, client):
-    """Send numbers, and have them handled in batches once all of them can be pulled."""
+    """Send numbers, and have `Batches` handle them once all of them can be pulled.
 
-    def start(act, count=4, **settings):
+    It is called before this returns: what its `act` reads has to be there before.
+    """
+
+    def start(handler, count=4, **settings):
         queue = send_numbers(producer, topic, ["a"], count)[0].queue
         eventually(lambda: client.brokers.max_offset(queue) == count)
-        handler = Batches(act)
         start_member(recorder=handler, patient=True, **FAST | settings)
-        return handler
 
     return start
 
@@ -29,7 +30,8 @@ def test_each_message_of_a_batch_is_dead_lettered_once_and_in_order(start, group
     def act(batch, context):
         return ConsumeResult.SUCCESS if 4 in batch else ConsumeResult.SUSPEND
 
-    handler = start(act, count=5, max_reconsume_times=1)
+    handler = Batches(act)
+    start(handler, count=5, max_reconsume_times=1)
     eventually(lambda: handler.batches[-1:] == [[4]], within=20)
     assert handler.batches == [[0, 1, 2, 3], [0, 1, 2, 3], [4]]
     assert dead_numbers(client, group, 4) == [0, 1, 2, 3]
@@ -48,7 +50,8 @@ def test_a_dead_letter_does_not_run_again_because_a_sibling_is_suspended(
             return answer
         return ConsumeResult.SUCCESS if len(handler.calls) > 2 else ConsumeResult.SUSPEND
 
-    handler = start(act)
+    handler = Batches(act)
+    start(handler)
     eventually(lambda: len(handler.calls) == 3, within=20)
     assert handler.batches == [[0, 1, 2, 3], [0, 2, 3], [0, 2, 3]]
     assert handler.attempts(3) == [1, 2, 3]
@@ -63,7 +66,8 @@ def test_one_that_is_done_does_not_run_again_because_a_sibling_is_suspended(star
         context.done(batch[2])
         return ConsumeResult.SUSPEND
 
-    handler = start(act)
+    handler = Batches(act)
+    start(handler)
     eventually(lambda: len(handler.calls) == 2, within=20)
     assert handler.batches == [[0, 1, 2, 3], [1, 3]]
     assert dead_letters(client, group) == []
@@ -78,7 +82,8 @@ def test_an_attempt_at_what_was_not_tried_is_not_counted(start, group, client):
             context.not_tried(batch[number])
         return ConsumeResult.SUSPEND
 
-    handler = start(act, max_reconsume_times=2)
+    handler = Batches(act)
+    start(handler, max_reconsume_times=2)
     eventually(lambda: handler.batches[-1:] == [[2, 3]], within=20)
     assert handler.batches == [[0, 1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 3]]
     assert handler.attempts(1) == [1, 2, 3]
@@ -97,7 +102,8 @@ def test_a_manual_rollback_brings_no_dead_letter_and_nothing_done_back(start, gr
             return context.dead_letter(batch[2], "no")
         return ConsumeResult.ROLLBACK if call == 3 else ConsumeResult.COMMIT
 
-    handler = start(act, count=5, batch_size=2)
+    handler = Batches(act)
+    start(handler, count=5, batch_size=2)
     eventually(lambda: len(handler.calls) == 5, within=20)
     assert handler.batches == [[0, 1], [2, 3], [4], [0, 1], [4]]
     assert handler.attempts(0) == [1, 1], "a rollback counts no attempt, as in Java"
@@ -116,7 +122,8 @@ def test_one_named_and_then_acknowledged_with_its_batch_is_dead_lettered_all_the
             context.dead_letter(batch[1], "no such account")
         return answer
 
-    handler = start(act, count=5, java_compat=answer is ConsumeResult.ROLLBACK)
+    handler = Batches(act)
+    start(handler, count=5, java_compat=answer is ConsumeResult.ROLLBACK)
     eventually(lambda: handler.batches[-1:] == [[4]], within=20)
     assert dead_numbers(client, group, 1) == [1]
     assert handler.batches == [[0, 1, 2, 3], [4]]
@@ -129,7 +136,8 @@ def test_what_was_not_tried_is_not_acknowledged_with_its_batch(answer, start):
             context.not_tried(batch[1])
         return answer
 
-    handler = start(act, count=5)
+    handler = Batches(act)
+    start(handler, count=5)
     eventually(lambda: handler.batches[-1:] == [[1, 4]], within=20)
     assert handler.batches == [[0, 1, 2, 3], [1, 4]]
 
@@ -146,7 +154,8 @@ def test_under_manual_commit_its_siblings_come_again_for_they_were_not_committed
         context.dead_letter(batch[1], "no") if dead else context.not_tried(batch[1])
         return answer
 
-    handler = start(act)
+    handler = Batches(act)
+    start(handler)
     eventually(lambda: len(handler.batches) == 2, within=20)
     assert handler.batches == [[0, 1, 2, 3], [0, 2, 3] if dead else [0, 1, 2, 3]]
     if dead:
@@ -163,7 +172,8 @@ def test_the_outcome_rejects_all_that_was_neither_named_before_nor_untried(start
         return DeadLetter("no such account")
 
     with capture_logs() as events:
-        handler = start(act)
+        handler = Batches(act)
+        start(handler)
         eventually(lambda: handler.batches[-1:] == [[3]], within=20)
     assert dead_numbers(client, group, 2) == [1, 2]
     reasons = [e["reason"] for e in events if e["event"] == "message.dead_lettered"]

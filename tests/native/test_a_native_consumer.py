@@ -148,8 +148,8 @@ def test_close_waits_for_a_handler_and_a_handler_cannot_close(stub, soon):
         return Ack()
 
     topic = stub.topic(1)
-    send(stub, topic, b"1")
     consumer = stub.consume(topic, act)
+    send(stub, topic, b"1")
     assert inside.wait(30)
     closer = threading.Thread(target=consumer.close)
     closer.start()
