@@ -15,7 +15,13 @@ from typing import TypeVar
 from orderly.client.calls import ONLY_SUCCESS, Calls, failure
 from orderly.client.connection import Attend
 from orderly.client.routes import Routes, address_in
-from orderly.errors import OrderlyError, RemotingError, ReplyTooLarge, RouteError
+from orderly.errors import (
+    OrderlyError,
+    RemotingError,
+    ReplyTooLarge,
+    RouteError,
+    TopicNotFound,
+)
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, to_ext
@@ -268,7 +274,7 @@ class BrokerCalls:
             return wanted
         command = self._lock_command(RequestCode.LOCK_BATCH_MQ, group, wanted)
         what = f"the lock of {len(wanted)} queues of group {group!r}"
-        reply = self._ask(_on(broker_name, wanted), command, what, timeout=timeout)
+        reply = self._ask_of_locks(broker_name, wanted, command, what, timeout)
         return decode_locked(reply.body) & wanted
 
     def unlock_queues(
@@ -284,7 +290,25 @@ class BrokerCalls:
             return
         command = self._lock_command(RequestCode.UNLOCK_BATCH_MQ, group, wanted)
         what = f"the unlock of {len(wanted)} queues of group {group!r}"
-        self._ask(_on(broker_name, wanted), command, what, timeout=timeout)
+        self._ask_of_locks(broker_name, wanted, command, what, timeout)
+
+    def _ask_of_locks(
+        self,
+        broker_name: str,
+        queues: frozenset[MessageQueue],
+        command: RemotingCommand,
+        what: str,
+        timeout: float,
+    ) -> RemotingCommand:
+        """Ask a broker; it keeps the locks of a topic that was deleted, too, and of all others."""
+        queue = MessageQueue(min(queues).topic, broker_name, 0)
+        try:
+            return self._ask(queue, command, what, timeout=timeout)
+        except TopicNotFound:
+            address = self._routes.master_of(broker_name)
+            if address is None:
+                raise
+        return self._calls.ask(address, command, what, timeout=timeout)
 
     def _lock_command(
         self, code: RequestCode, group: str, queues: frozenset[MessageQueue]
@@ -524,8 +548,11 @@ class BrokerCalls:
         `replica`: as for `address_in`.
         """
         try:
-            route = self._routes.get(queue.topic)
-            address = address_in(route, queue.broker_name, replica=replica)
+            if replica is None:
+                address = self._routes.master(queue)
+            else:
+                route = self._routes.get(queue.topic)
+                address = address_in(route, queue.broker_name, replica=replica)
             return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
         except OrderlyError as error:
             self._note(queue.topic, error)
@@ -575,8 +602,3 @@ class BrokerCalls:
         """Have the topic's route fetched again after a failure that says it may be wrong."""
         if error.refresh_route:
             self._routes.suspect(topic)
-
-
-def _on(broker_name: str, queues: frozenset[MessageQueue]) -> MessageQueue:
-    """Say whom to ask about `queues`: any queue of theirs on that broker will do."""
-    return MessageQueue(min(queues).topic, broker_name, 0)

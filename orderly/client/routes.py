@@ -204,6 +204,26 @@ class Routes:
         """
         return address_in(self.get(queue.topic), queue.broker_name)
 
+    def master(self, queue: MessageQueue) -> str:
+        """As `address`; where the topic's route has no such broker, by any route that has it.
+
+        A topic that is deleted at one broker leaves that broker out of its route. Whoever still
+        holds its queues there has offsets and locks to give back. (Java finds a broker by its name
+        alone: MQClientInstance.brokerAddrTable.)
+        """
+        route = self.get(queue.topic)
+        elsewhere = None
+        if route.broker(queue.broker_name) is None:
+            elsewhere = self.master_of(queue.broker_name)
+        return elsewhere or address_in(route, queue.broker_name)
+
+    def master_of(self, broker_name: str) -> str | None:
+        """The address of a broker's master by any known route; None: none has it. Never blocks."""
+        with self._lock:
+            routes = [r for topic, r in self._routes.items() if topic not in self._missing]
+        brokers = (route.broker(broker_name) for route in routes)
+        return next((broker.master for broker in brokers if broker and broker.master), None)
+
     def broker_addresses(self) -> tuple[str, ...]:
         """All masters and slaves of all known routes, sorted."""
         with self._lock:

@@ -2,10 +2,13 @@
 
 import pytest
 
+from orderly import Ack, Client, ClientConfig, ConsumerConfig, OrderlyConsumer
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
+from orderly.testing import FakeBroker
 from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers, unique
+from tests.support.topics import delete_at
 from tests.support.waiting import eventually
 
 KEYS = [f"a{i}" for i in range(8)]
@@ -69,11 +72,23 @@ def test_unsubscribing_saves_and_unlocks_at_once_and_the_other_topic_goes_on(
     assert queues_of(members, topic) == kept
 
 
+def by_an_operator(client, members, topic):
+    """Members still know the topic's route, and go on by that."""
+    delete_topic(client, topic)
+
+
+def by_the_program(client, members, topic):
+    """Members forget the route: a round cannot even ask for the topic's queues."""
+    for consumer in members.consumers:
+        consumer._client.housekeeping.delete_topic(topic)
+
+
+@pytest.mark.parametrize("delete", [by_an_operator, by_the_program])
 def test_a_deleted_topic_does_not_stop_the_others(
-    producer, topic, other, client, start_member, start_both
+    delete, producer, topic, other, client, start_member, start_both
 ):
     members = start_both(route_interval=0.2, rebalance_interval=0.2)
-    delete_topic(client, other)
+    delete(client, members, other)
     first = members.consumers[0]
     send_numbers(producer, topic, KEYS, 3)
     eventually(lambda: len(members.seen.deliveries) == 24, within=20)
@@ -84,6 +99,31 @@ def test_a_deleted_topic_does_not_stop_the_others(
     assert members.seen.by_key() == {key: list(range(4)) for key in KEYS}
     first.unsubscribe(other)
     eventually(lambda: {e.queue.topic for e in first.explain()} == {topic}, within=20)
+
+
+@pytest.fixture
+def two_brokers(closing):
+    return closing(FakeBroker(brokers=("broker-a", "broker-b")))
+
+
+def test_a_topic_that_is_deleted_at_one_broker_is_given_back_there(two_brokers, closing, group):
+    """The topic's route does not say any more where that broker is."""
+    moved, kept = (two_brokers.create_topic(unique(name), 1) for name in ("moved", "kept"))
+    client = closing(Client(ClientConfig(namesrv=two_brokers.namesrv, route_interval=0.2)))
+    config = ConsumerConfig(rebalance_interval=0.2)
+    consumer = OrderlyConsumer(group, lambda *_: Ack(), client=client, config=config)
+    closing(consumer.subscribe(moved).subscribe(kept))
+    eventually(lambda: len(consumer.assignment) == 4, within=20)
+    delete_at(two_brokers, "broker-a", moved)
+    at_a = MessageQueue(moved, "broker-a", 0)
+    other = closing(Client(namesrv=two_brokers.namesrv))
+    other.routes.get(kept)  # so that it knows the way, too
+
+    def unlocked():
+        return other.brokers.lock_queues(group, "broker-a", [at_a]) == {at_a}
+
+    eventually(unlocked, within=10)
+    assert len(consumer.assignment) == 3
 
 
 def test_an_unknown_topic_is_refused_and_leaves_everything_as_it_was(producer, topic, start_group):

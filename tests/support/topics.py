@@ -250,3 +250,12 @@ def delete(fake, topic):
             state.store.forget(topic)
             state.topics.remove(topic)
         cluster.name_server.forget(topic)
+
+
+def delete_at(fake, broker, topic):
+    """One broker of several no longer has the topic; the name server learns it from all."""
+    with fake._running().changing() as cluster:
+        cluster.brokers[broker].delete_topic(topic)
+        cluster.name_server.forget(topic)
+        for state in cluster.brokers.values():
+            state.announce(state.topics.all())

@@ -83,6 +83,23 @@ def test_locks_are_asked_of_the_queues_own_broker(client, new_broker, cluster):
     assert one.received == []
 
 
+def test_locks_of_a_topic_that_is_gone_are_asked_of_their_broker_all_the_same(
+    client, broker, error_of
+):
+    gone = MessageQueue("gone", "broker-a", 0)
+    wanted = [gone, *queues(0)]
+    assert isinstance(
+        error_of(client.brokers.unlock_queues, "g", "broker-a", [gone]), TopicNotFound
+    )
+    broker.on(RequestCode.LOCK_BATCH_MQ, **granting(*wanted))
+    broker.on(RequestCode.UNLOCK_BATCH_MQ)
+    client.routes.refresh("orders")
+    assert client.brokers.lock_queues("g", "broker-a", wanted) == set(wanted)
+    client.brokers.unlock_queues("g", "broker-a", [gone])
+    (asked,) = broker.requests(RequestCode.UNLOCK_BATCH_MQ)
+    assert json.loads(asked.body)["mqSet"] == [as_json(gone)]
+
+
 def test_a_lock_is_not_awaited_for_long(client, broker, error_of):
     broker.on(RequestCode.LOCK_BATCH_MQ, lambda _: None)
     error = error_of(client.brokers.lock_queues, "g", "broker-a", queues(0), timeout=0.01)

@@ -280,6 +280,30 @@ def test_a_broker_the_route_does_not_have(new_routes):
     assert raised.value.refresh_route
 
 
+def test_a_broker_that_lost_the_topic_is_found_by_the_routes_of_others(new_routes, name_server):
+    name_server.routes["other"] = route_of("other", a={0: "a:1"}, b={0: "b:1"}, c={1: "c:2"})
+    routes, lost = new_routes(), MessageQueue("t", "broker-b", 0)
+    with pytest.raises(RouteError, match="'broker-b'"):
+        routes.master(lost)
+    routes.refresh("other")
+    assert routes.master(lost) == "b:1"
+    assert routes.master(MessageQueue("t", "broker-a", 0)) == "a:1"
+    with pytest.raises(RouteError, match="'broker-c'"):
+        routes.master(MessageQueue("t", "broker-c", 0))
+    with pytest.raises(TopicNotFound):
+        routes.master(MessageQueue("unknown", "broker-b", 0))
+
+
+def test_the_route_of_a_topic_that_is_gone_shows_nobody_the_way(new_routes, name_server):
+    routes = new_routes()
+    routes.refresh("t")
+    assert routes.master_of("broker-a") == "a:1"
+    del name_server.routes["t"]
+    with pytest.raises(TopicNotFound):
+        routes.refresh("t")
+    assert routes.master_of("broker-a") is None
+
+
 @pytest.mark.parametrize(
     ("addresses", "wanted", "found"),
     [
