@@ -65,8 +65,9 @@ def one_queue(orderly_topic):
 def join(start_member, one_queue):
     """Start a member that has a topic with one queue; returns (consumer, recorder)."""
 
-    def join(act=None, **settings):
+    def join(act=None, *, paused=(), **settings):
         consumer, seen = start_member(act, order="key", **settings)
+        consumer.pause(paused)
         return consumer.subscribe(one_queue), seen
 
     return join
@@ -142,9 +143,15 @@ def test_a_seek_discards_it(ahead, group, client):
     assert sorted(offsets_from(seen, before)) == list(range(15, 30))
 
 
-def test_a_seek_to_where_the_queue_stands_discards_it_too(ahead):
+@pytest.mark.parametrize("pulled", [True, False], ids=["all is pulled", "nothing is pulled yet"])
+def test_a_seek_to_where_the_queue_stands_discards_it_too(pulled, ahead, join):
     queue, owner, seen = ahead
+    if not pulled:
+        owner.close()
+        owner, _ = join(stuck_at_the_first, recorder=seen, paused=[queue])
+        eventually(lambda: queue in owner.assignment, within=20)
     before = len(seen.deliveries)
     owner.seek(queue, 0)
+    owner.resume([queue])
     again = [offset for offset in range(30) if offset % len(KEYS)]
     eventually(lambda: sorted(offsets_from(seen, before)) == again, within=20)
