@@ -151,7 +151,13 @@ class EmbeddedBroker:
         self._wait_ready()
 
     def pause_broker(self) -> None:
-        """Stop the broker's process where it is (SIGSTOP): connections stay, nothing answers."""
+        """Stop the broker's process where it is (SIGSTOP): connections stay, nothing answers.
+
+        No thread of it runs when this returns.
+
+        Raises:
+            EmbeddedBrokerError: some still run after 30 s.
+        """
         self._running_broker().pause()
 
     def resume_broker(self) -> None:
@@ -248,7 +254,7 @@ class ClusterBroker:
         self.wait_ready()
 
     def pause(self) -> None:
-        """Stop its process where it is (SIGSTOP): connections stay, nothing answers."""
+        """Stop its process where it is (SIGSTOP); as `EmbeddedBroker.pause_broker`."""
         self._server.pause()
 
     def resume(self) -> None:

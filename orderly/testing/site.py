@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -29,6 +30,9 @@ from orderly.testing.ports import on_free_ports
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _STOP_TIMEOUT = 20.0  # seconds; the supervisor itself kills after 15
+_PAUSE_TIMEOUT = 30.0  # seconds until all threads of a process have stopped: mostly milliseconds
+_POLL = 0.001
+_AT_REST = frozenset("TtZX")  # states of threads in /proc: stopped, or ended
 
 
 class ServerProcess:
@@ -77,6 +81,28 @@ class ServerProcess:
         self.signal(signal.SIGKILL)
         self._wait()
 
+    def pause(self) -> None:
+        """Stop it where it is (SIGSTOP); no thread of it runs when this returns.
+
+        The signal goes to one thread. The others stop when a busy machine has run that one.
+
+        Raises:
+            EmbeddedBrokerError: some still run after 30 s.
+        """
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + _PAUSE_TIMEOUT
+        while self.alive and not _is_stopped(self.pid):
+            if time.monotonic() > deadline:
+                raise EmbeddedBrokerError(
+                    f"the {self.name} (process {self.pid}) did not stop within"
+                    f" {_PAUSE_TIMEOUT:g} s of SIGSTOP; is the machine overloaded?"
+                )
+            time.sleep(_POLL)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self.signal(signal.SIGCONT)
+
     def signal(self, number: int) -> None:
         """Send a signal to the command; without effect if it is gone."""
         if self.alive:
@@ -107,6 +133,19 @@ class ServerProcess:
             self._supervisor.stdin.close()
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped; True as well where no /proc shows them."""
+    threads = Path(f"/proc/{pid}/task")
+    return all(_state(thread / "stat") in _AT_REST for thread in threads.glob("*"))
+
+
+def _state(stat: Path) -> str:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"  # it has ended meanwhile
+
+
 # --- the servers of one directory -----------------------------------------------------------------
 
 
@@ -133,12 +172,12 @@ class LocalServer:
         self.process = self._launch()
 
     def pause(self) -> None:
-        """Stop the process where it is (SIGSTOP): connections stay, nothing answers."""
-        self.process.signal(signal.SIGSTOP)
+        """Stop the process where it is; see `ServerProcess.pause`."""
+        self.process.pause()
 
     def resume(self) -> None:
         """Let a paused process go on."""
-        self.process.signal(signal.SIGCONT)
+        self.process.resume()
 
     def _launch(self) -> ServerProcess:
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}

@@ -1,13 +1,16 @@
 """What a site does at its start, with no server started."""
 
 import atexit
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from orderly.errors import EmbeddedBrokerError
 from orderly.testing import site as site_module
-from orderly.testing.site import Site
+from orderly.testing.site import ServerProcess, Site
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -54,3 +57,44 @@ def test_a_failed_start_leaves_nothing(site, at_exit):
         site.start(build, ours=True)
     assert at_exit == []
     assert [folder.exists() for folder in directories] == [False]
+
+
+# --- a server's process -------------------------------------------------------------------------
+
+BUSY = """
+import os, threading
+os.nice(19)
+for _ in range(20):
+    threading.Thread(target=lambda: [sum(range(99)) for _ in iter(int, 1)], daemon=True).start()
+print("busy", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def busy(tmp_path):
+    """A process whose threads all want to run, on a machine that would rather run others."""
+    log = tmp_path / "log"
+    process = ServerProcess("busy one", [sys.executable, "-c", BUSY], log, os.environ)
+    eventually(lambda: "busy" in process.tail())
+    yield process
+    process.kill()
+
+
+def states(pid):
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is /proc")
+def test_a_process_that_is_paused_runs_no_more_until_it_is_resumed(busy):
+    for _ in range(20):
+        busy.pause()
+        assert states(busy.pid) == {"T"}
+        busy.resume()
+        eventually(lambda: "T" not in states(busy.pid))
+
+
+def test_to_pause_one_that_has_ended_is_no_error(busy):
+    busy.kill()
+    busy.pause()
