@@ -33,7 +33,7 @@ ABOUT = """\
 
 `make nightly` runs them one after another and writes this page (`tests/nightly`);
 `STAGES="simulate mutants"` chooses. A stage that fails, or takes longer than its bound, does not
-stop the others. A row tells of a stage's last run: times are UTC, the commit is the one it ran on.
+stop the others. Each row shows the last run of a stage: when it began (UTC), and on which commit.
 """
 HEAD = [
     "| stage | what was run | result | found | minutes | begun | commit |",

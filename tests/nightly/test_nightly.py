@@ -1,4 +1,4 @@
-"""`make nightly`: a stage that fails or hangs stops no other, and the page tells of each."""
+"""`make nightly`: a stage that fails or hangs stops no other, and the page has a row for each."""
 
 import re
 import subprocess
