@@ -29,40 +29,53 @@ class DeadLetterSender:
         self._session = session
 
     def send_to_dlq(
-        self, held: HeldQueue, batch: tuple[ReceivedMessage, ...], context: ConsumeContext
+        self,
+        held: HeldQueue,
+        batch: tuple[ReceivedMessage, ...],
+        context: ConsumeContext,
+        *,
+        rolled_back: bool = False,
     ) -> frozenset[int]:
-        """Dead-letter what has to be, of a batch that failed.
+        """Dead-letter what has to be, of a batch that failed or was rolled back.
 
         In the order of the batch; after a send that failed no other is tried.
 
+        Args:
+            held: the batch's queue.
+            batch: in work.
+            context: with what the handler named.
+            rolled_back: no attempt is counted, so none is one too many (as Java).
+
         Returns:
-            The queue offsets of the batch that are finished: these, and what the handler named.
+            The queue offsets of those that are stored.
         """
-        finished = set(context.finished)
+        stored = set()
         for message in batch:
-            reason = self._due(message, context)
+            reason = self._due(message, context, rolled_back)
             if reason is None:
                 continue
             if not self._send(held, message, context.key, reason):
                 break
-            finished.add(message.queue_offset)
-        return frozenset(finished)
+            stored.add(message.queue_offset)
+        return frozenset(stored)
 
-    def has_work(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> bool:
+    def has_work(
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext, *, rolled_back: bool
+    ) -> bool:
         """Whether `send_to_dlq` would send anything."""
-        return any(self._due(message, context) is not None for message in messages)
+        return any(self._due(message, context, rolled_back) is not None for message in messages)
 
-    def _due(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
-        settled = message.queue_offset in context.finished | context.untried
-        return None if settled else self._reason(message, context)
-
-    def _reason(self, message: ReceivedMessage, context: ConsumeContext) -> str | None:
+    def _due(
+        self, message: ReceivedMessage, context: ConsumeContext, rolled_back: bool
+    ) -> str | None:
         """Why it is a dead letter, or None (Java: checkReconsumeTimes)."""
+        if message.queue_offset in context.finished | context.untried:
+            return None
         rejected = context.rejected.get(message.queue_offset)
         if rejected is not None:
             return rejected or "rejected by the handler"
-        limit = self._session.config.max_reconsume_times
-        if limit is not None and message.reconsume_times >= limit and not context.parked:
+        limit = None if rolled_back or context.parked else self._session.config.max_reconsume_times
+        if limit is not None and message.reconsume_times >= limit:
             return f"failed {message.reconsume_times + 1} times"
         return None
 

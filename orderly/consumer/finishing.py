@@ -50,8 +50,11 @@ class Finisher:
             return True
         if called.effect.suspend and held.owned.last_tries:
             return True
-        failed = called.effect.disposition is Disposition.PUT_BACK
-        return failed and self._dead_letters.has_work(batch.messages, called.context)
+        disposition, context = called.effect.disposition, called.context
+        failed = disposition in (Disposition.PUT_BACK, Disposition.ROLLBACK)
+        return failed and self._dead_letters.has_work(
+            batch.messages, context, rolled_back=disposition is Disposition.ROLLBACK
+        )
 
     def finish(self, held: HeldQueue, batch: Batch, called: Called) -> None:
         """Apply the answer; a suspended lane is woken later, without a thread meanwhile."""
@@ -59,19 +62,17 @@ class Finisher:
         if not effect.suspend and not context.names_some:  # nearly every call
             self._apply(held, batch, effect.disposition)
             return
-        finished: frozenset[int] = frozenset()
         last_try = self._last_try(held, batch) if effect.suspend else None
         exports = self._session.config.on_expiring == "dead_letter"
         if last_try is not None and exports:
             context.rejected.setdefault(last_try, EXPIRES)
-        if effect.disposition is Disposition.PUT_BACK or context.parked:
-            finished = self._dead_letters.send_to_dlq(held, batch.messages, context)
+        finished = self._finished(held, batch, called)
         if context.parked:
             self.set_aside(held, batch, context.parked, finished)
             return
         left = {message.queue_offset for message in batch.messages} - finished
         failed = left - context.untried
-        if finished and not failed:
+        if effect.disposition is Disposition.PUT_BACK and finished and not failed:
             effect = ALL_FINISHED
         if last_try in failed and not exports:
             failures = {
@@ -85,6 +86,20 @@ class Finisher:
         self._apply(
             held, batch, effect.disposition, wait, finished=finished, untried=context.untried
         )
+
+    def _finished(self, held: HeldQueue, batch: Batch, called: Called) -> frozenset[int]:
+        """Send the dead letters; returns what does not come again of a batch that failed.
+
+        What was named done does, in a rollback: that brings back all that is in hand.
+        """
+        context, disposition = called.context, called.effect.disposition
+        rolled_back = disposition is Disposition.ROLLBACK and not context.parked
+        if disposition is not Disposition.PUT_BACK and not rolled_back and not context.parked:
+            return frozenset()
+        stored = self._dead_letters.send_to_dlq(
+            held, batch.messages, context, rolled_back=rolled_back
+        )
+        return stored if rolled_back else stored | context.finished
 
     def _last_try(self, held: HeldQueue, batch: Batch) -> int | None:
         """Which message the broker is about to delete: where it failed it is not tried again."""

@@ -220,7 +220,8 @@ class ConsumeContext:
     def done(self, message: ReceivedMessage) -> None:
         """Say that one message of the batch is done, whatever becomes of the others.
 
-        It does not come again if the batch is suspended. Of use with a `batch_size` over 1.
+        It does not come again if the batch is suspended; a manual ROLLBACK brings it back. Of use
+        with a `batch_size` over 1.
         """
         try:
             self.finished.add(message.queue_offset)
@@ -244,7 +245,7 @@ class ConsumeContext:
         Returns SUSPEND: `return context.dead_letter(message, "no such account")`. Once the dead
         letter is stored the message counts as done and the queue goes on; until then it waits.
         Answer SUCCESS instead if the rest of the batch is done; under manual commit that rest
-        comes again.
+        comes again. A manual ROLLBACK brings back all that is in hand but this message.
 
         Args:
             message: of this batch.

@@ -630,7 +630,8 @@ class Lanes:
         Args:
             batch: what `take` returned.
             disposition: what happens to what the lane has in hand.
-            finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
+            finished: with PUT_BACK or ROLLBACK, queue offsets of the batch that are done
+                nevertheless.
             untried: with PUT_BACK, queue offsets that no attempt is counted for.
             wake_at: the lane waits until then (seconds); None: it goes on.
         """
@@ -645,7 +646,7 @@ class Lanes:
             case Disposition.PUT_BACK:
                 messages.put_back(batch.messages, finished, untried)
             case Disposition.ROLLBACK:
-                messages.rollback()
+                messages.rollback(finished)
             case _:
                 assert_never(disposition)
         self.pending += messages.pending - pending

@@ -607,7 +607,8 @@ class OwnedQueue:
             batch: what `take` returned.
             disposition: what happens to the messages its lane has in hand.
             now: seconds.
-            finished: with PUT_BACK, queue offsets of the batch that are done nevertheless.
+            finished: with PUT_BACK or ROLLBACK, queue offsets of the batch that are done
+                nevertheless.
             untried: queue offsets that the handler did not come back from; with PUT_BACK no attempt
                 is counted for them.
             wait: seconds the lane is suspended; None: it goes on.

@@ -99,9 +99,18 @@ class ProcessQueue:
         self.count -= done
         del self._in_hand[:done]
 
-    def rollback(self) -> None:
-        """Make all in-hand messages pending again, in order; attempts are not counted (as Java)."""
-        self._pending.extendleft(reversed(self._in_hand))
+    def rollback(self, finished: Collection[int] = ()) -> None:
+        """Make all in-hand messages pending again, in order; attempts are not counted (as Java).
+
+        Args:
+            finished: queue offsets of those that are done: they are forgotten.
+        """
+        for message in reversed(self._in_hand):
+            if message.queue_offset in finished:
+                self.count -= 1
+                self.size -= message.held_size
+            else:
+                self._pending.appendleft(message)
         self._in_hand.clear()
 
     def put_back(

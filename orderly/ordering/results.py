@@ -27,7 +27,7 @@ class ConsumeResult(StrEnum):
     COMMIT = "COMMIT"
     """Manual commit: everything in hand is done."""
     ROLLBACK = "ROLLBACK"
-    """Manual commit: everything in hand comes again."""
+    """Manual commit: everything in hand comes again, but the dead letters the call named."""
 
 
 class Disposition(Enum):

@@ -110,6 +110,26 @@ def test_a_manual_rollback_brings_no_dead_letter_and_nothing_done_back(start, gr
     assert dead_numbers(client, group, 1) == [2]
 
 
+def test_one_named_in_a_manual_rollback_is_dead_lettered_and_all_else_comes_back(
+    start, group, client
+):
+    def act(batch, context):
+        context.auto_commit = False
+        call = len(handler.calls)
+        if call == 2:
+            context.done(batch[2])  # what a rollback brings back all the same
+            context.dead_letter(batch[3], "no such account")
+            return ConsumeResult.ROLLBACK
+        return ConsumeResult.SUCCESS if call == 1 else ConsumeResult.COMMIT
+
+    handler = Batches(act)
+    start(handler, count=6, batch_size=2, max_reconsume_times=0)
+    eventually(lambda: handler.batches[-1:] == [[5]], within=20)
+    assert handler.batches == [[0, 1], [2, 3], [0, 1], [2, 4], [5]]
+    assert handler.attempts(2) == [1, 1], "a rollback counts no attempt, so none is one too many"
+    assert dead_numbers(client, group, 1) == [3]
+
+
 ACKNOWLEDGEMENTS = [ConsumeResult.SUCCESS, ConsumeResult.COMMIT, Ack(), ConsumeResult.ROLLBACK]
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, Suspend
+from orderly import Ack, ConsumeResult, Suspend
 from orderly.consumer import retention, runtime
 from orderly.consumer.finishing import EXPIRES
 from orderly.ordering.explain import Why
@@ -98,12 +98,17 @@ def test_where_it_is_to_block_it_is_told_and_waits(clock, producer, topic, start
     assert state(group, stored.queue).keys_parked == 0
 
 
+@pytest.mark.parametrize("answer", [ConsumeResult.SUSPEND, ConsumeResult.ROLLBACK], ids=str)
 @pytest.mark.parametrize("order", ["queue", "key"])
 def test_as_a_dead_letter_it_is_kept_and_its_queue_goes_on(
-    order, clock, client, producer, topic, group, start_group
+    order, answer, clock, client, producer, topic, group, start_group
 ):
     def act(messages, context):
-        return Suspend(0.2) if messages[0].body == b"0" else Ack()
+        if messages[0].body != b"0":
+            return Ack()
+        context.suspend(0.2)
+        context.auto_commit = False
+        return answer
 
     started = start_group(act, order=order, on_expiring="dead_letter", batch_size=2)
     send_numbers(producer, topic, ["stuck"], COUNT)

@@ -21,6 +21,7 @@ _STRIDE = 20.0  # seconds of work between two extensions of the lease
 _BREATHS = 0.2  # share of quick handlers that let others run
 _DEATHS = 2  # calls of a message in which a worker may end
 _ROLLBACKS = 2  # calls of a message that may be rolled back
+_REJECTED = 0.3  # share of the rollbacks that name a dead letter
 
 
 class WorkerEnds(BaseException):
@@ -154,8 +155,18 @@ class Program:
             self._world.witness.handler_ends(call, End.COMMITTED)
             return ConsumeResult.SUCCESS
         context.auto_commit = False
+        if answer is ConsumeResult.ROLLBACK and not context.replayed:
+            self._reject(messages[-1], context)
         self._world.witness.handler_ends(call, End.of(answer))
         return answer
+
+    def _reject(self, message, context):
+        """Name a dead letter, now and then: it is not to come again with what is rolled back."""
+        if self._drawn("rejects", message).random() < _REJECTED:
+            context.dead_letter(message, "made up")
+            self._world.happened["dead letter in a rollback"] += 1
+            witness = self._world.witness
+            witness.rejected.add(witness.place(self._member.process, message))
 
     def _manual_answer(self, messages):
         """None: the call is no manual one.

@@ -63,6 +63,11 @@ PATHS = (
     Path(
         "kept and rolled back", _happened("kept and rolled back"), "roll_back_the_last_batch_only"
     ),
+    Path(
+        "a dead letter in a rollback",
+        _happened("dead letter in a rollback"),
+        "roll_dead_letters_back",
+    ),
     Path("kept until the end", _happened("kept until the end"), "hand_on_what_is_kept_as_done"),
     Path("kept beside bursts", _happened("kept beside bursts"), "commit_what_was_kept_in_a_burst"),
     Path("coroutines", _happened("async"), "take_any_coroutine_for_a_success"),

@@ -106,6 +106,12 @@ def roll_back_the_last_batch_only(set_):
     set_(Lanes, "finish", forgetful)
 
 
+def roll_dead_letters_back(set_):
+    """A rollback brings back the dead letters that its call named, too."""
+    rollback = ProcessQueue.rollback
+    set_(ProcessQueue, "rollback", lambda self, finished=(): rollback(self))
+
+
 def hand_on_what_is_kept_as_done(set_):
     """What a lane keeps when its queue is given up counts as done."""
     drop = OwnedQueue.drop
@@ -350,6 +356,7 @@ PROGRAM_MUTATIONS = (
     commit_what_is_kept,
     commit_the_last_batch_only,
     roll_back_the_last_batch_only,
+    roll_dead_letters_back,
     hand_on_what_is_kept_as_done,
     finish_what_was_not_tried,
     give_each_message_without_a_key_a_lane,

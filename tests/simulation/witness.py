@@ -94,6 +94,7 @@ class Witness:
         commits: what is committed, and reset.
         calls: how often each (queue, offset) was handled.
         latest: by (queue, offset), its last Delivery.
+        rejected: (queue, offset) of messages that a call named dead letters as it rolled back.
     """
 
     def __init__(self, world):
@@ -104,6 +105,7 @@ class Witness:
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._places = {}
+        self.rejected = set()
         self._last_calls = {}  # by lane, the last call of a handler and what it has handled
         self._homes = {}  # by process, message and offset: where that is counted
         self._generations = world.generations
@@ -239,8 +241,10 @@ class Witness:
             self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
             delivery = self.latest.get(place)
-            if delivery is None or self.kept.before(place) or not self._heard(place):
-                # Not handled itself, for it failed with its batch; or done ahead of what is kept.
+            ahead = self.kept.before(place) or place in self.rejected
+            if delivery is None or ahead or not self._heard(place):
+                # Not handled itself, for it failed with its batch; or done ahead of what is kept,
+                # or comes again.
                 self._truth.skipped[queue].add(offset)
                 self.ledger.parked.unheard.add(place)
                 if delivery is not None:
@@ -269,6 +273,7 @@ class Witness:
         self.calls = Counter({moved(place): count for place, count in self.calls.items()})
         self.latest = {moved(place): delivery for place, delivery in self.latest.items()}
         self._places = {unique: moved(place) for unique, place in self._places.items()}
+        self.rejected = {moved(place) for place in self.rejected}
         self._homes = {known: former.get(home, home) for known, home in self._homes.items()}
         for event in self.events:
             if isinstance(event, Delivery):

@@ -184,7 +184,7 @@ def test_what_cannot_be_parked_waits_and_counts_only_what_failed(setting):
 def test_what_is_done_or_a_dead_letter_is_not_parked(setting, monkeypatch):
     setting.finisher.parker = Aside(7.0)
     monkeypatch.setattr(
-        setting.finisher._dead_letters, "send_to_dlq", lambda held, batch, context: frozenset({0})
+        setting.finisher._dead_letters, "send_to_dlq", lambda *_, **__: frozenset({0})
     )
     setting.handle(lambda messages, context: context.park(messages[1], "bad"))
     ((_, _, finished),) = setting.finisher.parker.asked

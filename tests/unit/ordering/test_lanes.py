@@ -475,6 +475,7 @@ class LanesMachine(RuleBasedStateMachine):
                 self.attempts[offset] += 1
         elif disposition is Disposition.ROLLBACK:
             self.rolled_back.add(key)
+            self._gone(done.intersection(hand))  # some of them a burst may have finished before
             hand.clear()
 
     # --- several calls for one taking ----------------------------------------------------------

@@ -227,6 +227,7 @@ class OwnedQueueMachine(RuleBasedStateMachine):
             self.done |= named
             del hand[len(hand) - len(taken) :]
         elif disposition is Disposition.ROLLBACK:
+            self.done |= named
             hand.clear()
 
     @precondition(lambda self: self.bursts())

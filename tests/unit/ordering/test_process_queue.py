@@ -54,10 +54,12 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         self.queue.commit()
         self.in_hand, self.last_batch = [], []
 
-    @rule()
-    def rollback(self):
-        self.queue.rollback()
-        self.pending = self.in_hand + self.pending
+    @rule(data=st.data())
+    def rollback(self, data):
+        offsets = [m.queue_offset for m in self.in_hand]
+        finished = data.draw(st.sets(st.sampled_from(offsets))) if offsets else set()
+        self.queue.rollback(finished)
+        self.pending = [m for m in self.in_hand if m.queue_offset not in finished] + self.pending
         self.in_hand, self.last_batch = [], []
 
     @rule(data=st.data())
