@@ -1,7 +1,9 @@
 """Structured events. The library emits them; it never configures logging.
 
 With structlog configured by the application, events go through its processors. Without, they go
-to the standard library's logger of the same name, so that importing `orderly` prints nothing.
+to the standard library's logger of the same name, and to the handlers that the program has there.
+Where it has none Python itself writes warnings to stderr; only the text is ours: on a terminal a
+sentence (`orderly.sentences`), elsewhere `name='value'`, as for a program's own handlers.
 
 structlog is imported at the first event that anybody may listen to: it brings rich along where
 that is installed, which would take half of the time of a cold `orderly backlog check`.
@@ -11,13 +13,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Hashable, MutableMapping
+import traceback
+from collections.abc import Hashable, Mapping, MutableMapping
+from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from orderly.foreign_text import escaped
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.redaction import redacted
+from orderly.redaction import exception_of, redacted
 
 QUEUE_FIELDS = ("group", "topic", "broker", "queue_id", "offset", "key", "attempt")
 _LONGEST = 200  # characters of one field that a program, or its data, chose
@@ -60,9 +66,7 @@ class _AtFirstEvent:
                 _redact,
                 _hand_to_application,
                 structlog.stdlib.filter_by_level,
-                structlog.processors.format_exc_info,
-                _leave_out,
-                structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True),
+                _hand_to_standard_logging,
             ],
             wrapper_class=structlog.stdlib.BoundLogger,
         ).bind(**self._bound)
@@ -103,13 +107,92 @@ def _hand_to_application(
     raise structlog.DropEvent
 
 
-def _leave_out(
-    logger: logging.Logger,  # noqa: ARG001 - structlog's signature
-    method: str,  # noqa: ARG001
-    event: MutableMapping[str, Any],
+def _hand_to_standard_logging(
+    logger: logging.Logger, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """What does not apply, in a line for people; a program that configures structlog gets None."""
-    return {n: value for n, value in event.items() if value is not None or n not in QUEUE_FIELDS}
+    """Emit the event as a record of the logger; of its fields those that apply.
+
+    The record has them as `event_fields`, too, for a handler that knows of them. `exc_text` is set:
+    a standard formatter shows that in place of the exception's own text, which may be hostile.
+    """
+    import structlog  # noqa: PLC0415  see the module's docstring
+
+    error = exception_of(event.pop("exc_info", None))
+    named = {"event": event.pop("event", ""), **event}
+    fields = {n: _on_one_line(n, value) for n, value in named.items() if value is not None}
+    stack = indent(fields.pop("stack", ""), "  ") if error is None else traceback_text(error)
+    raised = None if error is None else (type(error), error, error.__traceback__)
+    level = logging.getLevelNamesMapping()[method.upper()]
+    record = logger.makeRecord(
+        logger.name, level, __file__, 0, "", (), raised, extra={"event_fields": fields}
+    )
+    record.exc_text = stack.rstrip() or None
+    record.msg = _line(record, fields, configured=logger.hasHandlers())
+    logger.handle(record)
+    raise structlog.DropEvent
+
+
+def _line(record: logging.LogRecord, fields: Mapping[str, Any], *, configured: bool) -> str:
+    """What the record says.
+
+    With no handler configured Python writes it to stderr, as it is: so it has to say when, and for
+    a person it is a sentence.
+    """
+    if configured:
+        return key_values(fields)
+    if is_terminal(sys.stderr):
+        return for_people(record)
+    at = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return key_values({"time": at, "level": record.levelname.lower(), **fields})
+
+
+def key_values(fields: Mapping[str, Any]) -> str:
+    """Fields as `name='value'`."""
+    return " ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def for_people(record: logging.LogRecord) -> str:
+    """A record on a terminal: the time of day, the level, a sentence. Without its traceback."""
+    from orderly.sentences import sentence  # noqa: PLC0415  only people need it
+
+    at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")  # noqa: DTZ006  theirs
+    fields = getattr(record, "event_fields", None)
+    text = record.getMessage() if fields is None else sentence(fields)
+    return f"{at} {record.levelname:<8} {text}"
+
+
+def is_terminal(stream: object) -> bool:
+    """Whether somebody looks at what is written to a stream; a closed one is none."""
+    try:
+        return bool(getattr(stream, "isatty", bool)())
+    except ValueError:
+        return False
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return a traceback as Python writes it, but indented: no text in it begins a line of a log.
+
+    Texts of exceptions are on one line each.
+    """
+    chunks = traceback.TracebackException.from_exception(error).format()
+    return "\n".join(
+        indent(chunk if chunk.startswith(_PYTHONS_OWN) else escaped(chunk.rstrip()), "  ").rstrip()
+        for chunk in chunks
+    )
+
+
+_PYTHONS_OWN = ('  File "', "\n")  # places in source files, and what stands between two exceptions
+
+
+def without_our_frames(error: BaseException) -> BaseException:
+    """Let the traceback of what the program raised begin in the program."""
+    first = found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_OURS):
+        found = found.tb_next
+    return error if found is first or found is None else error.with_traceback(found)
+
+
+_OURS = str(Path(__file__).parent)
 
 
 def _on_one_line(name: str, value: Any) -> Any:

@@ -17,7 +17,9 @@ from orderly.foreign_text import hidden
 NOT_SHOWN = "not shown: redact_keys"
 _MAY_QUOTE = ("error", "why")  # texts of ours, which may name the event's own key
 _REASONS_OF_OURS = frozenset({"queue.given_up", "queue.released", "lock.lost"})
-_FOREIGN_ERRORS = frozenset({"key_function.raised", "command.unreadable"})
+_FOREIGN_ERRORS = frozenset(
+    {"key_function.raised", "command.unreadable", "key.parked", "park.refused"}
+)
 
 
 def redacted(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def redacted(event: Mapping[str, Any]) -> dict[str, Any]:
     the program gave is not shown; other texts lose the key if they quote it.
     """
     found, name, key = dict(event), event.get("event"), event.get("key")
-    error = _exception(found.pop("exc_info", None))
+    error = exception_of(found.pop("exc_info", None))
     shown = NOT_SHOWN if error is None else type(error).__name__
     if "reason" in found and name not in _REASONS_OF_OURS:
         found["reason"] = shown
@@ -52,8 +54,8 @@ def without(text: str, key: str) -> str:
     return text
 
 
-def _exception(exc_info: object) -> BaseException | None:
-    """Of the forms that logging takes."""
+def exception_of(exc_info: object) -> BaseException | None:
+    """The exception that is meant by one of the forms that logging takes."""
     match exc_info:
         case BaseException():
             return exc_info

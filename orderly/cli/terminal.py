@@ -18,6 +18,7 @@ from collections.abc import Mapping
 import click
 
 from orderly.foreign_text import escaped
+from orderly.log import for_people, is_terminal
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.monitoring.texts import iso_time
 
@@ -121,9 +122,9 @@ def can_draw(env: Mapping[str, str]) -> bool:
     return env.get("TERM", "") != "dumb"
 
 
-# --- where the library's events go: stderr, one line each, ISO 8601 times -------------------------
-# The library's events reach the standard library's loggers as key=value text with every value
-# escaped (see `orderly.log`), so nothing a message contains can act on the terminal.
+# --- where the library's events go: stderr, a line each, with what was raised below it -----------
+# For a person a sentence, else ISO 8601 times and fields as key=value. All texts are escaped where
+# events are emitted (see `orderly.log`), so nothing a message contains can act on the terminal.
 
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -133,9 +134,14 @@ class _StderrHandler(logging.Handler):
     """Writes to the stderr of the moment: a live display redirects it while it draws."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        at = iso_time(record.created)
-        level = record.levelname.lower()
-        sys.stderr.write(f"{at} {level} {record.name} {self.format(record)}\n")
+        shown = logging.makeLogRecord(record.__dict__)
+        if is_terminal(sys.stderr):
+            shown.msg = for_people(record)
+        else:
+            level = record.levelname.lower()
+            shown.msg = f"{iso_time(record.created)} {level} {record.name} {record.getMessage()}"
+        shown.args = ()
+        sys.stderr.write(f"{self.format(shown)}\n")
 
 
 def configure_logs(verbose: int) -> None:

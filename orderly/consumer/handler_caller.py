@@ -20,7 +20,7 @@ from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import HeldQueue, Session, log_context, now
 from orderly.consumer.statistics import ReturnType
 from orderly.errors import ConfigError
-from orderly.log import error_text, type_text
+from orderly.log import error_text, type_text, without_our_frames
 from orderly.model import ReceivedMessage
 from orderly.ordering.backoff import retry_after
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
@@ -107,7 +107,7 @@ class Caller:
         try:
             answer = self._handler(started.messages, started.context)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a handler is a failure too
-            answer = error
+            answer = without_our_frames(error)
         return self.conclude(started, answer)
 
     async def call_async(
@@ -140,7 +140,7 @@ class Caller:
         except (GeneratorExit, KeyboardInterrupt):
             raise  # not the handler's: the coroutine was thrown away, or the program is to end
         except BaseException as error:  # noqa: BLE001 - sys.exit in a handler is a failure too
-            answer = error
+            answer = without_our_frames(error)
         return self.conclude(started, answer)
 
     def begin(

@@ -103,7 +103,8 @@ class Parker:
                 with held.lock:
                     held.to_park.pop(batch.key, None)
                     wanted.refusal = refusal
-            held.log.error("park.refused", **at, why=refusal, seconds=seconds)
+            known = _known(messages, failures)
+            held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
             return seconds
         assert key is not None, "without a key it is refused"
         try:
@@ -111,7 +112,7 @@ class Parker:
         except LockLost:  # nothing failed, and lock.lost is logged
             return self._session.config.suspend
         except OrderlyError as error:
-            return self._failed(held, batch.key, at, error)
+            return self._failed(held, batch.key, at, error, _known(messages, failures))
         finally:
             with held.lock:
                 held.being_parked.pop(batch.key, None)
@@ -121,7 +122,12 @@ class Parker:
         return None
 
     def _failed(
-        self, held: HeldQueue, key: Hashable, at: Mapping[str, object], error: OrderlyError
+        self,
+        held: HeldQueue,
+        key: Hashable,
+        at: Mapping[str, object],
+        error: OrderlyError,
+        known: Mapping[str, object],
     ) -> float:
         """Note that nothing was parked; returns how long to wait."""
         with held.lock:
@@ -129,7 +135,7 @@ class Parker:
         config = self._session.config
         draw = random.random()  # noqa: S311 - it spreads waits
         seconds = round(backoff(failures, config.suspend, config.max_suspend, draw), 3)
-        held.log.error("park.failed", **at, error=str(error), seconds=seconds)
+        held.log.error("park.failed", **at, seconds=seconds, **{**known, "error": str(error)})
         return seconds
 
     # --- whether a key may be parked -----------------------------------------------------------
@@ -251,16 +257,30 @@ class Parker:
         messages: Sequence[ReceivedMessage],
         failures: Mapping[int, Failure],
     ) -> None:
-        failed = next((m for m in messages if m.queue_offset in failures), messages[0])
-        failure = failures.get(failed.queue_offset, BEHIND)
-        held.log.error(
-            "key.parked",
-            **log_context(self._session.group, held, failed, key),
-            reason=failure.reason,
-            attempts=failure.attempts,
-            fingerprint=failure.fingerprint,
-            messages=len(messages),
-        )
+        at = log_context(self._session.group, held, _failing(messages, failures), key)
+        held.log.error("key.parked", **at, messages=len(messages), **_known(messages, failures))
+
+
+def _failing(
+    messages: Sequence[ReceivedMessage], failures: Mapping[int, Failure]
+) -> ReceivedMessage:
+    """The message for which a key is parked, of those that are parked now."""
+    return next((m for m in messages if m.queue_offset in failures), messages[0])
+
+
+def _known(
+    messages: Sequence[ReceivedMessage], failures: Mapping[int, Failure]
+) -> dict[str, object]:
+    """What is known of its failure, as fields of an event."""
+    failure = failures.get(_failing(messages, failures).queue_offset, BEHIND)
+    return {
+        "reason": failure.reason,
+        "attempts": failure.attempts,
+        "fingerprint": failure.fingerprint,
+        "evidence": failure.evidence,
+        "error": failure.last_error,
+        "exc_info": failure.error,
+    }
 
 
 def _wanted(held: HeldQueue, batch: Batch, wanted: KeyToPark) -> dict[int, Failure]:

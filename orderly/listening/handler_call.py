@@ -24,7 +24,7 @@ from orderly.config.fields import require
 from orderly.errors import NotPicklable, OrderlyError, UndecodableBody
 from orderly.listening.decoding import Decode, decoder
 from orderly.listening.outcomes import FINAL, Outcome, too_long
-from orderly.log import error_text, key_text, type_text, where
+from orderly.log import error_text, key_text, type_text, where, without_our_frames
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.backoff import retry_after
 from orderly.ordering.context import ConsumeContext, Lost
@@ -302,6 +302,7 @@ class HandlerCall:
 
     def raised(self, error: BaseException) -> FailedCall:
         """Return what an exception means."""
+        error = without_our_frames(error)
         found, kind = fingerprint(error, self._own), self._classes.kind(error)
         asked = retry_after(error, time.time())
         if asked and kind is FailureKind.ORDINARY:

@@ -265,7 +265,13 @@ class Events:
         policy: str,
         outcome: Outcome,
     ) -> None:
-        """A message was found poisoned: why, on what evidence, and what is done with it."""
+        """A message was found poisoned: why, on what evidence, and what is done with it.
+
+        A parked key is the consumer's event, which tells all of this: it knows whether that
+        succeeded.
+        """
+        if isinstance(outcome, Park):
+            return
         self._log.error(
             "message.poison",
             **delivery.at,
@@ -483,7 +489,7 @@ class FailurePolicy:
             if not isinstance(outcome, Block | Suspend | Fail):
                 case.trying.condemned = failed.fingerprint.digest, verdict
                 memory.passed(delivery.lane)
-            return self._carry_out(delivery, outcome, failed)
+            return self._carry_out(delivery, outcome, failed, verdict)
         return self._again(delivery, failed, case, now)
 
     def _again(
@@ -520,7 +526,11 @@ class FailurePolicy:
         return self._growing(case.trying.suspended)
 
     def _carry_out(
-        self, delivery: Delivery, outcome: Outcome, failed: FailedCall | None
+        self,
+        delivery: Delivery,
+        outcome: Outcome,
+        failed: FailedCall | None,
+        verdict: PoisonVerdict | None = None,
     ) -> Decision:
         """Make a decision of what the function answered, or the policy about a failure."""
         memory = self.memory(delivery.context.group)
@@ -534,8 +544,8 @@ class FailurePolicy:
                 self._events.blocked(delivery, reason, seconds)
                 return Decision(outcome, wait=seconds)
             case Park(reason):
-                trying = memory.trying(delivery)
-                return Decision(outcome, failure=_failure(reason, delivery, failed, trying))
+                failure = _failure(reason, delivery, failed, memory.trying(delivery), verdict)
+                return Decision(outcome, failure=failure)
             case Skip(reason):
                 self._events.skipped(delivery, reason, failed)
         if isinstance(outcome, Ack | Skip):
@@ -562,7 +572,11 @@ def _chance() -> float:
 
 
 def _failure(
-    reason: str, delivery: Delivery, failed: FailedCall | None, trying: UnsettledMessage | None
+    reason: str,
+    delivery: Delivery,
+    failed: FailedCall | None,
+    trying: UnsettledMessage | None,
+    verdict: PoisonVerdict | None,
 ) -> Failure:
     return Failure(
         reason,
@@ -570,4 +584,6 @@ def _failure(
         fingerprint=None if failed is None else failed.fingerprint.text,
         first_error=None if trying is None else trying.first_error,
         last_error=None if failed is None else failed.text,
+        error=None if failed is None else failed.error,
+        evidence=None if verdict is None else asdict(verdict.evidence),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,6 +71,8 @@ class Failure:
         attempts: how often it was tried; 0: not at all.
         fingerprint: of the failure, for people (see `ordering.fingerprint`); None: not known.
         first_error, last_error: of its attempts; None: not known.
+        error: what was raised last, for the log only.
+        evidence: what a verdict rests on, for the log only.
     """
 
     reason: str
@@ -78,6 +80,8 @@ class Failure:
     fingerprint: str | None = None
     first_error: str | None = None
     last_error: str | None = None
+    error: BaseException | None = field(default=None, compare=False, repr=False)
+    evidence: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 _NAMED: dict[str, Callable[[], Any]] = {

@@ -136,5 +136,12 @@ def test_park_key_sets_the_key_aside_and_nothing_behind_it_runs(
         eventually(lambda: OTHERS.items() <= shipping.by_key().items(), within=20)
         ends = {r.queue: r.queue_offset + 1 for r in results}
         eventually(lambda: all(client.brokers.query_offset(group, q) == ends[q] for q in ends))
-    assert [e["outcome"] for e in named(events, "message.poison")] == ["Park"]
+    (parked,) = named(events, "key.parked")
+    assert (parked["offset"], parked["reason"]) == (
+        results[BAD * len(KEYS)].queue_offset,
+        "a class named as fatal",
+    )
+    assert parked["error"].startswith("ValueError")
+    assert isinstance(parked["exc_info"], ValueError)
+    assert named(events, "message.poison") == [], "one event tells it all"
     assert shipping.numbers("a") == [0, BAD]

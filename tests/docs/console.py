@@ -168,11 +168,38 @@ class _Person(io.StringIO):
 def _run_in_shell(room, command, where):
     if command.text.startswith(("export ", "cd ")):
         return _change(room, command.text)
+    if _is_readers_own(command):
+        return _run_on_a_terminal(room, command)
     done = subprocess.run(
         ["bash", "-c", command.text], cwd=room.folder, input=ASKED, text=True, timeout=LIMIT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout)
+
+
+def _is_readers_own(command):
+    """Whether it is a program of the reader's, which shows events as on a terminal."""
+    return command.text.startswith("python ")
+
+
+def _run_on_a_terminal(room, command):
+    read, write = os.openpty()
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {command.text}"], cwd=room.folder,
+        stdin=subprocess.DEVNULL, stdout=write, stderr=write,
+    ) as process:  # fmt: skip
+        os.close(write)
+        watch = threading.Timer(LIMIT, process.kill)
+        watch.start()
+        output = "".join(_lines_of(read))
+        watch.cancel()
+    return Outcome(process.returncode, output)
+
+
+def _lines_of(terminal):
+    """What comes on a terminal, until all who write to it have ended."""
+    with os.fdopen(terminal, encoding="utf-8") as stream, contextlib.suppress(OSError):
+        yield from stream
 
 
 def _change(room, text):
@@ -200,19 +227,19 @@ class _Running:
 
     def __init__(self, room, command, where):
         self._room, self._command, self._where = room, command, where
+        self._output, write = os.openpty() if _is_readers_own(command) else os.pipe()
         self._process = subprocess.Popen(
-            ["bash", "-c", f"exec {command.text}"], cwd=room.folder, text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ["bash", "-c", f"exec {command.text}"], cwd=room.folder,
+            stdin=subprocess.DEVNULL, stdout=write, stderr=write,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
+        os.close(write)
         self._lines = []
         self._reader = threading.Thread(target=self._read, name=f"reading {command.text}")
         self._reader.start()
 
     def _read(self):
-        with self._process.stdout as output:
-            self._lines.extend(output)
+        self._lines.extend(_lines_of(self._output))
 
     def stop(self):
         """Wait for what is shown, press Ctrl-C; returns the outcome."""

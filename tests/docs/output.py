@@ -10,6 +10,7 @@ SHAPES = (
     (r"\b[0-9A-F]{32}\b", "ID"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?", "TIME"),
     (r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?)?", "TIME"),
+    (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\b(?:127\.0\.0\.1|localhost):\d+", "ADDRESS"),
     (r"\b(?:\d+(?:\.\d+)? ?(?:ms|min|s|m|h|d)\b ?)+", "DURATION "),
     (r"\b[0-9a-f]{8,}(?:-[0-9a-f]+)*\b", "ID"),

@@ -12,6 +12,7 @@ RANK = {
     "extras": 0,
     "foreign_text": 0,
     "namespace": 0,
+    "sentences": 0,
     "signals": 0,
     "model": 1,
     "redaction": 1,
@@ -37,7 +38,9 @@ RANK = {
     "spark": 11,
     "cli": 12,
 }
-PURE = {"errors", "foreign_text", "namespace", "model", "protocol", "ordering", "selectors"}
+PURE = {
+    "errors", "foreign_text", "namespace", "sentences", "model", "protocol", "ordering", "selectors",
+}  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
     "queue", "random", "secrets", "select", "socket", "ssl", "structlog", "subprocess", "sys",

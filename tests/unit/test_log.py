@@ -1,14 +1,27 @@
 """Events reach the application's logging, whichever it has, and never print by themselves."""
 
 import logging
+import os
+import re
 import subprocess
 import sys
 
 import pytest
 import structlog
 
+from orderly.config.arguments import check_flag
+from orderly.errors import ConfigError
 from orderly.foreign_text import hidden
-from orderly.log import QUEUE_FIELDS, error_text, get_logger, key_text, type_text, where
+from orderly.listening.decoding import decoder
+from orderly.log import (
+    QUEUE_FIELDS,
+    error_text,
+    get_logger,
+    key_text,
+    type_text,
+    where,
+    without_our_frames,
+)
 from tests.support.messages import QUEUE, message
 
 
@@ -49,6 +62,100 @@ def test_a_program_that_configures_nothing_sees_nothing_below_warning():
     code = "from orderly.log import get_logger; get_logger('orderly.x').info('hello')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
+
+
+EMIT = """
+from orderly.log import get_logger
+try:
+    raise ValueError("no \\x1b[2J account\\nforged")
+except ValueError as error:
+    log = get_logger("orderly.x", group="g", key=None)
+    log.warning("handler.raised", error="e\\x1b", exc_info=error)
+"""
+
+
+def stderr_of(program, *, terminal):
+    """What a program writes to stderr that configures no logging."""
+    if not terminal:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        )
+        return done.stderr
+    ours, its = os.openpty()
+    subprocess.run([sys.executable, "-c", program], stderr=its, check=True, timeout=60)
+    os.close(its)
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    return text.replace("\r\n", "\n")
+
+
+TRACEBACK = (
+    "  Traceback (most recent call last):\n"
+    '    File "<string>", line 4, in <module>\n'
+    "  ValueError: no \\x1b[2J account\\nforged\n"
+)
+
+
+def test_on_a_terminal_a_program_without_logging_gets_sentences_and_tracebacks():
+    line, _, rest = stderr_of(EMIT, terminal=True).partition("\n")
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d WARNING  the handler raised; its messages come again: e\\x1b"
+        r" \(group g, handler.raised\)",
+        line,
+    )
+    assert rest == TRACEBACK
+
+
+def test_elsewhere_it_gets_fields_and_when():
+    line, _, rest = stderr_of(EMIT, terminal=False).partition("\n")
+    assert re.fullmatch(
+        r"time='\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ' level='warning' event='handler.raised'"
+        r" group='g' error='e\\\\x1b'",
+        line,
+    )
+    assert rest == TRACEBACK
+
+
+def test_a_program_that_configures_logging_gets_the_exception_and_its_own_format():
+    program = f"import logging; logging.basicConfig(format='mine %(message)s')\n{EMIT}"
+    for terminal in (False, True):
+        line, _, rest = stderr_of(program, terminal=terminal).partition("\n")
+        assert line == r"mine event='handler.raised' group='g' error='e\\x1b'"
+        assert "ValueError" in rest
+
+
+def test_a_record_has_its_fields_and_what_was_raised(plain_logging, caplog):
+    error = decoding_error()
+    get_logger("orderly.test", group="g", key=None).error("a.b", exc_info=error, n=1)
+    (record,) = caplog.records
+    assert record.event_fields == {"event": "a.b", "group": "g", "n": 1}
+    assert record.exc_info[1] is error
+    assert "\n" not in record.getMessage()
+
+
+def test_the_places_of_a_failure_are_below_the_line(plain_logging, caplog):
+    get_logger("orderly.test").error("a.b", stack="ValueError\n  File 'a.py'")
+    assert caplog.records[0].getMessage() == "event='a.b'"
+    assert "event='a.b'\n  ValueError\n    File 'a.py'\n" in caplog.text
+
+
+def raises(body):
+    raise LookupError
+
+
+def test_the_traceback_of_what_the_program_raised_begins_in_the_program():
+    with pytest.raises(LookupError) as raised:
+        decoder(raises)(message(7, "k"))
+    error = raised.value
+    found = without_our_frames(error.with_traceback(error.__traceback__.tb_next))  # not this frame
+    assert found.__traceback__.tb_frame.f_code.co_name == "raises"
+
+
+def test_a_traceback_of_ours_alone_stays():
+    with pytest.raises(ConfigError) as raised:
+        check_flag("x", None)
+    there = raised.value.__traceback__.tb_next
+    assert without_our_frames(raised.value.with_traceback(there)).__traceback__ is there
 
 
 def test_where_always_has_the_same_fields():
