@@ -22,7 +22,7 @@ from typing import Any, cast, final
 from orderly.config.arguments import asked_to_stop
 from orderly.config.fields import require
 from orderly.errors import NotPicklable, OrderlyError, UndecodableBody
-from orderly.listening.decoding import Decode, decoder
+from orderly.listening.decoding import Decode, decoder, told_of
 from orderly.listening.outcomes import FINAL, Outcome, too_long
 from orderly.log import error_text, key_text, type_text, where, without_our_frames
 from orderly.model import MessageQueue, ReceivedMessage
@@ -264,6 +264,7 @@ class HandlerCall:
         self, function: Function | AsyncFunction, decode: Decode | None, classes: ExceptionClasses
     ) -> None:
         self.function = function
+        self._decode = decode
         self._value = decoder(decode)
         self._classes = classes
         self._own = str(getattr(function, "__module__", "")).partition(".")[0]
@@ -317,11 +318,12 @@ class HandlerCall:
         except BaseException as error:  # noqa: BLE001 - whatever a decoder raises is a failure
             failed = self.raised(error)
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is FailureKind.TRANSIENT
-            # Its own text may show the body (pydantic's does), so nothing of it is shown.
+            # Its own text may show the body (pydantic's does).
             ours = isinstance(error, UndecodableBody)
+            told = told_of(error, self._decode) or failed.fingerprint.text
             return replace(
                 failed,
-                text=failed.text if ours else f"cannot decode the body: {failed.fingerprint.text}",
+                text=failed.text if ours else f"cannot decode the body: {told}",
                 kind=failed.kind if passes else FailureKind.FATAL,
                 error=None,
             )

@@ -39,7 +39,8 @@ RANK = {
     "cli": 12,
 }
 PURE = {
-    "errors", "foreign_text", "namespace", "sentences", "model", "protocol", "ordering", "selectors",
+    "errors", "foreign_text", "namespace", "sentences", "model", "protocol", "ordering",
+    "selectors",
 }  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",

@@ -1,0 +1,147 @@
+"""What a body has to be is told where it is not that, in the model's words; never what it holds."""
+
+import enum
+import json
+from dataclasses import dataclass
+
+import msgspec
+import pydantic
+import pytest
+
+from orderly.errors import ConfigError
+from orderly.listening.decoding import decoder, told_of
+from tests.support.messages import message
+
+SECRET = "jane@x"
+
+
+class Item(pydantic.BaseModel):
+    price: int
+
+
+class Order(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+    id: int
+    amount: int = pydantic.Field(default=0, alias="amt")
+    items: list[Item] = []
+    marks: dict[str, int] = {}
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def is_known(cls, number):
+        if number == 7:
+            raise ValueError(f"no {SECRET}")
+        return number
+
+
+class Kind(enum.Enum):
+    NEW = "new"
+
+
+class Part(msgspec.Struct):
+    price: int
+
+
+class Parcel(msgspec.Struct, forbid_unknown_fields=True):
+    id: int
+    amount: int = 0
+    parts: list[Part] = []
+    marks: dict[str, int] = {}
+    kind: Kind = Kind.NEW
+
+    def __post_init__(self):
+        if self.id == 7:
+            raise ValueError(f"Expected `{SECRET}`")
+
+
+def told(decode, body):
+    """What is told of a body that cannot be decoded."""
+    with pytest.raises(Exception) as raised:
+        decoder(decode)(message(1).changed(body=body))
+    return told_of(raised.value, decode)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"amt": "x"}', "id: missing; amt: int_parsing"),
+        (b'{"id": 1, "items": [{"price": 1}, {}]}', "items.1.price: missing"),
+        (b'{"id": 1, "marks": {"jane@x": "y"}}', "marks.…: int_parsing"),
+        (b'{"id": 1, "jane@x": "y"}', "…: extra_forbidden"),
+        (b'{"id": 7}', "id: value_error"),
+        (b'{"id', "json_invalid"),
+        (b"[]", "model_type"),
+        (
+            json.dumps({"id": 1, "items": [{}] * 8}).encode(),
+            "; ".join([*(f"items.{n}.price: missing" for n in range(5)), "3 more"]),
+        ),
+    ],
+)
+def test_of_a_pydantic_model(body, text):
+    assert told(Order, body) == text
+
+
+def test_a_type_adapter_and_a_method_say_whose_names_may_be_shown():
+    body = b'{"amt": "x"}'
+    expected = "id: missing; amt: int_parsing"
+    assert told(pydantic.TypeAdapter(Order).validate_json, body) == expected
+    assert told(Order.model_validate_json, body) == expected
+
+
+def test_without_the_model_types_alone_are_told():
+    def read(body):
+        return Order.model_validate_json(body)
+
+    assert told(read, b'{"amt": "x"}') == "…: missing; …: int_parsing"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"{}", "Object missing required field id"),
+        (b'{"id": "jane@x"}', "id: Expected int, got str"),
+        (b'{"id": 1, "parts": [{"price": "jane@x"}]}', "parts[0].price: Expected int, got str"),
+        (b'{"id": 1, "marks": {"jane@x": ""}}', "marks[...]: Expected int, got str"),
+        (b'{"id": 1, "jane@x": ""}', "Object contains unknown field"),
+        (b'{"id": 1, "a` - at `$.jane@x": ""}', "Object contains unknown field"),
+        (b'{"id": 1, "kind": "jane@x"}', "kind: Invalid enum value"),
+        (b'{"id": 7}', None),
+        (b'{"id', "Input data was truncated"),
+        (b"jane@x", "JSON is malformed: invalid character (byte 0)"),
+    ],
+)
+def test_of_a_msgspec_struct(body, text):
+    assert told(Parcel, body) == text
+
+
+def test_of_json_the_place():
+    assert told("json", b'{"jane@x') == "no JSON at character 1"
+
+
+def test_of_anything_else_nothing():
+    def read(body):
+        raise LookupError(SECRET)
+
+    assert told(read, b"") is None
+
+
+def test_a_model_whose_own_code_fails_tells_nothing():
+    class Broken(Order):
+        @classmethod
+        def model_json_schema(cls, **_):
+            raise RuntimeError
+
+    assert told(Broken, b"{}") is None
+
+
+def test_a_struct_is_read():
+    assert decoder(Parcel)(message(1).changed(body=b'{"id": 1}')) == Parcel(1)
+
+
+def test_a_dataclass_checks_nothing_and_is_refused():
+    @dataclass
+    class Plain:
+        id: int
+
+    with pytest.raises(ConfigError, match="a dataclass checks nothing"):
+        decoder(Plain)
