@@ -9,7 +9,7 @@ from typing import Any
 
 from docsite.docstrings import section
 from docsite.markdown import code, prose, terms
-from orderly.config.fields import FromEnv
+from orderly.config.fields import FromEnv, has_variable
 
 
 def of_class(path: str) -> str:
@@ -39,6 +39,5 @@ def _default(field: Field[Any]) -> str:
 
 def variable_of(kind: type, field: Field[Any]) -> Iterator[str]:
     """The environment variable of a setting; nothing if it has none."""
-    plain = {"int", "float", "str", "bool", "int | None", "float | None"}
-    if issubclass(kind, FromEnv) and field.type in plain:
+    if issubclass(kind, FromEnv) and has_variable(kind, field.name):
         yield f"ORDERLY_{field.name.upper()}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any, Self, SupportsIndex
+from typing import Any, Literal, Self, SupportsIndex
 
 from orderly.config.arguments import (
     check_kind,
@@ -78,7 +78,6 @@ def parse_hosts(text: str) -> Hosts | None:
 
 
 _SECRETS = ("access_key", "secret_key", "security_token", "record_secrets")
-_VERIFICATIONS = ("host", "chain", "none")
 _SHORTEST = 16  # characters of a secret
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -138,11 +137,11 @@ class ClientConfig(FromEnv):
     tls_ca_file: str = ""
     tls_cert_file: str = ""
     tls_key_file: str = ""
-    tls_verify: str = "host"
+    tls_verify: Literal["host", "chain", "none"] = "host"
     broker_hosts: str = ""
     sign_name_server_requests: bool = False
     record_secrets: str = field(default="", repr=False)
-    redact_keys: str = ""
+    redact_keys: Literal["", "hash"] = ""
 
     def __post_init__(self) -> None:
         namesrv = self.namesrv if self.namesrv != "" else os.environ.get("ORDERLY_NAMESRV", "")
@@ -159,7 +158,6 @@ class ClientConfig(FromEnv):
         for name in ("connect_timeout", "request_timeout", "route_interval", "heartbeat_interval"):
             require(getattr(self, name) > 0, f"{name} must be more than 0 seconds")
         require(self.max_frame >= 64 * 1024, "max_frame must be at least 65536 bytes")
-        require(self.redact_keys in ("", "hash"), "redact_keys must be 'hash', or '' to show keys")
         self._check_security()
 
     def _check_security(self) -> None:
@@ -172,7 +170,6 @@ class ClientConfig(FromEnv):
             not self.security_token or self.access_key != "",
             "security_token goes along with access_key and secret_key: set them too",
         )
-        require(self.tls_verify in _VERIFICATIONS, f"tls_verify must be one of {_VERIFICATIONS}")
         for name in ("tls_ca_file", "tls_cert_file", "tls_key_file"):
             require(self.tls or not getattr(self, name), f"{name} needs tls=True (ORDERLY_TLS)")
         require(

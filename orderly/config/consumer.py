@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from orderly.config.arguments import (
     MAX_LANE_SUSPEND,
@@ -68,12 +69,20 @@ BROKER_LEASE = 60.0  # seconds after which a broker frees a lock (Java: Rebalanc
 _MAX_LOCK_TRUST = BROKER_LEASE - 10.0
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MAX_RECONSUME = 2**31 - 2  # the count and one more travel as a signed 32-bit integer
+_BY_KEY_ONLY = {
+    "max_suspend": 60.0,
+    "max_span": 1_000_000,
+    "create_state_topics": True,
+    "parking": ParkLimits(),
+}
 _POSITIVE = ("pull_retry", "rebalance_interval", "lock_interval", "commit_interval")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig(FromEnv):
     """How ordered messages are consumed.
+
+    What belongs to order="key" is refused without it, if it is not the default.
 
     Attributes:
         consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
@@ -156,21 +165,21 @@ class ConsumerConfig(FromEnv):
     """
 
     consume_from: str = "last"
-    order: str = "queue"
+    order: Literal["queue", "key"] = "queue"
     concurrency: int = 20
     min_workers: int = 1
-    executor: str = "thread"
+    executor: Literal["thread", "process"] = "thread"
     batch_size: int = 1
     suspend: float = 1.0
     max_suspend: float = 60.0
     max_span: int = 1_000_000
     create_state_topics: bool = True
     max_reconsume_times: int | None = None
-    on_expiring: str = "park"
+    on_expiring: Literal["park", "dead_letter", "block"] = "park"
     parking: ParkLimits = field(default_factory=ParkLimits)
     consume_timeout: float = 900.0
     handler_timeout: float | None = None
-    on_hang: str = "block"
+    on_hang: Literal["block", "exit"] = "block"
     pull_batch: int = 32
     pull_threshold: int = 1000
     pull_threshold_bytes: int = 100 * MIB
@@ -184,7 +193,7 @@ class ConsumerConfig(FromEnv):
     handover_timeout: float = 20.0
     force_unlock_after: float | None = None
     close_timeout: float = 20.0
-    model: str = "clustering"
+    model: Literal["clustering", "broadcasting"] = "clustering"
     instance: str = ""
     offsets_folder: str = "~/.orderly/offsets"
     require_ordered_group: bool = True
@@ -195,7 +204,7 @@ class ConsumerConfig(FromEnv):
     def __post_init__(self) -> None:
         parse_consume_from(self.consume_from)
         check_types(self)
-        self._check_choices()
+        self._check_model()
         self._check_handling()
         self._check_pulling()
         self._check_rounds()
@@ -215,17 +224,7 @@ class ConsumerConfig(FromEnv):
         """Seconds a handler may ask to wait at most."""
         return MAX_LANE_SUSPEND if self.by_key else MAX_SUSPEND
 
-    def _check_choices(self) -> None:
-        require(self.order in ("queue", "key"), "order must be 'queue' or 'key'")
-        policies = ("park", "dead_letter", "block")
-        require(
-            self.on_expiring in policies, "on_expiring must be 'park', 'dead_letter' or 'block'"
-        )
-        require(self.executor in ("thread", "process"), "executor must be 'thread' or 'process'")
-        require(
-            self.model in ("clustering", "broadcasting"),
-            "model must be 'clustering' or 'broadcasting'",
-        )
+    def _check_model(self) -> None:
         if self.broadcasting:
             require(
                 _INSTANCE.fullmatch(self.instance) is not None,
@@ -239,6 +238,15 @@ class ConsumerConfig(FromEnv):
         require(
             isinstance(self.parking, ParkLimits),
             f"parking must be a ParkLimits, not {self.parking!r}",
+        )
+        for name, usual in _BY_KEY_ONLY.items():
+            require(
+                self.by_key or getattr(self, name) == usual,
+                f"{name} decides nothing with order='queue': pass order='key', or leave it out",
+            )
+        require(
+            not self.broadcasting or self.parking == ParkLimits(),
+            "parking decides nothing with model='broadcasting', which parks no key: leave it out",
         )
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
         require(
@@ -268,7 +276,6 @@ class ConsumerConfig(FromEnv):
     def _check_hanging(self) -> None:
         limit = self.handler_timeout
         require(limit is None or limit > 0, "handler_timeout must be more than 0 seconds, or None")
-        require(self.on_hang in ("block", "exit"), "on_hang must be 'block' or 'exit'")
         if self.on_hang == "exit":
             require(limit is not None, "on_hang='exit' needs handler_timeout, in seconds")
             require(

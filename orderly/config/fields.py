@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, fields
-from typing import Any, Self, SupportsIndex, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeVar, get_args, get_origin
+from typing import get_type_hints as types_of
 
 from orderly.config.arguments import check_named_texts, is_int, is_number
 from orderly.errors import ConfigError
@@ -76,33 +77,64 @@ def _read_bool(text: str) -> bool:
     ]
 
 
-_KINDS: dict[str, _Kind] = {
-    "int": _Kind("an int", is_int, int),
-    "float": _Kind("a finite number", is_number, float),
-    "str": _Kind("a str", lambda value: isinstance(value, str), str),
-    "bool": _Kind("True or False", lambda value: isinstance(value, bool), _read_bool),
-    "int | None": _Kind("an int or None", lambda value: value is None or is_int(value), int),
-    "float | None": _Kind(
+_KINDS: Mapping[object, _Kind] = {
+    int: _Kind("an int", is_int, int),
+    float: _Kind("a finite number", is_number, float),
+    str: _Kind("a str", lambda value: isinstance(value, str), str),
+    bool: _Kind("True or False", lambda value: isinstance(value, bool), _read_bool),
+    int | None: _Kind("an int or None", lambda value: value is None or is_int(value), int),
+    float | None: _Kind(
         "a finite number or None", lambda value: value is None or is_number(value), float
     ),
 }
 
 
-def check_types(config: Any) -> None:
-    """Check the type of every plain field; a bool is no number, and neither is NaN."""
-    for field in _plain(config):
-        kind, value = _KINDS[str(field.type)], getattr(config, field.name)
-        shown = f"not {value!r}" if field.repr else "and it is not"  # a secret is never shown
-        require(kind.accepts(value), f"{field.name} must be {kind.name}, {shown}")
+def _one_of(choices: tuple[str, ...]) -> _Kind:
+    """The kind of a field that is one of these words."""
+    *most, last = map(repr, choices)
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    known = frozenset(choices)
+    accepts = lambda value: isinstance(value, str) and value in known  # noqa: E731
+    return _Kind(f"{', '.join(most)} or {last}" if most else last, accepts, read)
 
 
-def _plain(config: Any) -> list[Field[Any]]:
-    """The fields that have a variable; those with parts of their own are the config's to check."""
-    return [field for field in fields(config) if str(field.type) in _KINDS]
+def _kinds_of(config: type) -> Mapping[str, _Kind]:
+    """Return the kind of each plain field; those with parts of their own the config checks.
+
+    Raises:
+        TypeError: a field of a type that nobody here can check, nor read from the environment.
+    """
+    found = {}
+    for name, kind in types_of(config).items():
+        if name not in config.__annotations__ or is_dataclass(kind):
+            continue
+        words = get_args(kind) if get_origin(kind) is Literal else ()
+        if words and all(isinstance(word, str) for word in words):
+            found[name] = _one_of(words)
+        elif kind in _KINDS:
+            found[name] = _KINDS[kind]
+        else:
+            raise TypeError(f"{config.__name__}.{name}: no rule says how to check a {kind}")
+    return found
 
 
 class FromEnv:
-    """Adds `from_env()` to a config; explicit arguments win over the environment."""
+    """Adds `from_env()` to a config; explicit arguments win over the environment.
+
+    The types of its fields are read where the class is made: one that cannot be checked, or read,
+    fails there.
+    """
+
+    _kinds: ClassVar[Mapping[str, _Kind]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._kinds = _kinds_of(cls)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **explicit: Any) -> Self:
@@ -114,15 +146,29 @@ class FromEnv:
         check_named_texts("env", env)
         env = os.environ if env is None else env
         found: dict[str, Any] = {
-            f.name: _from_text(f.name, str(f.type), env[f"ORDERLY_{f.name.upper()}"])
-            for f in _plain(cls)
-            if f"ORDERLY_{f.name.upper()}" in env
+            name: _from_text(name, kind, env[f"ORDERLY_{name.upper()}"])
+            for name, kind in cls._kinds.items()
+            if f"ORDERLY_{name.upper()}" in env
         }
         return cls(**(found | explicit))
 
 
-def _from_text(name: str, kind: str, text: str) -> object:
+def has_variable(config: type[FromEnv], field: str) -> bool:
+    """Whether a field can be set in the environment."""
+    return field in config._kinds  # noqa: SLF001 - of the same concept
+
+
+def check_types(config: FromEnv) -> None:
+    """Check the type of every plain field; a bool is no number, and neither is NaN."""
+    shown = {field.name: field.repr for field in fields(config)}  # type: ignore[arg-type]
+    for name, kind in config._kinds.items():  # noqa: SLF001 - as above
+        value = getattr(config, name)
+        what = f"not {value!r}" if shown[name] else "and it is not"  # a secret is never shown
+        require(kind.accepts(value), f"{name} must be {kind.name}, {what}")
+
+
+def _from_text(name: str, kind: _Kind, text: str) -> object:
     try:
-        return _KINDS[kind].read(text)
+        return kind.read(text)
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"ORDERLY_{name.upper()}={text!r} must be {_KINDS[kind].name}") from error
+        raise ConfigError(f"ORDERLY_{name.upper()}={text!r} must be {kind.name}") from error

@@ -13,6 +13,9 @@ _FORGERS = 0.03  # share of the histories in which somebody forges records
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
+_BY_KEY = ("max_suspend", "max_span")  # settings that decide nothing by queue
+
+
 def draw(seed):
     """The scenario of a seed."""
     rng = random.Random(f"scenario {seed}")
@@ -71,6 +74,8 @@ def draw(seed):
         drawn["dying"] = 0.0
     elif drawn["killers"]:
         drawn |= {"engine": "thread", "dying": 0.0}  # they are to end more than a worker
+    if settings["order"] == "queue":
+        settings = {name: value for name, value in settings.items() if name not in _BY_KEY}
     drawn["settings"] = tuple(settings.items())
     acts = _acts_of_programs(cast)
     faults = [*drawn.get("faults", ()), *([] if drawn["secrets"] else acts)]

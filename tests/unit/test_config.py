@@ -7,6 +7,7 @@ import pickle
 import time
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from orderly.client.security import security_of
 from orderly.config import (
     ClientConfig,
     ConsumerConfig,
+    ParkLimits,
     ProducerConfig,
     check_group,
     check_offset,
@@ -26,6 +28,7 @@ from orderly.config import (
     parse_position,
 )
 from orderly.config.consumer import BROKER_LEASE
+from orderly.config.fields import FromEnv
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.protocol.signing import Credentials
@@ -200,7 +203,24 @@ def test_bad_settings_of_what_hangs(setting, says):
 def test_the_longest_wait_is_a_keys_own_or_a_short_one_of_the_whole_queue():
     assert ConsumerConfig(order="key").longest_suspend == 3600
     assert ConsumerConfig().longest_suspend == 30
-    assert ConsumerConfig(max_suspend=0.5).max_suspend == 0.5, "of no meaning by queue"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"max_suspend": 5.0}, {"max_span": 9}, {"create_state_topics": False},
+     {"parking": ParkLimits(keys=1)}],
+    ids=str,
+)  # fmt: skip
+def test_what_decides_nothing_by_queue_is_refused(setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=f"{name} decides nothing with order='queue'"):
+        ConsumerConfig(**setting)
+    assert ConsumerConfig(order="key", **setting)
+
+
+def test_what_decides_nothing_in_broadcasting_is_refused():
+    with pytest.raises(ConfigError, match="parks no key"):
+        ConsumerConfig(order="key", model="broadcasting", instance="a", parking=ParkLimits(keys=1))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +241,22 @@ def test_bad_producer_settings(setting):
         ProducerConfig(**setting)
 
 
+def test_one_of_a_few_words_is_read_from_the_environment_and_nothing_else_is():
+    env = {"ORDERLY_ORDER": "key", "ORDERLY_EXECUTOR": "process", "ORDERLY_ON_HANG": "block"}
+    config = ConsumerConfig.from_env(env)
+    assert (config.order, config.executor) == ("key", "process")
+    with pytest.raises(ConfigError, match="ORDERLY_ORDER='keys' must be 'queue' or 'key'"):
+        ConsumerConfig.from_env({"ORDERLY_ORDER": "keys"})
+
+
+@pytest.mark.parametrize("kind", [list[str], str | None, Literal[1, 2], ConsumerConfig | None])
+def test_a_field_that_nobody_could_check_fails_where_the_class_is_made(kind):
+    with pytest.raises(TypeError, match=r"Config\.field: no rule says how to check"):
+        type("Config", (FromEnv,), {"__annotations__": {"field": kind}})
+
+
 WRONG = {
+    "Literal": ["", "Queue", 3, None, b"queue", ["queue"]],
     "int": ["3", 3.0, True, None, b"3"],
     "float": ["3", float("nan"), float("inf"), True, None],
     "str": [9876, None, b"x", True],
@@ -234,7 +269,8 @@ WRONG = {
         (config, field.name, value)
         for config in (ClientConfig, ProducerConfig, ConsumerConfig)
         for field in fields(config)
-        for value in WRONG.get(str(field.type), [])
+        for value in WRONG.get(str(field.type).partition("[")[0], [])
+        if not (config is ClientConfig and value == "")  # which is a choice there
     ],
 )
 def test_every_field_refuses_a_wrong_type_and_is_named(config, field, value):
@@ -394,7 +430,7 @@ def test_a_config_with_keys_is_not_pickled_and_the_error_says_what_to_do_instead
         ({"tls_ca_file": "ca.pem"}, "tls_ca_file needs tls=True"),
         ({"tls_cert_file": "me.pem"}, "tls_cert_file needs tls=True"),
         ({"tls": True, "tls_key_file": "me.key"}, "tls_key_file needs tls_cert_file"),
-        ({"tls": True, "tls_verify": "no"}, "'host', 'chain', 'none'"),
+        ({"tls": True, "tls_verify": "no"}, "'host', 'chain' or 'none'"),
         ({"tls": True, "tls_verify": "chain"}, "needs tls_ca_file .ORDERLY_TLS_CA_FILE"),
         ({"broker_hosts": "10.0.0.1/8"}, "'10.0.0.1/8' in broker_hosts is no host"),
     ],

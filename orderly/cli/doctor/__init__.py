@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Literal
 
 import click
 
@@ -83,6 +84,7 @@ def doctor(
     *,
     group: str | None,
     topics: tuple[str, ...],
+    order: Literal["queue", "key"] | None,
     model: str | None,
     timeout: float,
     form: Format,
@@ -102,6 +104,7 @@ def doctor(
     wanted = WantedStart(
         settings.group(group),
         tuple(settings.topic(topic) for topic in topics),
+        order=order or "",
         broadcasting=None if model is None else model == "broadcasting",
         **{name: value or "" for name, value in consumer.items()},
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from orderly.cli.output import CommandOutput
 from orderly.cli.terminal import printable
@@ -71,7 +71,7 @@ class WantedStart:
 
     group: str | None = None
     topics: tuple[str, ...] = ()
-    order: str = ""
+    order: Literal["", "queue", "key"] = ""
     broadcasting: bool | None = None
     tags: str = ""
     sql: str = ""

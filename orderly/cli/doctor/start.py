@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Literal
 
 from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.client import Client, preflight
@@ -172,7 +173,7 @@ class _Start:
             return Subscription.from_expression(topic, wanted.tags or "*", 0)
         return theirs
 
-    def _order_of(self, group: str, members: ConsumerConnections | None) -> str:
+    def _order_of(self, group: str, members: ConsumerConnections | None) -> Literal["queue", "key"]:
         """How the members keep order, as one of ours says; without one as Java's do."""
         for member in members.connections if members else ():
             if member.language == Language.PYTHON.name:
