@@ -11,36 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal
 
 from orderly.config.arguments import is_async
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 
-ModelT = TypeVar("ModelT")
-ModelT_co = TypeVar("ModelT_co", covariant=True)
-
-
-class Model(Protocol[ModelT_co]):
-    """A class that makes an object of a body, in pydantic's way; any BaseModel is one."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> ModelT_co:
-        """Make one."""
-
-    def model_validate_json(self, json_data: bytes, /) -> Any:
-        """A class method there."""
-
-
-class Struct(Protocol[ModelT_co]):
-    """A class of msgspec's."""
-
-    __struct_fields__: tuple[str, ...]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> ModelT_co:
-        """Make one."""
-
-
-Decode = str | Callable[[bytes], Any] | Model[Any] | Struct[Any]
+Decode = Literal["json", "bytes"] | type[Any] | Callable[[bytes], Any]
 """What `decode=` takes: "json", "bytes", a pydantic model, a msgspec Struct, or a function."""
 
 _BY_NAME: dict[str, Callable[[bytes], Any]] = {"json": json.loads, "bytes": bytes}

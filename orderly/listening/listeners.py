@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any, Protocol, Self, Unpack, cast, overload
+from typing import Any, Literal, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from orderly.config.arguments import (
     MAX_LANE_SUSPEND,
@@ -23,8 +23,10 @@ from orderly.config.arguments import (
 )
 from orderly.config.fields import require
 from orderly.errors import ConfigError
+from orderly.listening.decoding import Decode
 from orderly.listening.handler_call import (
     AsyncFunction,
+    Attempt,
     Delivery,
     Elsewhere,
     Function,
@@ -102,6 +104,13 @@ def _context_of(message: ReceivedMessage) -> ConsumeContext:
 # --- listeners ------------------------------------------------------------------------------------
 
 
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
+For = Callable[[Value, Attempt], Outcome]
+"""A function of that."""
+AsyncFor = Callable[[Value, Attempt], Awaitable[Outcome]]
+"""The same as an `async def`."""
+
 # As the consumer's: it also counts the time a machine was suspended.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 Clock = Callable[[], float]
@@ -124,11 +133,16 @@ def _clock(now: float | None) -> Clock:
 class _Common:
     """What plain and async listeners share."""
 
-    def __init__(self, function: Function | AsyncFunction, **settings: Unpack[Settings]) -> None:
+    def __init__(
+        self,
+        function: Function | AsyncFunction,
+        decode: Decode | None,
+        settings: Settings,
+    ) -> None:
         check_callable("the listener's function", function)
-        given = "message" if settings.get("decode") is None else "value"
+        given = "message" if decode is None else "value"
         check_arguments("the listener's function", function, given, "attempt")
-        self.rules = Rules(**settings)
+        self.rules = Rules(decode=decode, **settings)
         self._trial = HandlerCall(function, self.rules.decode, self.rules.classes)
         self._judge = FailurePolicy(self.rules)
         update_wrapper(cast("Any", self), function, updated=())
@@ -194,16 +208,48 @@ class Listener(_Common):
     Args:
         function: called with (message, attempt), or with `decode` (value, attempt); answers with an
             Outcome. An Exception, None or anything else is a failure.
-        settings: those of `Rules`.
+        decode: see `Rules`.
+        settings: the others of `Rules`.
 
     Raises:
         ConfigError: a setting outside its range or that contradicts another, an async function.
     """
 
-    def __init__(self, function: Function, **settings: Unpack[Settings]) -> None:
+    @overload
+    def __init__(
+        self, function: For[ReceivedMessage], *, decode: None = None, **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: Function, *, decode: Literal["json"], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: For[bytes], *, decode: Literal["bytes"], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: For[Value], *, decode: type[Value], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        function: For[Value],
+        *,
+        decode: Callable[[bytes], Value],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    def __init__(
+        self, function: Function, *, decode: Decode | None = None, **settings: Unpack[Settings]
+    ) -> None:
         if is_async(function):
             raise ConfigError("the function is async: use AsyncListener, or @orderly.listener(...)")
-        super().__init__(function, **settings)
+        super().__init__(function, decode, settings)
         self._run: Callable[[Delivery], Tried] = self._trial.run
 
     def __call__(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Answer:
@@ -270,16 +316,52 @@ class AsyncListener(_Common):
 
     Args:
         function: awaited.
-        settings: those of `Rules`.
+        decode: see `Rules`.
+        settings: the others of `Rules`.
 
     Raises:
         ConfigError: a setting outside its range or that contradicts another, a plain function.
     """
 
-    def __init__(self, function: AsyncFunction, **settings: Unpack[Settings]) -> None:
+    @overload
+    def __init__(
+        self,
+        function: AsyncFor[ReceivedMessage],
+        *,
+        decode: None = None,
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: AsyncFunction, *, decode: Literal["json"], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: AsyncFor[bytes], *, decode: Literal["bytes"], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, function: AsyncFor[Value], *, decode: type[Value], **settings: Unpack[Settings]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        function: AsyncFor[Value],
+        *,
+        decode: Callable[[bytes], Value],
+        **settings: Unpack[Settings],
+    ) -> None: ...
+
+    def __init__(
+        self, function: AsyncFunction, *, decode: Decode | None = None, **settings: Unpack[Settings]
+    ) -> None:
         if not is_async(function):
             raise ConfigError("the function is not async: use Listener, or @orderly.listener(...)")
-        super().__init__(function, **settings)
+        super().__init__(function, decode, settings)
 
     async def __call__(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext
@@ -331,31 +413,55 @@ def _apply(
     return answer
 
 
-class Decorator(Protocol):
-    """What `listener(...)` returns."""
+class Decorator(Protocol[Value_co]):
+    """What `listener(...)` returns: it takes a function of what `decode` makes of a body."""
 
     @overload
-    def __call__(self, function: Function, /) -> Listener: ...
+    def __call__(self, function: For[Value_co], /) -> Listener: ...
 
     @overload
-    def __call__(self, function: AsyncFunction, /) -> AsyncListener: ...
+    def __call__(self, function: AsyncFor[Value_co], /) -> AsyncListener: ...
 
 
 @overload
-def listener(function: Function, /) -> Listener: ...
+def listener(function: For[ReceivedMessage], /) -> Listener: ...
 
 
 @overload
-def listener(function: AsyncFunction, /) -> AsyncListener: ...
+def listener(function: AsyncFor[ReceivedMessage], /) -> AsyncListener: ...
 
 
 @overload
-def listener(**settings: Unpack[Settings]) -> Decorator: ...
+def listener(
+    *, decode: None = None, **settings: Unpack[Settings]
+) -> Decorator[ReceivedMessage]: ...
+
+
+@overload
+def listener(*, decode: Literal["json"], **settings: Unpack[Settings]) -> Decorator[Any]: ...
+
+
+@overload
+def listener(*, decode: Literal["bytes"], **settings: Unpack[Settings]) -> Decorator[bytes]: ...
+
+
+@overload
+def listener(*, decode: type[Value], **settings: Unpack[Settings]) -> Decorator[Value]: ...
+
+
+@overload
+def listener(
+    *, decode: Callable[[bytes], Value], **settings: Unpack[Settings]
+) -> Decorator[Value]: ...
 
 
 def listener(
-    function: Function | AsyncFunction | None = None, /, **settings: Unpack[Settings]
-) -> Decorator | Listener | AsyncListener:
+    function: Function | AsyncFunction | None = None,
+    /,
+    *,
+    decode: Decode | None = None,
+    **settings: Unpack[Settings],
+) -> Decorator[Any] | Listener | AsyncListener:
     """Make a consumer's handler of a function for one message, plain or async.
 
         @orderly.listener(on_poison="park_key", fatal=(ValueError,))
@@ -365,22 +471,25 @@ def listener(
 
         OrderlyConsumer("shipping", ship, config=ConsumerConfig(order="key"))
 
+    A type checker compares the function with `decode`: what that makes of a body is what the
+    function takes. With "json" it may take anything, for a body may be anything.
+
     Args:
         function: with `@orderly.listener` alone, when no setting is to be changed.
+        decode: see `Rules`.
         settings: those of `Rules`; see `Listener`.
 
     Raises:
         ConfigError: a setting outside its range, or two that contradict each other.
     """
     if function is not None:
-        return _listener(function, **settings)
-    Rules(**settings)  # wrong settings fail where they are written
-    return cast("Decorator", partial(_listener, **settings))
+        return _listener(function, decode, **settings)
+    Rules(decode=decode, **settings)  # wrong settings fail where they are written
+    return cast("Decorator[Any]", partial(_listener, decode=decode, **settings))
 
 
 def _listener(
-    function: Function | AsyncFunction, **settings: Unpack[Settings]
+    function: Function | AsyncFunction, decode: Decode | None, **settings: Unpack[Settings]
 ) -> Listener | AsyncListener:
-    if is_async(function):
-        return AsyncListener(cast("AsyncFunction", function), **settings)
-    return Listener(cast("Function", function), **settings)
+    kind: Any = AsyncListener if is_async(function) else Listener
+    return cast("Listener | AsyncListener", kind(function, decode=decode, **settings))

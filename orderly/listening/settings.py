@@ -29,12 +29,11 @@ OnPoison = Named | Policy
 
 
 class Settings(TypedDict, total=False):
-    """What a listener may be given by name; see `Rules`."""
+    """What a listener may be given by name besides `decode`; see `Rules`."""
 
     retry: Retry
     poison: PoisonRules | None
     on_poison: OnPoison
-    decode: Decode | None
     fatal: Exceptions
     transient: Exceptions
     dry_run: bool

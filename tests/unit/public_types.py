@@ -1,11 +1,12 @@
-"""Handlers as users write them, for mypy: read by tests/unit/test_handler_types.py, never run.
+"""Programs as users write them, for type checkers: read by test_public_types.py, never run.
 
-A line that ends in `# refused` is one mypy must complain about; it must not about any other.
+A line that ends in `# refused` is one each must complain about; none must about any other.
 """
 
 # ruff: noqa: RET503
 from collections.abc import Sequence
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from orderly import (
@@ -88,6 +89,32 @@ def decorated_for_a_function(order: Order, attempt: Attempt) -> Ack:
     return Ack()
 
 
+class Parcel(Struct):
+    address: str
+
+
+@listener(decode=Parcel)
+def decorated_for_a_struct(parcel: Parcel, attempt: Attempt) -> Ack:
+    return Ack()
+
+
+@listener(decode="bytes")
+def decorated_for_bytes(body: bytes, attempt: Attempt) -> Ack:
+    return Ack()
+
+
+def handles_any_model(model: BaseModel, attempt: Attempt) -> Ack:
+    return Ack()
+
+
+def handles_an_order(order: Order, attempt: Attempt) -> Ack:
+    return Ack()
+
+
+async def awaits_an_order(order: Order, attempt: Attempt) -> Ack:
+    return Ack()
+
+
 @listener(poison=None)
 async def decorated_async(message: ReceivedMessage, attempt: Attempt) -> Outcome:
     return Block("no")
@@ -109,6 +136,12 @@ consume(decorated)
 consume(decorated_async)
 consume(decorated_for_a_model)
 consume(decorated_for_a_function)
+consume(decorated_for_a_struct)
+consume(decorated_for_bytes)
+consume(listener(decode=Order)(handles_any_model))
+consume(listener(decode=Order)(awaits_an_order))
+consume(Listener(handles_an_order, decode=Order))
+consume(AsyncListener(awaits_an_order, decode=Order))
 consume(lambda messages, context: Ack())
 
 # --- what may not -------------------------------------------------------------------------------
@@ -155,11 +188,8 @@ def takes_one(message: ReceivedMessage) -> Ack:
     return Ack()
 
 
-class NoModel:
-    address: str
-
-
-listener(decode=NoModel)  # refused
+def handles_text(text: str, attempt: Attempt) -> Ack:
+    return Ack()
 
 
 def ship_it(message: ReceivedMessage, attempt: Attempt) -> ConsumeResult:
@@ -181,4 +211,14 @@ Listener(ship_it)  # refused
 Listener(ship_async)  # refused
 AsyncListener(ship)  # refused
 listener(on_poison="park")  # refused
+listener(decode=Order)(handles_text)  # refused
+listener(decode=Parcel)(handles_an_order)  # refused
+listener(decode="bytes")(handles_text)  # refused
+listener(decode=len)(handles_text)  # refused
+listener()(handles_text)  # refused
+listener(handles_text)  # refused
+listener(decode="xml")  # refused
+listener(decode=3)  # refused
+Listener(handles_text, decode=Order)  # refused
+AsyncListener(awaits_an_order, decode="bytes")  # refused
 listener()(ship_it)  # refused
