@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         Skip,
         listener,
     )
-    from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
+    from orderly.message import Message
+    from orderly.model import MessageQueue, ReceivedMessage, SendResult
     from orderly.ordering.context import AsyncHandler, Handler
     from orderly.ordering.results import Ack, Answer, DeadLetter, Fail, Park, Suspend
     from orderly.producer import OrderlyProducer
@@ -94,7 +95,8 @@ _HOMES = {
         "Skip",
         "listener",
     ),
-    "orderly.model": ("Message", "MessageQueue", "ReceivedMessage", "SendResult"),
+    "orderly.message": ("Message",),
+    "orderly.model": ("MessageQueue", "ReceivedMessage", "SendResult"),
     "orderly.ordering.context": ("AsyncHandler", "ConsumeContext", "Handler"),
     "orderly.ordering.results": (
         "Ack",

@@ -21,7 +21,8 @@ from orderly.client import Client
 from orderly.config import ConsumerConfig, ProducerConfig
 from orderly.consumer import OrderlyConsumer
 from orderly.errors import OrderlyError
-from orderly.model import Message, MessageQueue, ReceivedMessage, SendResult
+from orderly.message import Message
+from orderly.model import MessageQueue, ReceivedMessage, SendResult
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, wrap
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack

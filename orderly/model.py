@@ -29,28 +29,6 @@ class MessageQueue:
         return f"{self.topic}/{self.broker_name}/{self.queue_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message to send.
-
-    Args:
-        topic: 1-127 characters of `%|a-zA-Z0-9_-`.
-        body: 1 byte to 4 MiB.
-        sharding_key: messages with the same key go to the same queue, in order. A `str`, or an
-            `int` (its decimal text under a hash selector, its value under numeric mod).
-        tags: one tag, for the consumer's filter.
-        keys: words for the broker's index; without spaces.
-        properties: further properties, kept by the broker; names of RocketMQ's own are refused.
-    """
-
-    topic: str
-    body: bytes
-    sharding_key: str | int | None = None
-    tags: str | None = None
-    keys: tuple[str, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
-
-
 class _ReadLate:
     """Fields that a pull brought and nobody looked at yet are read when somebody does.
 

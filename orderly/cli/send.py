@@ -18,7 +18,8 @@ from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
 from orderly.config import ProducerConfig
 from orderly.errors import ConfigError
-from orderly.model import Message, SendResult
+from orderly.message import Message
+from orderly.model import SendResult
 from orderly.monitoring.texts import Column, ColumnKind
 from orderly.selectors.layout import layout_of
 

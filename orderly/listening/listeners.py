@@ -16,8 +16,6 @@ from orderly.config.arguments import (
     check_count,
     check_given,
     check_kind,
-    check_named_texts,
-    check_text,
     is_async,
     is_number,
 )
@@ -37,7 +35,8 @@ from orderly.listening.handler_call import (
 from orderly.listening.outcomes import Outcome
 from orderly.listening.policy import Decision, FailurePolicy
 from orderly.listening.settings import Rules, Settings
-from orderly.model import Message, MessageQueue, ReceivedMessage
+from orderly.message import Message
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Answer, ConsumeResult
 
@@ -65,9 +64,6 @@ def sample_delivery(message: Given, attempt: int, context: ConsumeContext | None
 
 
 def _received(message: Message) -> ReceivedMessage:
-    check_text("the message's topic", message.topic)
-    check_kind("the message's body", message.body, bytes, "bytes")
-    check_named_texts("the message's properties", message.properties)
     properties = dict(message.properties)
     if message.sharding_key is not None:
         properties["__SHARDINGKEY"] = str(message.sharding_key)

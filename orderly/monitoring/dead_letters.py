@@ -18,7 +18,8 @@ from orderly.client import Client
 from orderly.client.broker import PullQuery
 from orderly.config import ProducerConfig, check_group, check_topic
 from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
-from orderly.model import Message, MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
+from orderly.message import Message
+from orderly.model import MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
 from orderly.monitoring.collecting.selection import is_internal
 from orderly.namespace import DEAD_PREFIX, wrap
 from orderly.producer import OrderlyProducer

@@ -12,7 +12,8 @@ from heapq import nsmallest
 from math import exp, log
 from typing import final
 
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.texts import counted
 from orderly.selectors import KEYED, Layout, queues_of
@@ -194,7 +195,7 @@ def _explained(
     name: str, queues: Sequence[MessageQueue], seen: Iterable[Sighting]
 ) -> Iterator[bool]:
     """Of each sighting, whether the selector puts its key there."""
-    rule, message = KEYED[name], Message(queues[0].topic, b"")
+    rule, message = KEYED[name], Message(queues[0].topic, b"-")
     for each in seen:
         given = rule.given(each.key)
         yield given is not None and rule.selector(queues, message, given) == each.queue

@@ -25,7 +25,8 @@ from orderly.errors import (
     SendFailed,
 )
 from orderly.log import get_logger
-from orderly.model import Message, MessageQueue, SendResult
+from orderly.message import Message
+from orderly.model import MessageQueue, SendResult
 from orderly.namespace import wrap
 from orderly.native.library import (
     PRODUCING,

@@ -8,20 +8,20 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage, LifecycleError, OrderlyError
 from orderly.log import get_logger
-from orderly.model import NO_PROPERTIES, Message, SendResult
+from orderly.message import Message, check_names
+from orderly.model import NO_PROPERTIES, SendResult
 from orderly.ordering.outbox import OutboxEntry
 from orderly.producer.future import SendFuture, SyncResult
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, utf8_size
 from orderly.protocol.send import unique_key
-from orderly.protocol.topics import APPEARS_LATER
 from orderly.redaction import places
 
 
@@ -108,8 +108,6 @@ def _address(text: str) -> bytes:
 
 _COMPRESSED = 1 | Compression.ZLIB << 8  # MessageSysFlag: compressed, and how
 _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and properties
-# The usual class first: asking an abstract one takes as long as the rest of the check.
-_MAPPINGS, _COLLECTIONS = (dict, Mapping), (tuple, Collection)
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +131,7 @@ class PendingSend(OutboxEntry):
 
 
 def check_message(message: Message, max_body: int) -> None:
-    """Check what the broker would refuse, drop or cut, apart from the properties' characters.
+    """Check what only the send knows, and that it is a message.
 
     Raises:
         InvalidMessage: naming the field.
@@ -142,60 +140,13 @@ def check_message(message: Message, max_body: int) -> None:
         raise InvalidMessage(
             f"send takes a Message(topic, body, sharding_key=…), not {type(message).__name__}"
         )
-    if not isinstance(message.topic, str):
-        raise InvalidMessage(f"the topic must be a str, not {message.topic!r}")
-    body, key = message.body, message.sharding_key
-    if not isinstance(body, bytes) or not body:
+    if len(message.body) > max_body:
         raise InvalidMessage(
-            f"the body must be bytes, at least one; not {type(body).__name__}"
-            f" of length {len(body) if isinstance(body, bytes | str) else '?'}"
-        )
-    if len(body) > max_body:
-        raise InvalidMessage(
-            f"the body has {len(body)} bytes, at most {max_body} are allowed"
+            f"the body has {len(message.body)} bytes, at most {max_body} are allowed"
             " (ProducerConfig.max_message_size, and maxMessageSize of the broker)"
         )
-    if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
-        raise InvalidMessage(f"the sharding key must be a str or an int, not {key!r}")
-    _check_tags_and_keys(message)
     if message.properties is not NO_PROPERTIES:
-        _check_names(message.properties)
-
-
-def _check_names(properties: Mapping[str, str]) -> None:
-    if not isinstance(properties, _MAPPINGS):
-        raise InvalidMessage(
-            f"properties must be a dict of str to str, not {type(properties).__name__}"
-        )
-    later = sorted(APPEARS_LATER.intersection(properties))
-    if later:
-        raise InvalidMessage(
-            f"with property {later[0]} the broker would show the message later, behind messages"
-            " that were sent after it: a stream in order has no delayed or transactional messages."
-            " Leave the property out, or send the message with another client to a topic of its own"
-        )
-    reserved = names.RESERVED.intersection(properties)
-    if reserved:
-        raise InvalidMessage(
-            f"RocketMQ uses the property names {sorted(reserved)} itself; choose others"
-            " (tags, keys and sharding_key are fields of Message)"
-        )
-
-
-def _check_tags_and_keys(message: Message) -> None:
-    tags, keys = message.tags, message.keys
-    if tags is not None and (not isinstance(tags, str) or "||" in tags or tags != tags.strip()):
-        raise InvalidMessage(
-            f"tags must be one tag, without '||' and spaces around it, not {tags!r}:"
-            " consumers could not select it"
-        )
-    if keys == ():
-        return
-    several = isinstance(keys, _COLLECTIONS) and not isinstance(keys, str)
-    if not several or not all(isinstance(key, str) for key in keys):
-        raise InvalidMessage(f"keys must be a tuple of str, not {keys!r}")
-    if any(not key or key.split() != [key] for key in keys):
-        raise InvalidMessage(f"a key in {keys!r} is empty or holds a space, which separates keys")
+        check_names(message.properties)
 
 
 def properties_text(message: Message, message_id: str) -> str:

@@ -16,7 +16,8 @@ from orderly.config.arguments import check_given, check_timeout, is_int
 from orderly.config.fields import given
 from orderly.errors import ConfigError, LifecycleError
 from orderly.log import get_logger
-from orderly.model import Message, MessageQueue, SendResult
+from orderly.message import Message
+from orderly.model import MessageQueue, SendResult
 from orderly.namespace import wrap
 from orderly.ordering.outbox import OutboxRules
 from orderly.producer.future import SendFuture, SyncResult
@@ -249,6 +250,8 @@ class OrderlyProducer:
         with OrderlyProducer(namesrv="localhost:9876") as producer:
             producer.send(Message("orders", b"created", sharding_key="order-1001"))
 
+    In an asyncio program `async with OrderlyProducer() as producer:` and `await producer.asend()`.
+
     Args:
         group: the producer group, for the broker's statistics.
         namesrv: "host:port;host:port" of the name servers; not together with `client`.
@@ -335,6 +338,20 @@ class OrderlyProducer:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    async def aclose(self, timeout: float | None = 10.0) -> None:  # noqa: ASYNC109 - of `close`
+        """`close` for an asyncio program: the loop goes on meanwhile. Arguments and errors as it.
+
+        Cancelling the task does not end it: what is pending is sent all the same.
+        """
+        await asyncio.to_thread(self.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        """Start; it opens no connection, so nothing waits."""
+        return self.start()
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
     def send(
         self,
         message: Message,
@@ -357,6 +374,32 @@ class OrderlyProducer:
         refuse_in_callback("send")
         dispatch, message = self._running(), self._named(message)
         return dispatch.accept(message, selector, arg, timeout, SyncResult(), wait=True).result()
+
+    def send_json(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: str | int | None = None,
+        tags: str | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a value as JSON and wait until it is stored.
+
+        What else a message may have: `send(Message.of_json(...))`, and so with `submit`, `asend`.
+
+        Args:
+            topic: where to.
+            value: anything JSON has, a pydantic model, a msgspec Struct or a dataclass.
+            key: the sharding key.
+            tags: one tag, for the consumer's filter.
+            timeout: as `submit`.
+
+        Raises:
+            InvalidMessage: something that JSON does not have.
+            OrderlyError: as `send`.
+        """
+        return self.send(Message.of_json(topic, value, key, tags=tags), timeout=timeout)
 
     def submit(
         self,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from orderly.config.arguments import check_arguments, check_count, check_function
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors.keyed import (
     cpp_hash_mod,
     go_hash_mod,

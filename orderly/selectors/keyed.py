@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.protocol.java_string import java_string_hash
 
 

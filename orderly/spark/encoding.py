@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from orderly.config import MIB
 from orderly.errors import InvalidMessage
-from orderly.model import Message
+from orderly.message import Message
 from orderly.producer.pending import MessageIds, check_message
 from orderly.protocol import properties as names
 from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties

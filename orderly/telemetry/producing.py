@@ -21,7 +21,8 @@ from opentelemetry.trace import (
 from orderly.client import Client
 from orderly.config import ProducerConfig
 from orderly.config.arguments import check_flag, check_given
-from orderly.model import Message, SendResult
+from orderly.message import Message
+from orderly.model import SendResult
 from orderly.producer import OrderlyProducer
 from orderly.producer.pending import check_message
 from orderly.selectors.choice import Selector

@@ -14,7 +14,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from orderly.model import Message, MessageQueue, ReceivedMessage
+from orderly.message import Message
+from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import unwrap
 from orderly.ordering.context import ConsumeContext
 from orderly.producer.pending import properties_text
@@ -101,8 +102,12 @@ def with_context(message: Message, context: Context) -> Message:
     _W3C.inject(found, context)
     if not found or any(name in message.properties for name in _W3C.fields):
         return message
-    carrying = replace(message, properties={**message.properties, **found})
-    return carrying if _fits(carrying) else message
+    try:
+        carrying = replace(message, properties={**message.properties, **found})
+        properties_text(carrying, _SOME_ID)
+    except Exception:  # noqa: BLE001 - if it is wrong in another way, the producer says so
+        return message
+    return carrying
 
 
 def link_to(message: ReceivedMessage) -> Link | None:
@@ -110,11 +115,3 @@ def link_to(message: ReceivedMessage) -> Link | None:
     context = _W3C.extract(dict(message.properties), Context())
     sent_by = get_current_span(context).get_span_context()
     return Link(sent_by) if sent_by.is_valid else None
-
-
-def _fits(message: Message) -> bool:
-    try:
-        properties_text(message, _SOME_ID)
-    except Exception:  # noqa: BLE001 - if it is wrong in another way, the producer says so
-        return False
-    return True

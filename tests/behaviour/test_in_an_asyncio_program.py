@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
 from orderly.consumer.runtime import Lifecycle
 from orderly.errors import LifecycleError
 from orderly.ordering.explain import Why
@@ -29,6 +29,20 @@ def make(orderly_namesrv, topic, closing):
         return consumer.subscribe(topic)
 
     return make
+
+
+def test_a_producer_of_the_loop_sends_what_is_pending_before_it_ends(
+    orderly_namesrv, topic, client
+):
+    async def main():
+        async with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+            sent = [producer.submit(Message(topic, f"{n}", "k")) for n in range(50)]
+            ticking = asyncio.create_task(asyncio.sleep(0))
+        await ticking
+        assert all(future.done() for future in sent)
+        return [future.result().queue_offset for future in sent]
+
+    assert asyncio.run(main()) == list(range(50))
 
 
 async def soon(condition, within=60.0):

@@ -63,7 +63,7 @@ def send() -> None:
             known: OrderlyError = error
             producer.resume("order-1001")
             raise known from None
-        Message("orders", "text", sharding_key="order-1001")  # refused
+        Message("orders", 7, sharding_key="order-1001")  # refused
         producer.send(b"paid")  # refused
         producer.send(message, 3)  # refused
 

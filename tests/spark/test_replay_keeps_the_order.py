@@ -10,7 +10,8 @@ from pyspark.sql.functions import lit
 
 from orderly.client import Client
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
 from orderly.producer import OrderlyProducer
 from orderly.spark.jobs.replay import run as job

@@ -3,7 +3,8 @@
 import pytest
 
 from orderly.cli.demo.flights import load_events
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors import hash_mod
 from orderly.spark.sink import ordered_batches, write_ordered
 from orderly.spark.source import register

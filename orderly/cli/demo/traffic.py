@@ -30,7 +30,8 @@ from orderly.config import ConsumerConfig
 from orderly.consumer import OrderlyConsumer
 from orderly.errors import OrderlyError
 from orderly.listening import Attempt, Outcome, PoisonRules, Retry, listener
-from orderly.model import Message, MessageQueue, SendResult
+from orderly.message import Message
+from orderly.model import MessageQueue, SendResult
 from orderly.ordering.allocation import averagely
 from orderly.ordering.results import Ack
 from orderly.producer import OrderlyProducer

@@ -6,7 +6,6 @@ one is covered by itself; what is not checked stands in `exceptions`, with the r
 
 import asyncio
 import contextlib
-import dataclasses
 import inspect
 from fnmatch import fnmatchcase
 from inspect import Parameter
@@ -28,7 +27,6 @@ ARGUMENTS = [
     for parameter in public.parameters
     if reason(public.name, parameter.name) is None
 ]
-SENDING = {"send", "submit", "asend", "send_oneway"}
 OPTION = "selector"  # one that takes text
 
 
@@ -72,32 +70,8 @@ def test_a_wrong_argument_is_refused_by_name_and_changes_nothing(public, paramet
         else:
             pytest.fail(f"{parameter.name}={wrong!r:.80} was taken")
         name = OPTION if parameter.kind is Parameter.VAR_KEYWORD else parameter.name
-        assert name.replace("_", " ") in said.lower().replace("_", " "), (wrong, said)
-    assert world.unchanged()
-
-
-# --- values with fields, checked by whoever takes them
-
-
-SENDS = [
-    each
-    for each in PUBLIC.values()
-    if each.owner and each.call.__name__ in SENDING and reason(each.name, "message") is None
-]
-
-
-@pytest.mark.parametrize("public", SENDS, ids=str)
-@pytest.mark.parametrize("field", dataclasses.fields(Message), ids=lambda field: field.name)
-def test_a_message_with_a_wrong_field_is_refused_and_holds_nothing_back(public, field, world):
-    right = {"topic": "orders", "body": b"x"}
-    parameter = Parameter(field.name, Parameter.KEYWORD_ONLY, annotation=field.type)
-    for wrong in wrong_values(public, parameter):
-        message = Message(**(right | {field.name: wrong}))
-        with pytest.raises(ConfigError) as caught:
-            call(world.bound(public), public, {"message": message})
-        said = str(caught.value).lower()
-        name = field.name.replace("_", " ")
-        assert name in said or (name == "properties" and "property" in said), (wrong, said)
+        one_of_many = name == "properties" and "property" in said
+        assert one_of_many or name.replace("_", " ") in said.lower().replace("_", " "), said
     assert world.unchanged()
 
 

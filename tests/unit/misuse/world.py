@@ -156,6 +156,10 @@ class World:
             "orderly.selectors.numeric_mod": {"arg": 5},
             "orderly.testing.fake.faults.Fault": {"action": Delay(1)},
             "orderly.testing.FakeBroker.create_topic": {"name": "orders"},
+            "orderly.Message": {"body": b"x"},
+            "orderly.Message.of_json": {"value": []},
+            "orderly.OrderlyProducer.send_json": {"value": [], "key": "k"},
+            "orderly.telemetry.TracedProducer.send_json": {"value": [], "key": "k"},
         }
         values = self._values() | by_callable.get(public.name, {})
         if parameter.annotation == "Message":

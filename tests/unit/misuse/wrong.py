@@ -49,6 +49,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
     # --- texts
     "str": (None, *NO_TEXT),
     "str | None": NO_TEXT,
+    "bytes | str": (None, 5, THING, b"", "", bytearray(b"x"), "\ud800"),
+    "Collection[str]": (None, *NO_LIST, [5], [None]),
     "bytes": (None, "text", 5, THING, b"", bytearray(b"x")),
     "str | int | None": (1.5, True, b"key", THING, ["key"]),
     "str | os.PathLike[str] | None": (5, THING, ["path"]),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.placement import Sighting, Sightings, chance, explain, judge, queues_if
 from orderly.selectors import KEYED, parse_layout, queues_of
@@ -146,7 +147,7 @@ def judged(*parts, keyless=0, layout=TWO_QUEUES):
     for name, keys in parts:
         for key in keys:
             queue = (
-                QUEUES[0] if name is None else KEYED[name].selector(QUEUES, Message("T", b""), key)
+                QUEUES[0] if name is None else KEYED[name].selector(QUEUES, Message("T", b"-"), key)
             )
             seen.add(key, queue, 0.0)
     for _ in range(keyless):
@@ -229,7 +230,7 @@ def test_what_lies_as_before_the_topic_grew_is_told_so():
     seen = Sightings()
     for layout in (TWO_QUEUES, grown):
         for key in KEYS:
-            queue = KEYED["hash_mod"].selector(queues_of(layout, "T"), Message("T", b""), key)
+            queue = KEYED["hash_mod"].selector(queues_of(layout, "T"), Message("T", b"-"), key)
             seen.add(key, queue, 0.0)
     found = judge(grown, "T", seen)
     assert {each.queues for each in found.explained} == {12, 8}

@@ -10,7 +10,7 @@ import pytest
 
 from orderly.config import ProducerConfig
 from orderly.errors import BrokerBusy, PrecedingSendFailed, SendFailed, TopicNotFound
-from orderly.model import Message
+from orderly.message import Message
 
 PATIENCE = 30.0
 

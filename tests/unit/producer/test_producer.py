@@ -21,7 +21,8 @@ from orderly.errors import (
     SendFailed,
     TopicNotFound,
 )
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.producer import OrderlyProducer
 from orderly.protocol.codes import RequestCode
 from orderly.selectors import RoundRobin, hash_mod, numeric_mod, single_queue
@@ -573,8 +574,6 @@ def test_threads_are_named_and_end(start, broker, until):
     [
         (b"x", {}, "Message"),
         (None, {}, "Message"),
-        (Message(3, b"x"), {}, "topic"),
-        (Message(["T"], b"x"), {}, "topic"),
         (Message("T", b"x"), {"timeout": "3"}, "timeout"),
         (Message("T", b"x"), {"timeout": float("nan")}, "timeout"),
         (Message("T", b"x"), {"timeout": True}, "timeout"),

@@ -17,7 +17,8 @@ from orderly.errors import (
     RequestTimeout,
     RouteError,
 )
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.protocol.topics import APPEARS_LATER, MessageType
 from orderly.selectors import single_queue
 

@@ -12,12 +12,13 @@ from opentelemetry.trace import SpanKind
 
 from orderly.config import ProducerConfig
 from orderly.errors import BrokerBusy, ConfigError, InvalidMessage, SendFailed
-from orderly.model import Message
+from orderly.message import Message
 from orderly.telemetry import TracedProducer
 from tests.support.traces import Telemetry
 
 PATIENCE = 30.0
 NAME = "send T"
+TOO_LARGE = "x" * (4 * 2**20 + 1)
 
 
 def message(body: str = "m", key: str | None = "k", **more) -> Message:
@@ -113,8 +114,8 @@ def test_what_fails_later_ends_the_span_as_an_error(producer, broker, the_span):
 @pytest.mark.parametrize(
     ("send", "error"),
     [
-        (lambda producer: producer.send(message(body="")), InvalidMessage),
-        (lambda producer: asyncio.run(producer.asend(message(body=""))), InvalidMessage),
+        (lambda producer: producer.send(message(body=TOO_LARGE)), InvalidMessage),
+        (lambda producer: asyncio.run(producer.asend(message(body=TOO_LARGE))), InvalidMessage),
         (lambda producer: producer.send_oneway(message(key="k")), ConfigError),
     ],
 )

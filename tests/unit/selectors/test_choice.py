@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors import (
     RandomQueue,
     RoundRobin,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors import hash_mod, java_string_hash
 from tests.support.java import require_jdk
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors import hash_mod, java_string_hash, numeric_mod
 
 MESSAGE = Message("T", b"x")

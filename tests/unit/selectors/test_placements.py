@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.errors import ConfigError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.selectors import KEYED, cpp_hash_mod, go_hash_mod, java_string_hash, proxy_hash
 from orderly.selectors.choice import needs_key, stored_number
 from orderly.selectors.keyed import consistent_hash, fnv1a, murmur

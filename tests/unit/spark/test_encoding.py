@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage, OrderlyError
-from orderly.model import Message, MessageQueue
+from orderly.message import Message
+from orderly.model import MessageQueue
 from orderly.producer.pending import MessageIds, check_message, properties_text
 from orderly.protocol.properties import decode_properties
 from orderly.protocol.send import decode_batch, parse_unique_key, unique_key
