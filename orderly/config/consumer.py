@@ -70,6 +70,7 @@ _MAX_LOCK_TRUST = BROKER_LEASE - 10.0
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MAX_RECONSUME = 2**31 - 2  # the count and one more travel as a signed 32-bit integer
 _BY_KEY_ONLY = {
+    "max_rate_per_key": None,
     "max_suspend": 60.0,
     "max_span": 1_000_000,
     "create_state_topics": True,
@@ -100,6 +101,11 @@ class ConsumerConfig(FromEnv):
             run at the end of close_timeout are killed.
         batch_size: messages handed to the handler at once; with order="key" all of one key (fewer
             after the key fell behind: bodies come back `pull_batch` at a time).
+        max_rate: messages a second for which the handler is called, of all queues together; up to a
+            tenth of a second's at once. None: no limit. Nothing sleeps for it, nothing counts as
+            tried, and queues go on in the order in which they came to wait.
+        max_rate_per_key: with order="key", the same for each key: its next message begins no
+            earlier than 1 / max_rate_per_key seconds after the one before has begun.
         suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key
             waits after its first failure, doubled by each further one; by chance half of it to all.
         max_suspend: with order="key" the longest such wait, up to 3600 seconds.
@@ -170,6 +176,8 @@ class ConsumerConfig(FromEnv):
     min_workers: int = 1
     executor: Literal["thread", "process"] = "thread"
     batch_size: int = 1
+    max_rate: float | None = None
+    max_rate_per_key: float | None = None
     suspend: float = 1.0
     max_suspend: float = 60.0
     max_span: int = 1_000_000
@@ -220,6 +228,11 @@ class ConsumerConfig(FromEnv):
         return self.order == "key"
 
     @property
+    def spacing(self) -> float:
+        """Seconds between the beginnings of two messages of a key; 0: any."""
+        return 0.0 if self.max_rate_per_key is None else 1 / self.max_rate_per_key
+
+    @property
     def longest_suspend(self) -> float:
         """Seconds a handler may ask to wait at most."""
         return MAX_LANE_SUSPEND if self.by_key else MAX_SUSPEND
@@ -249,6 +262,12 @@ class ConsumerConfig(FromEnv):
             "parking decides nothing with model='broadcasting', which parks no key: leave it out",
         )
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
+        for name in ("max_rate", "max_rate_per_key"):
+            rate = getattr(self, name)
+            require(
+                rate is None or rate > 0,
+                f"{name} must be more than 0 messages a second, or None for no limit",
+            )
         require(
             MIN_SUSPEND <= self.suspend <= MAX_SUSPEND,
             f"suspend must be {MIN_SUSPEND} to {MAX_SUSPEND:g} seconds",

@@ -347,6 +347,44 @@ class OrderlyConsumer:
         self._client.connections.check_process()
         self._runtime.control.resume(self._session.paused if queues is None else queues)
 
+    def pause_key(self, key: Hashable) -> None:
+        """With order="key": hand out nothing more of a key; the other keys go on.
+
+        A call that runs ends. Its messages wait in order, mostly without their bodies, and hold the
+        committed offset back, as those of a key that waits after a failure; no attempt is counted.
+        The key stays paused over a rebalance, also if nothing of it is here now, until it is
+        resumed or this process ends: another member knows nothing of it. What an operator wants of
+        it meanwhile (`orderly parked`) waits, too.
+
+        Args:
+            key: what the messages are ordered by: the sharding key, a str, or what `key=` returns;
+                None: those without one. In all topics.
+
+        Raises:
+            ConfigError: order by queue, or no key at all.
+        """
+        self._client.connections.check_process()
+        self._runtime.control.pause_key(self._key(key))
+
+    def resume_key(self, key: Hashable) -> None:
+        """Let a paused key go on, with its next message. Errors as `pause_key`."""
+        self._client.connections.check_process()
+        self._runtime.control.resume_key(self._key(key))
+
+    def _key(self, key: Hashable) -> Hashable:
+        if not self.config.by_key:
+            raise ConfigError(
+                "a key can be paused with order='key' only: pass ConsumerConfig(order='key'), or"
+                " pause its queue"
+            )
+        own = self._session.key is not sharding_key
+        if not (own or key is None or isinstance(key, str)) or not isinstance(key, Hashable):
+            raise ConfigError(
+                "key must be what messages are ordered by: their sharding key, a str or None"
+                f"{', or what your key function returns' if own else ''}, not {type(key).__name__}"
+            )
+        return key
+
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
         """Go on from another offset of a queue held here. Returns the offset.
 
@@ -390,6 +428,11 @@ class OrderlyConsumer:
     def paused(self) -> frozenset[MessageQueue]:
         """The queues that are paused, held or not."""
         return self._session.paused
+
+    @property
+    def paused_keys(self) -> frozenset[Hashable]:
+        """The keys that are paused, whether there is something of them here or not."""
+        return self._session.paused_keys
 
     def explain(self) -> tuple[Explanation, ...]:
         """Say for every queue of the subscribed topics why it is where it is, sorted by queue.

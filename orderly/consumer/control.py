@@ -1,8 +1,8 @@
-"""Steering single queues of a running consumer: pause, resume, and go on from another offset."""
+"""Steering queues and keys of a running consumer: pause, resume, go on from another offset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime
 
 from orderly.config import check_offset, parse_position
@@ -24,7 +24,10 @@ class Control:
     """
 
     def __init__(
-        self, session: Session, puller: Puller, ready: Callable[[HeldQueue], None]
+        self,
+        session: Session,
+        puller: Puller,
+        ready: Callable[[HeldQueue], None],
     ) -> None:
         self._session = session
         self._puller = puller
@@ -45,6 +48,20 @@ class Control:
                 held.owned.resume(now())
             self._ready(held)
             self._puller.start(held)
+
+    def pause_key(self, key: Hashable) -> None:
+        """Hand out nothing more of a key; it stays paused over a rebalance."""
+        for held in self._session.set_key_paused(key, paused=True):
+            with held.lock:
+                held.owned.pause_key(key)
+
+    def resume_key(self, key: Hashable) -> None:
+        """End that."""
+        for held in self._session.set_key_paused(key, paused=False):
+            with held.lock:
+                held.owned.resume_key(key, now())
+            self._ready(held)
+            self._puller.reopen(held)
 
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
         """Go on from another offset, which is committed; see `OrderlyConsumer.seek`."""

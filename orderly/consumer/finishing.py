@@ -137,14 +137,14 @@ class Finisher:
         untried: Collection[int] = (),
     ) -> None:
         with held.lock:
-            held.owned.finish(
+            wakes = held.owned.finish(
                 batch, disposition, now(), finished=finished, untried=untried, wait=wait
             )
             going_on = held.owned.dropped is None
+        if wakes is not None and going_on:
+            self.wake_later(held, wakes)
         if wait is None:
             return
-        if going_on:
-            self.wake_later(held, wait)
         at = log_context(self._session.group, held, batch.messages[0], batch.key)
         event = "key.suspended" if held.owned.by_key else "queue.suspended"
         held.log.info(event, **at, seconds=round(wait, 3))

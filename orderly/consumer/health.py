@@ -22,6 +22,7 @@ class QueueHealth:
         next_offset: the offset of the next message to pull; None before the first pull.
         cached_messages, cached_bytes: pulled and not yet finished; bytes of memory, unpacked.
         parked_keys: keys set aside until somebody releases them.
+        paused_keys: keys that the program paused, of those with something unfinished.
     """
 
     queue: MessageQueue
@@ -32,6 +33,7 @@ class QueueHealth:
     cached_messages: int
     cached_bytes: int
     parked_keys: int = 0
+    paused_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,7 @@ def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHe
         explanation.cached,
         0 if owned is None else owned.messages.size,
         explanation.keys_parked,
+        explanation.keys_paused,
     )
 
 
@@ -316,7 +317,16 @@ def held_queues(session: Session) -> tuple[MessageQueue, ...]:
 
 _LONG = 1.0  # seconds; a handler that runs for less is not reported
 _RUNNING = frozenset({Why.HANDLING, Why.HUNG})
-_WELL = frozenset({Why.EMPTY, Why.PULLING, Why.NOT_PULLING, Why.WAITING, Why.FLOW_CONTROLLED})
+_WELL = frozenset(
+    {
+        Why.EMPTY,
+        Why.PULLING,
+        Why.NOT_PULLING,
+        Why.WAITING,
+        Why.FLOW_CONTROLLED,
+        Why.RATE_LIMITED,
+    }
+)
 _NOT_IN_WORK = frozenset({Why.LOCK_LOST, Why.LEAVING, Why.RELEASING})
 
 Hung = Container[tuple[MessageQueue, Hashable]]
@@ -372,8 +382,11 @@ def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why
         return explained.why, explained.seconds
     if lane.since is not None:
         return Why.HANDLING, now - lane.since
+    if lane.paused:
+        return Why.KEYS_PAUSED, None
     if lane.wake_at is not None:
-        return Why.SUSPENDED, max(0.0, lane.wake_at - now)
+        why = Why.RATE_LIMITED if lane.paced else Why.SUSPENDED
+        return why, max(0.0, lane.wake_at - now)
     busy = explained.why is Why.HANDLING  # with another key
     return (Why.WAITING, None) if busy else (explained.why, explained.seconds)
 

@@ -5,6 +5,7 @@ One command at a time in each queue: park a key (add), release, drop, or try it 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -382,6 +383,7 @@ class Replay:
         self._kept: list[Parked] = []  # acknowledged, and not yet committed
         self._present = 0
         self._untried: deque[ParkedPlace] | None = None
+        self._next_call: float = -math.inf  # seconds; no call of the handler begins before
         self._outcomes: list[tuple[int, str]] = []
 
     @property
@@ -409,7 +411,8 @@ class Replay:
         finally:
             self._waiting = False
         if again:
-            self._session.client.schedule.after(_REST, self.send)
+            rest = max(_REST, self._hold())
+            self._session.client.schedule.after(rest, self.send)
 
     def _turn(self) -> Generator[CallHandler, Called, bool]:
         """Go on; returns whether another turn is wanted soon."""
@@ -513,6 +516,8 @@ class Replay:
     def _release(self, messages: KeyMessages) -> Work:
         end = now() + SLICE
         while (place := self._next(messages)) is not None:
+            if self._hold():
+                return False
             parked = messages.body(place)
             if parked is None:
                 return self._passed_over(place)
@@ -536,8 +541,14 @@ class Replay:
             self._ending.give_back()
         return True
 
+    def _hold(self) -> float:
+        """Seconds for which the consumer's rate, or the key's, holds the next call back."""
+        return max(0.0, self._session.rate_wait(), self._next_call - now())
+
     def _call(self, parked: Parked, mode: Mode) -> Generator[CallHandler, Called, Called]:
         """Call the handler like with a live message; raise LockLost if that does not count."""
+        self._session.rate_spend(1)
+        self._next_call = now() + self._session.config.spacing
         self._check_held()
         namespace = self._session.client.config.namespace  # as the puller marks live ones
         message = parked.original.changed(reconsume_times=0, namespace=namespace)
@@ -587,6 +598,8 @@ class Replay:
             self._present, self._untried = len(present), deque(present[:MAX_OUTCOMES])
         end = now() + SLICE
         while self._untried:
+            if self._hold():
+                return False
             place = self._untried[0]
             parked = messages.body(place)
             outcome: str | None = "its parked copy cannot be read"

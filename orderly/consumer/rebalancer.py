@@ -381,6 +381,7 @@ class Taker:
             max_bytes=config.pull_threshold_bytes,
             by_key=by_key,
             batch_size=config.batch_size,
+            spacing=config.spacing if by_key else 0.0,
             max_runs=config.concurrency if by_key else 1,
             max_span=config.max_span,
             finished=inherited.finished,

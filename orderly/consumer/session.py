@@ -253,12 +253,15 @@ class Session:
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
+        rate_wait: how long `max_rate` holds the next message back (seconds).
+        rate_spend: counts messages that are handled in a lane task against `max_rate`.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
+        paused_keys: the same of keys, in all queues. Replaced, never changed.
         closing: True from the moment on at which nothing must be taken any more.
         outlook: by topic, what the last round saw. Replaced, never changed.
         known: where queues stood that this process held, for a broker that forgets it.
@@ -287,6 +290,8 @@ class Session:
         )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
+        self.rate_wait: Callable[[], float] = lambda: 0.0
+        self.rate_spend: Callable[[int], None] = lambda _: None
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}
@@ -295,6 +300,7 @@ class Session:
         self.store_together = store_together
         self.statistics = Statistics()
         self.paused: frozenset[MessageQueue] = frozenset()
+        self.paused_keys: frozenset[Hashable] = frozenset()
         self.closing = False
         self.outlook: dict[str, Outlook] = {}
         self.known: dict[MessageQueue, FormerPosition] = {}
@@ -347,6 +353,9 @@ class Session:
         with self._lock:
             if queue in self.paused:
                 owned.pause()
+            if owned.by_key:
+                for key in self.paused_keys:
+                    owned.pause_key(key)
             self._held[queue] = held
         return held
 
@@ -355,6 +364,12 @@ class Session:
         with self._lock:
             self.paused = self.paused | queues if paused else self.paused - queues
             return [self._held[queue] for queue in sorted(queues) if queue in self._held]
+
+    def set_key_paused(self, key: Hashable, *, paused: bool) -> list[HeldQueue]:
+        """Note whether a key is paused; returns the queues held in which it may have messages."""
+        with self._lock:
+            self.paused_keys = self.paused_keys | {key} if paused else self.paused_keys - {key}
+            return [self._held[q] for q in sorted(self._held) if self._held[q].owned.by_key]
 
     def remove(self, held: HeldQueue) -> None:
         """Forget a queue that was released or lost."""

@@ -22,6 +22,7 @@ from typing import Self
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
+from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.session import HeldQueue, Session, now
 from orderly.consumer.suspect_runs import SuspectRuns
 from orderly.log import get_logger, where
@@ -46,6 +47,11 @@ class Engine(ABC):
         self._caller = caller
         self._reopened = reopened
         self._finisher = Finisher(session, self.ready, reopened)
+        rate = session.config.max_rate
+        after = session.client.schedule.after
+        self.gate = None if rate is None else RateGate(rate, after, self.ready)
+        if self.gate is not None:
+            session.rate_wait, session.rate_spend = self.gate.wait, self.gate.spend
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
 
     @property
@@ -55,6 +61,8 @@ class Engine(ABC):
 
     def ready(self, held: HeldQueue) -> None:
         """Start a run of a queue that has something to hand out, unless enough are under way."""
+        if self.gate is not None and self.gate.holds(held):
+            return
         with held.lock:
             claimed = held.owned.request_run()
         if claimed:
@@ -112,8 +120,26 @@ class Engine(ABC):
         return batch
 
     def _take_next(self, held: HeldQueue) -> Batch | None:
+        gate, size, calls = self.gate, self._session.config.batch_size, held.burst
+        granted = 0
+        if gate is not None:
+            granted = gate.grant(held, size * calls)
+            if not granted:
+                with held.lock:
+                    held.owned.end_run()
+                gate.stand_in_line(held)
+                return None
+            size = min(size, granted)
+            calls = granted // size
+        batch = self._take_up_to(held, size, calls)
+        if gate is not None:
+            aside = batch is None or held.sets_aside(batch.key)
+            gate.settle(granted - (0 if aside or batch is None else len(batch.messages)))
+        return batch
+
+    def _take_up_to(self, held: HeldQueue, size: int, calls: int) -> Batch | None:
         with held.lock:
-            batch = held.owned.take(self._session.config.batch_size, now(), held.burst)
+            batch = held.owned.take(size, now(), calls)
             another = batch is not None and held.owned.request_run()
         if another:
             self._submit(held)
@@ -136,7 +162,10 @@ class Engine(ABC):
             held.owned.begin_run()  # a cancelled task may not even have begun
             if batch is not None and held.owned.messages.in_work(batch):
                 untried = {message.queue_offset for message in batch.messages}
-                held.owned.finish(batch, Disposition.ROLLBACK, now(), untried=untried, wait=seconds)
+                wakes = held.owned.finish(
+                    batch, Disposition.ROLLBACK, now(), untried=untried, wait=seconds
+                )
+                seconds = seconds if wakes is None else wakes
             held.owned.end_run()
         self._suspect_runs.break_off(held)
         self._finisher.wake_later(held, seconds)
@@ -304,7 +333,7 @@ class Burst:
             return False
         self._batch.done = self._end
         more = self._end < len(self._messages) and self._spent < QUICK_BURST
-        return more and self._held.owned.hands_out(now())
+        return more and self._held.owned.hands_out(self._batch, now())
 
     @property
     def outcome(self) -> Called:

@@ -21,6 +21,8 @@ class Why(StrEnum):
     RELEASING = "being given up: its offset is to be saved and its lock returned"
     EXPIRING = "its first message waits since long: the broker is going to delete it"
     PAUSED = "paused by the user"
+    KEYS_PAUSED = "its unfinished messages are of keys that are paused by the user"
+    RATE_LIMITED = "as many messages are handled as may be (max_rate, max_rate_per_key)"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "suspended: a handler asked to wait"
@@ -43,8 +45,8 @@ class Explanation:
         queue: which one.
         why: the reason.
         seconds: HANDLING, HUNG and LEAVING: for how long the (oldest) handler has been running;
-            SUSPENDED: for how much longer it waits; EXPIRING: how long the broker still keeps the
-            message; otherwise None.
+            SUSPENDED and RATE_LIMITED: for how much longer it waits; EXPIRING: how long the broker
+            still keeps the message; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
@@ -59,6 +61,7 @@ class Explanation:
         key_error: how the key function fails for the next message, if it does: type and text.
         keys_parked: keys set aside until somebody releases them.
         too_large: of which message the reply to a pull is larger than max_frame, and by how much.
+        keys_paused: keys that the user paused, of those with something unfinished here.
         expires_in: seconds after which the broker may delete the lowest unfinished message; None:
             less than half of its time is over.
     """
@@ -80,6 +83,7 @@ class Explanation:
     keys_parked: int = 0
     too_large: str | None = None
     expires_in: float | None = None
+    keys_paused: int = 0
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -87,8 +91,9 @@ class Explanation:
         full = ", pulling is flow-controlled" if self.flow_controlled else ""
         ahead = ", consumed ahead as far as may be" if self._ends else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
+        paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
-        more = f"{span}{full}{ahead}{parked}{self._expires}{self._no_key}{large}"
+        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}"
         return f"{self.queue}: {self.why}{more}"
 
     @property
@@ -130,6 +135,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys_parked=len(owned.parking),
         too_large=owned.too_large,
         expires_in=owned.expires_in(now),
+        keys_paused=owned.messages.paused,
     )
 
 
@@ -165,9 +171,20 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.TOO_LARGE, None
     if owned.at_span_end:
         return Why.SPAN_END, None
-    if owned.messages.wake_at is not None and not owned.messages.ready:
-        return Why.SUSPENDED, max(0.0, owned.messages.wake_at - now)
-    return _supply(owned), None
+    return _held_back(owned, now) or (_supply(owned), None)
+
+
+def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None:
+    """What messages wait for that are here; None: for nothing but a worker, or there are none."""
+    held = owned.messages
+    if held.ready and owned.held_until is not None:
+        return Why.RATE_LIMITED, max(0.0, owned.held_until - now)
+    if held.wake_at is not None and not held.ready:
+        why = Why.RATE_LIMITED if held.next_is_paced else Why.SUSPENDED
+        return why, max(0.0, held.wake_at - now)
+    if held.paused and not held.ready and held.paused == len(held):
+        return Why.KEYS_PAUSED, None
+    return None
 
 
 def _supply(owned: OwnedQueue) -> Why:

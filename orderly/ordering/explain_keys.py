@@ -18,6 +18,8 @@ class KeyWhy(StrEnum):
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "waits after a failure"
+    PAUSED = "paused by the user"
+    RATE_LIMITED = "waits until max_rate_per_key lets it go on"
     FETCHING = "its next messages are pulled again: it was too far behind to keep them"
     PARKED = "parked: its messages are set aside until somebody releases it"
     UNCOMMITTED = "all its messages are in hand: only a COMMIT helps"
@@ -35,7 +37,8 @@ class KeyExplanation:
         queue: which queue its messages are in.
         key: which key; None: messages without one.
         why: the reason.
-        seconds: HANDLING and HUNG: for how long; SUSPENDED: for how much longer; otherwise None.
+        seconds: HANDLING and HUNG: for how long; SUSPENDED and
+            RATE_LIMITED: for how much longer; otherwise None.
         offset: of its lowest unfinished message; without one, of the first that is parked.
         attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
@@ -91,8 +94,11 @@ def _parked(queue: MessageQueue, parked: ParkedKey) -> KeyExplanation:
 def _reason(lane: Lane, now: float) -> tuple[KeyWhy, float | None]:
     if lane.since is not None:
         return KeyWhy.HANDLING, now - lane.since
+    if lane.paused:
+        return KeyWhy.PAUSED, None
     if lane.wake_at is not None:
-        return KeyWhy.SUSPENDED, max(0.0, lane.wake_at - now)
+        why = KeyWhy.RATE_LIMITED if lane.paced else KeyWhy.SUSPENDED
+        return why, max(0.0, lane.wake_at - now)
     if lane.needs_refill:
         return KeyWhy.FETCHING, None
     return (KeyWhy.WAITING if lane.messages.pending else KeyWhy.UNCOMMITTED), None

@@ -38,7 +38,11 @@ class Lane:
         stored: when the first of them was stored (seconds since 1970); None: not known.
         lane_tasks: what else shall run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
-        wake_at: until then it is suspended (seconds); None: it is not.
+        wake_at: until then it is suspended (seconds), without end while it is paused and nothing of
+            it is in work; None: it is not.
+        paced: it is suspended because its key's rate is limited, not after a failure.
+        paused: the program holds it back.
+        resumes_at: of one that is paused, until when it was suspended before (seconds), or None.
         due: its bodies need not be asked for before (seconds), after it was suspended.
         refill_due: when its bodies are to be asked for (seconds), and `missed`; None: it can go
             on, or may not.
@@ -57,8 +61,11 @@ class Lane:
         "low",
         "messages",
         "missed",
+        "paced",
+        "paused",
         "queued",
         "refill_due",
+        "resumes_at",
         "since",
         "stored",
         "tried",
@@ -74,6 +81,9 @@ class Lane:
         self.lane_tasks: list[Any] = []
         self.since: float | None = None
         self.wake_at: float | None = None
+        self.paced = False
+        self.paused = False
+        self.resumes_at: float | None = None
         self.due = -inf
         self.refill_due: tuple[float, int] | None = None
         self.again = 0
@@ -166,7 +176,9 @@ class Lane:
     def empty(self) -> bool:
         """True if nothing is left of it, and nothing that comes would have to wait."""
         held = self.messages.count > 0 or self.later or self.lane_tasks
-        return not held and self.since is None and self.wake_at is None
+        anew = self.paused and self.resumes_at is None  # made anew it would wait just so
+        waits = self.wake_at is not None and not anew
+        return not held and self.since is None and not waits
 
 
 @dataclass(slots=True, eq=False)  # not frozen: three times as fast to make, once a message
@@ -251,6 +263,8 @@ class Lanes:
         bounded: keep only offsets of what a lane has beyond `LANE_BODIES`; False: with one lane
             for the whole queue there is nobody to protect.
         batch_size: messages of a full batch; a lane may keep as many in any case.
+        spacing: seconds between the beginnings of two batches of a lane, for each message of the
+            first; 0: no such limit.
 
     Attributes:
         count, size: messages kept with their bodies, and their bytes of memory (`held_size`).
@@ -262,9 +276,10 @@ class Lanes:
             lane does. Whoever misses them longest is first. A lane that waited after a failure has
             patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
+        paced: lanes that wait because their key's rate is limited.
     """
 
-    def __init__(self, *, bounded: bool, batch_size: int = 1) -> None:
+    def __init__(self, *, bounded: bool, batch_size: int = 1, spacing: float = 0.0) -> None:
         self.count = 0
         self.size = 0
         self.pending = 0
@@ -273,12 +288,15 @@ class Lanes:
         self.again = 0
         self.refill_at: float | None = None
         self.deferred = 0
+        self.paced = 0
+        self._spacing = spacing
         self._max_count = self._max_size = inf
         self._bounded = bounded
         self._awake_bodies = max(LANE_BODIES, batch_size)
         self._last = -1
         self._now = -inf  # seconds, when something was last taken
         self._lanes: dict[Hashable, Lane] = {}
+        self._paused: set[Hashable] = set()
         self._ready: deque[Lane] = deque()
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
@@ -322,7 +340,19 @@ class Lanes:
     @property
     def suspended(self) -> int:
         """Lanes that wait after a failure."""
-        return len(self._asleep)
+        return len(self._asleep) - self.paced
+
+    @property
+    def paused(self) -> int:
+        """Lanes with something unfinished that the program holds back."""
+        if not self._paused:
+            return 0
+        return sum(lane.paused for lane in self._lanes.values())
+
+    @property
+    def next_is_paced(self) -> bool:
+        """True if the lane that wakes first waits because its key's rate is limited."""
+        return bool(self._asleep) and self._asleep[0][2].paced
 
     @property
     def lowest(self) -> int | None:
@@ -450,6 +480,8 @@ class Lanes:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(key)
+            if key in self._paused:
+                lane.paused, lane.wake_at, lane.due = True, inf, inf
         return lane
 
     def _put_all(self, messages: Sequence[ReceivedMessage]) -> None:
@@ -591,6 +623,8 @@ class Lanes:
         """End a batch whose result does not count, or a lane task: what is in hand stays there."""
         batch.lane.since = None
         self._running.pop(batch.lane, None)
+        if batch.lane.paused:
+            self._halt(batch.lane)
         self._settle(batch.lane)
 
     def catch_up(self, batch: Batch) -> None:
@@ -624,7 +658,7 @@ class Lanes:
         finished: Collection[int] = (),
         untried: Collection[int] = (),
         wake_at: float | None = None,
-    ) -> None:
+    ) -> float | None:
         """Apply a result to the lane.
 
         Args:
@@ -634,6 +668,10 @@ class Lanes:
                 nevertheless.
             untried: with PUT_BACK, queue offsets that no attempt is counted for.
             wake_at: the lane waits until then (seconds); None: it goes on.
+
+        Returns:
+            When the lane goes on (seconds), if it has to wait: for `wake_at`, or for the rate of
+            its key; None: at once.
         """
         lane = batch.lane
         messages = lane.messages
@@ -652,20 +690,45 @@ class Lanes:
         self.pending += messages.pending - pending
         self.count += messages.count - count
         self.size += messages.size - size
-        if wake_at is not None:
-            self._suspend(lane, wake_at, len(batch.messages))
+        paced = self._paced_until(batch, wake_at)
+        wakes = wake_at if paced is None else paced
+        if wakes is not None:
+            lane.paced = paced is not None
+            self._suspend(lane, wakes, len(batch.messages))
         self.give_back(batch)
+        return wakes
+
+    def _paced_until(self, batch: Batch, wake_at: float | None) -> float | None:
+        """Until when the rate of its key holds the lane back; None: not for longer than it waits.
+
+        It does not begin to wait before its batch ends, and none is taken meanwhile; so the lane
+        is there until the time has passed, also with nothing left.
+        """
+        if not self._spacing or batch.lane.since is None:
+            return None
+        until = batch.lane.since + self._spacing * len(batch.messages)
+        over = until <= self._now if wake_at is None else until <= wake_at
+        return None if over else until
 
     def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""
+        entry = self._lay_down(lane, wake_at)
+        heappush(self._asleep, entry)
+        self.paced += lane.paced
+        self._rest(entry, max(SUSPENDED_BODIES, tried))
+
+    def _lay_down(self, lane: Lane, wake_at: float) -> tuple[float, int, Lane]:
         lane.wake_at = wake_at
         lane.due = wake_at + min((wake_at - self._now) / _PATIENCE, _MOST_PATIENCE)
         self._wake_sequence += 1  # two lanes that wake together are never compared themselves
-        entry = (wake_at, self._wake_sequence, lane)
-        heappush(self._asleep, entry)
         self.asleep += lane.messages.pending
         self.asleep_size += lane.messages.pending_size
-        self._trim(lane, max(SUSPENDED_BODIES, tried))
+        return wake_at, self._wake_sequence, lane
+
+    def _rest(self, entry: tuple[float, int, Lane], keep: int) -> None:
+        """See that a lane that waits keeps no more bodies than it may."""
+        lane = entry[2]
+        self._trim(lane, keep)
         if self._bounded and lane.messages.pending:
             insort(self._resting, entry)
             self._shed()
@@ -678,19 +741,76 @@ class Lanes:
 
     def rouse(self, lane: Lane) -> None:
         """Let one lane go on before its suspension is over; without patience for its bodies."""
-        if lane.wake_at is None:
-            return
+        if lane.paused:
+            lane.resumes_at = None
+            self._settle(lane)
+        elif lane.wake_at is not None:
+            self._take_up(lane)
+            lane.due = -inf
+            self._settle(lane)
+
+    def _go_on(self, lane: Lane) -> None:
+        self._rise(lane)
+        self._settle(lane)
+
+    def _rise(self, lane: Lane) -> None:
+        self.asleep -= lane.messages.pending
+        self.asleep_size -= lane.messages.pending_size
+        self.paced -= lane.paced
+        lane.wake_at, lane.paced = None, False
+
+    def _take_up(self, lane: Lane) -> None:
+        """End the waiting of one lane, wherever it stands among the others."""
         self._asleep = [entry for entry in self._asleep if entry[2] is not lane]
         heapify(self._asleep)
         self._resting = [entry for entry in self._resting if entry[2] is not lane]
-        lane.due = -inf
-        self._go_on(lane)
+        self._rise(lane)
 
-    def _go_on(self, lane: Lane) -> None:
-        self.asleep -= lane.messages.pending
-        self.asleep_size -= lane.messages.pending_size
-        lane.wake_at = None
+    # --- lanes that the program holds back -----------------------------------------------------
+    # They wait as after a failure, but nobody knows for how long: so they are the last to wake, and
+    # the first to let their bodies go.
+
+    def pause(self, key: Hashable) -> None:
+        """Take nothing more of a key, now or when something of it comes; what is in work ends."""
+        self._paused.add(key)
+        lane = self._lanes.get(key)
+        if lane is None or lane.paused:
+            return
+        lane.paused = True
+        if lane.since is None:
+            self._halt(lane)
+            self._settle(lane)
+
+    def resume(self, key: Hashable, now: float) -> None:
+        """End that; a wait that it had before goes on if it is not over by now (seconds)."""
+        self._paused.discard(key)
+        lane = self._lanes.get(key)
+        if lane is None or not lane.paused:
+            return
+        lane.paused, until, lane.resumes_at = False, lane.resumes_at, None
+        if lane.since is not None:
+            return
+        paced, lane.paced = lane.paced, False
+        self._take_up(lane)
+        if until is not None and until > now:
+            lane.paced = paced
+            self._suspend(lane, until, 0)
+            return
+        lane.due = -inf
         self._settle(lane)
+
+    def _halt(self, lane: Lane) -> None:
+        """Let a lane wait of which nothing is in work, until it is resumed."""
+        paced = False
+        if lane.wake_at is not None:
+            lane.resumes_at, paced = lane.wake_at, lane.paced
+            self._take_up(lane)
+        if lane.queued:
+            self._ready.remove(lane)
+            lane.queued = False
+        entry = self._lay_down(lane, inf)
+        lane.paced = paced  # for when it is resumed; it is counted only while it waits for that
+        self._rest(entry, SUSPENDED_BODIES)
 
     def send_lane_task(self, key: Hashable, lane_task: object) -> None:
         """Have `lane_task` taken in the turn of that key's lane."""

@@ -176,7 +176,8 @@ class Window:
     def stuck(self) -> bool:
         """True if all that may be cached is in hand, uncommitted: only a commit helps."""
         held = self._messages
-        nothing_comes = held.pending == 0 and not held.running and not held.suspended
+        waits = held.suspended or held.paced or held.paused
+        nothing_comes = held.pending == 0 and not held.running and not waits
         return nothing_comes and held.crowded()
 
     def _spread(self, span: int, share: float) -> bool:
@@ -207,6 +208,7 @@ class OwnedQueue:
         max_runs: batches that may be in work at once.
         max_span: with `by_key`, how far the pull may be ahead of the lowest unfinished offset.
         batch_size: messages of a full batch; the lane of a key keeps room for one.
+        spacing: with `by_key`, seconds for each message of a key until its next one; 0: no limit.
         finished: what former owners finished ahead of `start`; it is not handed out again.
         fence: the offsets that are ours at the broker; None: `start`.
         kept: the keys that former owners parked.
@@ -222,6 +224,8 @@ class OwnedQueue:
             taken out of the way.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
+        held_until: until when the rate of the consumer holds the queue back (seconds), set by the
+            shell; None: it does not.
     """
 
     def __init__(
@@ -236,6 +240,7 @@ class OwnedQueue:
         max_runs: int = 1,
         max_span: int = 1_000_000,
         batch_size: int = 1,
+        spacing: float = 0.0,
         finished: Runs = (),
         fence: Fence | None = None,
         kept: ParkingState = NOTHING_PARKED,
@@ -245,7 +250,7 @@ class OwnedQueue:
         self.queue = queue
         self.lease = lease
         self.by_key = by_key
-        self.messages = Lanes(bounded=by_key, batch_size=batch_size)
+        self.messages = Lanes(bounded=by_key, batch_size=batch_size, spacing=spacing)
         self.next_pull = start
         self.offset = start
         self.fence = Fence(start, now=lease.renewed_at) if fence is None else fence
@@ -263,6 +268,8 @@ class OwnedQueue:
         self._expires: tuple[int, float] | None = None
         self.no_key: str | None = None
         self.too_large: str | None = None
+        self.held_until: float | None = None
+        self._spacing = spacing
         self._end: int | None = None
         self._finished = finished
         self._runs = 0
@@ -515,6 +522,14 @@ class OwnedQueue:
         self.paused = False
         self.pulled_at = now
 
+    def pause_key(self, key: Hashable) -> None:
+        """Hand nothing more of a key out, now or when it comes; the others go on."""
+        self.messages.pause(key)
+
+    def resume_key(self, key: Hashable, now: float) -> None:
+        """End that; the shell then requests a run, and asks for bodies."""
+        self.messages.resume(key, now)
+
     def request_run(self) -> bool:
         """Claim a run; True if the caller must submit it.
 
@@ -545,6 +560,8 @@ class OwnedQueue:
         self.keeps_lock(now)
         if self.suspects.careful:
             size = calls = 1
+        elif self._spacing:
+            calls = 1
         stopped = self.paused or self.dropped is not None
         batch = None if stopped else self.messages.take(size, now, calls)
         if batch is None:
@@ -553,9 +570,10 @@ class OwnedQueue:
             self.handled_at = now
         return batch
 
-    def hands_out(self, now: float) -> bool:
+    def hands_out(self, batch: Batch, now: float) -> bool:
         """True if a batch in work may go on to its next message; may be asked without the lock."""
-        return self.dropped is None and not self.paused and self.lease.valid(now)
+        paused = self.paused or batch.lane.paused
+        return self.dropped is None and not paused and self.lease.valid(now)
 
     def catch_up(self, batch: Batch) -> None:
         """Count what is done of a batch that is still in work (`Batch.done`)."""
@@ -597,7 +615,7 @@ class OwnedQueue:
         finished: Collection[int] = (),
         untried: Collection[int] = (),
         wait: float | None = None,
-    ) -> None:
+    ) -> float | None:
         """Apply a handler's result.
 
         A success that ends after the queue was revoked still counts, for the lock was kept. After
@@ -612,20 +630,27 @@ class OwnedQueue:
             untried: queue offsets that the handler did not come back from; with PUT_BACK no attempt
                 is counted for them.
             wait: seconds the lane is suspended; None: it goes on.
+
+        Returns:
+            Seconds after which the shell is to call `wake`; None: it need not.
         """
         if not self.keeps_lock(now) or not self.counts:
             self.messages.give_back(batch)
-            return
+            return None
         wake_at = None if wait is None else now + wait
-        self.messages.finish(
+        wakes = self.messages.finish(
             batch, disposition, finished=finished, untried=untried, wake_at=wake_at
         )
+        if wakes is not None and wait is None and wakes <= now:
+            self.wake(now)
+            wakes = None
         self._advance()
         if disposition is not Disposition.COMMIT and self.suspects.counting:
             tried = {message.queue_offset for message in batch.messages}
             self.suspects.came_back(tried.difference(untried))
         if self.suspects.careful:
             self._settle_suspects(batch)
+        return None if wakes is None else max(0.0, wakes - now)
 
     def end_run(self) -> None:
         """End a run that did not come to its end in `take`."""

@@ -139,6 +139,22 @@ class Member:
             witness.resumed(self)
             consumer.resume()
 
+    def hold_a_key(self, seconds):
+        """Pause a key, whether there is something of it here or not, and resume it later."""
+        consumer, world = self.consumer, self.world
+        if not self.running or dict(world.scenario.settings)["order"] != "key":
+            return
+        rng, scenario = world.kernel.random, world.scenario
+        key = f"k{rng.randrange(scenario.producers)}.{rng.randrange(scenario.keys)}"
+        if key in consumer.paused_keys:
+            return
+        consumer.pause_key(key)
+        world.witness.key_paused(self, key)
+        world.kernel.sleep(seconds)
+        if self.running and self.consumer is consumer:
+            world.witness.key_resumed(self, key)
+            consumer.resume_key(key)
+
     def seek(self, code):
         """Go on from another offset of a queue; `code` as `Fault` tells it."""
         truth, world = self.world.truth, self.world

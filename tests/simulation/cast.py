@@ -100,6 +100,9 @@ class Cast:
     def _program_pause(self, at):
         return Fault(at, "program pause", self.member(), self.rng.choice([1.0, 10.0, 45.0]))
 
+    def _key_pause(self, at):
+        return Fault(at, "key pause", self.member(), self.rng.choice([1.0, 10.0, 45.0]))
+
     def _seek(self, at):
         return Fault(at, "seek", self.member(), code=self.rng.choice([0, 50, 90, 150, 200]))
 

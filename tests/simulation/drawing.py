@@ -7,9 +7,11 @@ from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
+from tests.simulation.steering_plots import steered
 
 _AWAY = 0.02  # share of the histories in which offsets are reset while no member runs
 _FORGERS = 0.03  # share of the histories in which somebody forges records
+_STEERED = 0.12  # share of the histories in which keys are paused, or rates limited
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
@@ -29,6 +31,9 @@ def draw(seed):
     offline = random.Random(f"offline {seed}")
     if offline.random() < _AWAY:
         changes = reset_while_away(Cast(offline, members, producers, brokers))
+    steering = random.Random(f"steering {seed}")
+    if steering.random() < _STEERED:
+        changes = steered(Cast(steering, members, producers, brokers))
     forgers = random.Random(f"forgeries {seed}")
     if forgers.random() < _FORGERS:
         changes = forged(Cast(forgers, members, producers, brokers))

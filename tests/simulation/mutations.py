@@ -19,6 +19,7 @@ from tests.simulation.parking_mutations import PARKING_MUTATIONS
 from tests.simulation.program_mutations import PROGRAM_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
+from tests.simulation.steering_mutations import STEERING_MUTATIONS
 from tests.simulation.watching import watched
 
 CAUGHT = Path(__file__).parent / "caught.json"  # by mutation: what a search found last
@@ -37,6 +38,7 @@ _GROUPS = (  # and what a history must have, other than 0, for one of them to sh
     (PARKING_MUTATIONS, "poison"),
     (CRASH_MUTATIONS, "killers"),
     (PROGRAM_MUTATIONS, None),
+    (STEERING_MUTATIONS, None),
     (BROKER_MUTATIONS, None),
     (FORGERY_MUTATIONS, "forged"),
 )

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
+from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.workers import Burst
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lanes import Lane, Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -88,6 +89,14 @@ PATHS = (
     Path(
         "a pause over a rebalance", _happened("paused and taken"), "forget_pauses_over_a_rebalance"
     ),
+    Path("a paused key", _happened("key paused"), "hand_out_what_is_of_a_paused_key"),
+    Path(
+        "a paused key over a rebalance",
+        _happened("key paused and taken"),
+        "forget_paused_keys_over_a_rebalance",
+    ),
+    Path("a limited rate", _happened("held back"), "never_hold_a_consumer_back"),
+    Path("a limited rate of a key", _happened("paced"), "forget_the_pace_of_a_key"),
     Path("a seek", _either("seek back", "seek on"), "seek_and_keep_the_cache"),
     Path("a seek back", _happened("seek back"), "never_seek_back"),
     Path("a seek on", _happened("seek on"), "never_seek_on"),
@@ -132,7 +141,17 @@ def observed(world):
     happened = world.happened
     enter, leave = Burst.__enter__, Burst.__exit__
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
-    drop_body = Lane.drop_body
+    drop_body, paced_until = Lane.drop_body, Lanes._paced_until
+    stand_in_line = RateGate.stand_in_line
+
+    def watched_paced_until(self, batch, wake_at):
+        until = paced_until(self, batch, wake_at)
+        happened["paced"] += until is not None
+        return until
+
+    def watched_stand_in_line(self, held):
+        happened["held back"] += 1
+        stand_in_line(self, held)
 
     def watched_enter(self):
         keeps = self._batch.lane.messages.in_hand > len(self._messages)
@@ -156,6 +175,8 @@ def observed(world):
         return drop_body(self)
 
     with (
+        mock.patch.object(Lanes, "_paced_until", watched_paced_until),
+        mock.patch.object(RateGate, "stand_in_line", watched_stand_in_line),
         mock.patch.object(Lane, "drop_body", watched_drop_body),
         mock.patch.object(Burst, "__enter__", watched_enter),
         mock.patch.object(Burst, "__exit__", watched_leave),

@@ -115,6 +115,9 @@ class Strikes:
     def _program_pause(self, fault):
         self._by_member(fault, lambda member: member.hold(fault.seconds))
 
+    def _key_pause(self, fault):
+        self._by_member(fault, lambda member: member.hold_a_key(fault.seconds))
+
     def _seek(self, fault):
         self._by_member(fault, lambda member: member.seek(fault.code))
 

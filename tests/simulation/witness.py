@@ -20,12 +20,13 @@ from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
+from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
 from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
-    "kill", "kill at", "close", "grow", "program pause", *ACTS,
+    "kill", "kill at", "close", "grow", "program pause", "key pause", *ACTS,
 }  # fmt: skip
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
@@ -114,6 +115,8 @@ class Witness:
         self.ledger = Ledger(world)
         self.kept = Kept(world)
         self._paused_at = {}  # by process
+        self._keys_paused_at = {}  # by process and key
+        self._pace = Pace(world)
         self._lost = set()  # (process, queue), as the program was told
         self._sought = {}  # by (process, queue), since when, and where from on it goes on
         self.latest = {}
@@ -314,6 +317,8 @@ class Witness:
         if self._grants.rightful(member, queue) and not self._world.scenario.forged:
             self._checked(self.ledger.check_token, member, queue, context.token)
         self._check_pause(member, queue, context)
+        self._check_key_pause(member, messages[0], context)
+        self._checked(self._pace.begins, member, lane, len(messages))
         self._check_seek(member, queue, messages[0])
         task = self._kernel.current
         began = self._kernel.now
@@ -329,6 +334,15 @@ class Witness:
             return
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
+
+    def _check_key_pause(self, member, message, context):
+        """Nothing of a paused key is handed out, but what had been taken before."""
+        began = self._keys_paused_at.get((member.process, message.sharding_key))
+        if began is None or context.replayed or self._world.scenario.killers:
+            return
+        if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
+            text = f"{member}: {message.sharding_key}"
+            self._kernel.fail(Broken("handled while its key was paused", text))
 
     def place(self, process, message):
         """Where a message that a member handles is counted: (queue, offset)."""
@@ -389,6 +403,17 @@ class Witness:
         self._world.note(member, "resumes")
         self._paused_at.pop(member.process, None)
 
+    def key_paused(self, member, key):
+        """A member has paused a key."""
+        self._world.note(member, "pauses key", key)
+        self._world.happened["key paused"] += 1
+        self._keys_paused_at[member.process, key] = self._kernel.now
+
+    def key_resumed(self, member, key):
+        """A member lets a key go on."""
+        self._world.note(member, "resumes key", key)
+        self._keys_paused_at.pop((member.process, key), None)
+
     def sought(self, member, queue, target):
         """A member goes on from another offset."""
         stored = self._truth.stored(queue)
@@ -433,6 +458,9 @@ class Witness:
             self._finished_by.pop((member.process, queue), None)
             self._lost.discard((member.process, queue))
             self._world.happened["paused and taken"] += member.process in self._paused_at
+            paused = any(process is member.process for process, _ in self._keys_paused_at)
+            self._world.happened["key paused and taken"] += paused
+            self._pace.taken(member, queue)
             self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self._generations.taken(member.process, queue)

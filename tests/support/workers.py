@@ -53,6 +53,13 @@ def set_and_raise(messages, context):
     raise ValueError("no good")
 
 
+def clock_in(messages, context):
+    """Write down when, into the file that the body names."""
+    with Path(messages[0].body.decode()).open("a") as diary:
+        diary.write(f"{time.monotonic()}\n")
+    return Ack()
+
+
 def raises(messages, context):
     raise ValueError("no good")
 

@@ -106,7 +106,7 @@ def test_quick_calls_take_more_at_once_and_a_slow_or_failed_one_takes_one():
         assert held.burst == 1
 
 
-@pytest.mark.parametrize("stop", ["pause", "drop", "lose"])
+@pytest.mark.parametrize("stop", ["pause", "pause the key", "drop", "lose"])
 def test_a_queue_that_is_stopped_hands_out_nothing_more(stop):
     held = held_queue(10)
     held.burst = 8
@@ -117,6 +117,7 @@ def test_a_queue_that_is_stopped_hands_out_nothing_more(stop):
             calls.called = outcome()
         stops = {
             "pause": held.owned.pause,
+            "pause the key": lambda: held.owned.pause_key(None),
             "drop": lambda: held.owned.drop(Drop.REVOKED),
             "lose": held.owned.lease.lose,
         }

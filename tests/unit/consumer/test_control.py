@@ -18,10 +18,13 @@ class Notes:
     """A puller and an engine that only note what they are to start."""
 
     def __init__(self):
-        self.pulled, self.run = [], []
+        self.pulled, self.run, self.reopened = [], [], []
 
     def start(self, held):
         self.pulled.append(held.queue)
+
+    def reopen(self, held):
+        self.reopened.append(held.queue)
 
     def ready(self, held):
         if held.owned.request_run():
@@ -104,3 +107,20 @@ def test_a_brokers_reset_moves_what_is_held(control, held, session, attention):
     assert attention == [1]
     assert control.offsets("orders") == {h.queue: h.owned.offset for h in session.held()}
     assert control.offsets("other") == {}
+
+
+def test_a_key_is_paused_in_each_queue_also_in_one_that_is_taken_later(
+    control, session, hold, notes
+):
+    held = hold(MessageQueue("orders", "broker-a", 7), by_key=True)
+    control.pause_key("a")
+    later = hold(MessageQueue("orders", "broker-a", 8), by_key=True)
+    for each in (held, later):
+        each.owned.pull_gate(now())
+        found = [message(0, "a"), message(1, "b")]
+        assert each.owned.pulled(found, 2, keys=["a", "b"])
+        assert each.owned.take(9, now()).key == "b"
+        assert each.owned.take(9, now()) is None
+    control.resume_key("a")
+    assert session.paused_keys == frozenset()
+    assert notes.reopened == [held.queue, later.queue], "their bodies are asked for"

@@ -337,6 +337,100 @@ def test_what_was_seen_before_is_left_out():
     assert lanes.unfinished() == [0, 1, 2]
 
 
+# --- keys that the program holds back, and their rate ---------------------------------------------
+
+
+def test_a_paused_key_costs_offsets_and_gets_its_bodies_back_when_it_goes_on():
+    lanes = Lanes(bounded=True)
+    lanes.pause("a")
+    lanes.put([message(offset) for offset in range(50)], ["a"] * 49 + ["b"])
+    assert (lanes.count, lanes.deferred, lanes.paused, lanes.suspended) == (1, 49, 1, 0)
+    assert take_all(lanes) == [49]
+    assert lanes.lowest == 0, "it holds the offset back"
+    assert lanes.refill_from is None
+    lanes.resume("a", NOW)
+    assert lanes.refill_from == 0
+    lanes.refill(0, [message(offset) for offset in range(49)], 49)
+    assert take_all(lanes) == list(range(49))
+
+
+def test_a_key_that_is_paused_in_work_ends_that_and_takes_nothing_more():
+    lanes = lanes_of("aab")
+    batch = lanes.take(1, NOW)
+    lanes.pause("a")
+    lanes.finish(batch, COMMIT)
+    assert take_all(lanes) == [2]
+    lanes.resume("a", NOW)
+    assert take_all(lanes) == [1]
+
+
+def test_a_wait_that_a_paused_key_had_goes_on_when_it_is_resumed():
+    lanes = lanes_of("ab")
+    lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=NOW + 9)
+    lanes.pause("a")
+    lanes.wake(NOW + 3)
+    lanes.resume("a", NOW + 3)
+    assert (lanes.suspended, lanes.wake_at) == (1, NOW + 9)
+    lanes.pause("a")
+    lanes.wake(NOW + 20)
+    lanes.resume("a", NOW + 20)
+    batches = [lanes.take(1, NOW + 20), lanes.take(1, NOW + 20)]
+    assert [(offsets(b), b.messages[0].reconsume_times) for b in batches] == [([1], 0), ([0], 1)]
+
+
+def paced(keys, spacing=2.0):
+    lanes = Lanes(bounded=True, spacing=spacing)
+    lanes.put([message(offset) for offset in range(len(keys))], list(keys))
+    return lanes
+
+
+def test_a_keys_messages_begin_no_sooner_than_its_rate_lets_them():
+    lanes = paced("aab")
+    first, other = lanes.take(1, NOW), lanes.take(1, NOW)
+    assert (offsets(first), offsets(other)) == ([0], [2])
+    assert lanes.finish(first, COMMIT) == NOW + 2
+    assert lanes.take(1, NOW + 1) is None
+    assert (lanes.paced, lanes.suspended, lanes.next_is_paced) == (1, 0, True)
+    lanes.wake(NOW + 2)
+    assert offsets(lanes.take(1, NOW + 2)) == [1]
+
+
+def test_each_message_of_a_batch_counts():
+    lanes = paced("aaa")
+    assert lanes.finish(lanes.take(3, NOW), COMMIT) == NOW + 6
+
+
+def test_a_key_that_has_nothing_left_still_keeps_its_rate():
+    lanes = paced("a")
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    lanes.put([message(1)], ["a"])
+    assert not lanes.ready
+    lanes.wake(NOW + 2)
+    assert len(lanes) == 1
+    assert lanes.ready or lanes.refill_from == 1
+    lanes = paced("a")
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    lanes.wake(NOW + 2)
+    assert len(lanes) == 0, "and is forgotten then"
+
+
+def test_a_longer_wait_after_a_failure_counts_and_a_shorter_one_does_not():
+    lanes = paced("a")
+    assert lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=NOW + 5) == NOW + 5
+    assert (lanes.paced, lanes.suspended) == (0, 1)
+    lanes = paced("a")
+    assert lanes.finish(lanes.take(1, NOW), PUT_BACK, wake_at=NOW + 0.5) == NOW + 2
+
+
+def test_a_paced_key_can_be_paused_and_keeps_its_rate():
+    lanes = paced("aa")
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    lanes.pause("a")
+    assert (lanes.paced, lanes.paused, lanes.wake_at) == (0, 1, None)
+    lanes.resume("a", NOW + 1)
+    assert (lanes.paced, lanes.wake_at) == (1, NOW + 2)
+
+
 class LanesMachine(RuleBasedStateMachine):
     """Random histories against plain sets.
 
@@ -363,6 +457,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.unfinished, self.hand, self.work, self.asleep = {}, {}, {}, {}
         self.stored, self.attempts, self.lane_tasks = set(), {}, {}
         self.rolled_back = set()
+        self.paused = set()
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -426,6 +521,7 @@ class LanesMachine(RuleBasedStateMachine):
             return None
         assert batch.key not in self.work, "one batch of a key at a time"
         assert batch.key not in self.asleep
+        assert batch.key not in self.paused
         self.work[batch.key] = batch
         if batch.lane_task is not None:
             assert self.lane_tasks[batch.key].pop(0) == batch.lane_task
@@ -536,6 +632,21 @@ class LanesMachine(RuleBasedStateMachine):
         self.lanes.wake(self.now)
         self.asleep = {key: at for key, at in self.asleep.items() if at > self.now}
 
+    @precondition(lambda self: self.bounded)
+    @rule(key=keys)
+    def pause(self, key):
+        self.paused.add(key)
+        self.lanes.pause(key)
+
+    @precondition(lambda self: self.paused)
+    @rule(data=st.data())
+    def resume(self, data):
+        key = data.draw(st.sampled_from(sorted(self.paused, key=repr)))
+        self.paused.discard(key)
+        self.lanes.resume(key, self.now)
+        if key not in self.work and self.asleep.get(key, self.now + 1) <= self.now:
+            del self.asleep[key]
+
     @precondition(lambda self: self.asleep)
     @rule(data=st.data())
     def rouse(self, data):
@@ -594,8 +705,10 @@ class LanesMachine(RuleBasedStateMachine):
         assert all(lane.again <= lane.messages.pending for lane in at_rest)
         assert 0 <= lanes.moving <= 1
         assert lanes.running == len(self.work)
-        assert lanes.suspended == len(self.asleep)
-        assert lanes.wake_at == min(self.asleep.values(), default=None)
+        asleep = {key: at for key, at in self.asleep.items() if key not in self.paused}
+        assert lanes.suspended == len(asleep)
+        assert lanes.wake_at == min(asleep.values(), default=None)
+        assert lanes.paused == len({lane.key for lane in lanes.lanes} & self.paused)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
         assert len(lanes._lowest._heap) <= 2 * KEYS + lanes_module._LEFT_IN
 
@@ -603,7 +716,7 @@ class LanesMachine(RuleBasedStateMachine):
     def a_key_that_can_go_on_will(self):
         """Either it is ready, or its bodies are asked for."""
         for key in {*self.unfinished.values(), *(k for k, e in self.lane_tasks.items() if e)}:
-            if key in self.work or key in self.asleep:
+            if key in self.work or key in self.asleep or key in self.paused:
                 continue
             if self.lane_tasks.get(key):
                 assert self.lanes.ready
@@ -619,6 +732,8 @@ class LanesMachine(RuleBasedStateMachine):
             self._gone(self.hand.get(batch.key, []) if not batch.lane_task else [])
             if not batch.lane_task:
                 self.hand[batch.key] = []
+        for key in self.paused:
+            self.lanes.resume(key, self.now)
         self.lanes.wake(self.now + 100)
         self.lanes.limit(10**6, 10**9)
         left = {key: self.waiting(key) for key in set(self.unfinished.values())}

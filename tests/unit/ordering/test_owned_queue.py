@@ -507,14 +507,17 @@ def test_of_a_stretch_that_ended_elsewhere_nothing_counts():
 
 def test_a_stretch_goes_on_while_its_queue_is_held_and_not_paused():
     queue = loaded(2)
-    queue.take(2, NOW)
-    assert queue.hands_out(NOW)
-    assert not queue.hands_out(TRUST)
+    batch = queue.take(2, NOW)
+    assert queue.hands_out(batch, NOW)
+    assert not queue.hands_out(batch, TRUST)
     queue.paused = True
-    assert not queue.hands_out(NOW)
+    assert not queue.hands_out(batch, NOW)
     queue.paused = False
+    batch.lane.paused = True
+    assert not queue.hands_out(batch, NOW)
+    batch.lane.paused = False
     queue.drop(Drop.REVOKED)
-    assert not queue.hands_out(NOW)
+    assert not queue.hands_out(batch, NOW)
 
 
 @pytest.mark.parametrize("by_key", [True, False])

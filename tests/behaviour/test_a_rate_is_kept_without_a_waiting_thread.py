@@ -1,0 +1,113 @@
+"""`max_rate` and `max_rate_per_key`: messages begin no faster, in order, and no thread sleeps."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from orderly import Ack, Message
+from orderly.ordering.explain import Why
+from orderly.ordering.explain_keys import KeyWhy
+from orderly.ordering.rate import AT_ONCE
+from tests.support.consuming import send_numbers
+from tests.support.waiting import eventually
+from tests.support.workers import clock_in
+
+KEYS = ["a", "b", "c", "d"]
+COUNT = 6
+
+
+class Starts:
+    """When which message began; as a plain handler or a coroutine."""
+
+    def __init__(self):
+        self.calls, self._lock = [], threading.Lock()
+
+    def plain(self, messages, context):
+        with self._lock:
+            self.calls += [(time.monotonic(), m.sharding_key, int(m.body)) for m in messages]
+        return Ack()
+
+    async def coroutine(self, messages, context):
+        return self.plain(messages, context)
+
+    def times(self, key=None):
+        return sorted(at for at, of, _ in self.calls if key in (None, of))
+
+    def numbers(self, key):
+        return [number for _, of, number in self.calls if of == key]
+
+
+@pytest.fixture
+def starts():
+    return Starts()
+
+
+@pytest.fixture(params=["plain", "coroutine"])
+def act(request, starts):
+    return getattr(starts, request.param)
+
+
+def all_came(starts):
+    return lambda: all(starts.numbers(key) == list(range(COUNT)) for key in KEYS)
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_of_a_consumer(act, starts, order, batch_size, producer, topic, start_member):
+    rate = 20.0
+    send_numbers(producer, topic, KEYS, COUNT)
+    member, _ = start_member(act, order=order, batch_size=batch_size, max_rate=rate)
+    eventually(lambda: Why.RATE_LIMITED in {e.why for e in member.explain()}, within=30)
+    eventually(all_came(starts), within=30)
+    times = starts.times()
+    for first, at in enumerate(times):
+        for later, then in enumerate(times[first:], 1):
+            assert later <= rate * AT_ONCE + (then - at) * rate + 1
+    assert all(e.attempt in (None, 1) for e in member.explain())
+
+
+def test_of_a_key(act, starts, producer, topic, start_member):
+    send_numbers(producer, topic, KEYS, COUNT)
+    member, _ = start_member(act, order="key", max_rate_per_key=5.0)
+    eventually(lambda: KeyWhy.RATE_LIMITED in {e.why for e in member.explain_keys()}, within=30)
+    assert member.health().ready, "it is no failure"
+    eventually(all_came(starts), within=30)
+    for key in KEYS:
+        times = starts.times(key)
+        assert min(b - a for a, b in itertools.pairwise(times)) >= 0.2 - 0.02
+    assert starts.times()[-1] - starts.times()[0] < 0.2 * COUNT * len(KEYS) / 2, "side by side"
+
+
+def test_a_key_that_comes_in_single_messages_keeps_its_rate(starts, producer, topic, start_member):
+    start_member(starts.plain, order="key", max_rate_per_key=2.0)
+    for number in range(3):
+        send_numbers(producer, topic, ["a"], 1, first=number)
+        eventually(lambda number=number: starts.numbers("a") == list(range(number + 1)), within=30)
+    times = starts.times("a")
+    assert min(b - a for a, b in itertools.pairwise(times)) >= 0.5 - 0.02
+
+
+def test_few_threads_serve_many_queues_that_wait(starts, producer, topic, start_member):
+    send_numbers(producer, topic, KEYS, COUNT)
+    member, _ = start_member(starts.plain, order="key", max_rate=10.0, concurrency=2)
+    eventually(lambda: Why.RATE_LIMITED in {e.why for e in member.explain()}, within=30)
+    assert {e.why for e in member.explain()} & {Why.HANDLING, Why.HUNG} == set()
+    eventually(all_came(starts), within=30)
+
+
+def test_worker_processes(producer, topic, start_member, tmp_path):
+    diary = tmp_path / "diary"
+
+    def times(count):
+        lines = diary.read_text().splitlines() if diary.exists() else []
+        return [float(line) for line in lines] if len(lines) == count else None
+
+    producer.send(Message(topic, str(diary), "first"))  # until a process is there
+    start_member(recorder=clock_in, order="key", executor="process", concurrency=1, max_rate=5.0)
+    eventually(lambda: times(1), within=60)
+    for number in range(5):
+        producer.send(Message(topic, str(diary), f"k{number}"))
+    found = sorted(eventually(lambda: times(6), within=60)[1:])
+    assert found[-1] - found[0] >= 4 / 5.0 - 0.15
