@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from orderly.client import Client, preflight
 from orderly.client.dialogues import performer
 from orderly.client.state_topics import StateTopics
-from orderly.config import ConsumerConfig, check_callable, check_function, check_group, check_topic
+from orderly.config import ConsumerConfig, check_function, check_group, check_topic
 from orderly.config.arguments import (
     check_arguments,
     check_count,
@@ -33,6 +33,7 @@ from orderly.consumer.local_offsets import LocalOffsets, broadcasting_performer
 from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
 from orderly.consumer.session import Session, now, sharding_key
 from orderly.consumer.statistics import TopicStatistics
+from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
@@ -71,7 +72,8 @@ class OrderlyConsumer:
         handler: called with (messages, context), a plain function or an `async def`; answers with
             an outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `Park("why")`, ...) or one of Java's
             ConsumeResults. A raise, None or anything else is a failure: the queue, or with
-            order="key" only that key, waits and the messages come again.
+            order="key" only that key, waits and the messages come again. Or a mapping of topics to
+            such functions, all plain or all async: the topics are then subscribed, and no others.
         namesrv: "host:port;host:port"; empty: the environment's ORDERLY_NAMESRV.
         config: further settings.
         client: a running Client to share; otherwise the consumer has its own.
@@ -92,7 +94,7 @@ class OrderlyConsumer:
     def __init__(
         self,
         group: str,
-        handler: Handler | AsyncHandler,
+        handler: Handler | AsyncHandler | Handlers,
         *,
         namesrv: str = "",
         config: ConsumerConfig | None = None,
@@ -102,7 +104,6 @@ class OrderlyConsumer:
         key: Callable[[ReceivedMessage], Hashable] = sharding_key,
     ) -> None:
         check_group(group)
-        check_callable("the handler", handler)
         check_function("key", key)
         check_function("allocate", allocate)
         check_given("client", client, Client)
@@ -111,11 +112,12 @@ class OrderlyConsumer:
             raise ConfigError("pass namesrv or client, not both: a client has its name servers")
         self.group = group
         self.config = given(ConsumerConfig, config)
-        check_arguments("the handler", handler, "messages", "context")
         check_arguments("key", key, "message")
         check_arguments("allocate", allocate, "client_id", "queues", "members")
         check_key(self.config, key)
-        check_handler(self.config, handler)
+        handler, self._topics = handler_of(handler)
+        for each in each_of(handler):
+            check_handler(self.config, each)
         dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
         self._session, offsets = new_session(
@@ -149,6 +151,8 @@ class OrderlyConsumer:
             owned=tuple(owned),
             processes=processes,
         )
+        for topic in self._topics:
+            self.subscribe(topic)
 
     # --- subscriptions -------------------------------------------------------------------------
 
@@ -156,7 +160,8 @@ class OrderlyConsumer:
         """Consume `topic`; before the start, or while running. Returns the consumer itself.
 
         Args:
-            topic: must exist by the time of the start.
+            topic: must exist by the time of the start. With a handler for each topic one of these,
+                to say which of its messages are wanted.
             tags: "*", or "A || B": other messages are passed over and count as done. For a topic
                 subscribed before they replace the old ones at once; its queues are taken anew.
             sql: instead of tags, a condition on properties (SQL92, as "amount > 100 AND kind =
@@ -164,10 +169,15 @@ class OrderlyConsumer:
 
         Raises:
             ConfigError: a bad topic name, tag expression or condition; a topic that may not be
-                read.
+                read, or has no handler.
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
+        if self._topics and topic not in self._topics:
+            raise ConfigError(
+                f"there is no handler for topic {topic!r}, only for {', '.join(self._topics)}: give"
+                " the consumer one"
+            )
         subscription = subscription_of(self._topic(topic), tags, sql)
         real = subscription.topic
         self._client.connections.check_process()

@@ -10,12 +10,8 @@ from functools import partial, update_wrapper
 from typing import Any, Literal, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from orderly.config.arguments import (
-    MAX_LANE_SUSPEND,
     check_arguments,
     check_callable,
-    check_count,
-    check_given,
-    check_kind,
     is_async,
     is_number,
 )
@@ -34,68 +30,11 @@ from orderly.listening.handler_call import (
 )
 from orderly.listening.outcomes import Outcome
 from orderly.listening.policy import Decision, FailurePolicy
+from orderly.listening.samples import Given, delivery_of
 from orderly.listening.settings import Rules, Settings
-from orderly.message import Message
-from orderly.model import MessageQueue, ReceivedMessage
+from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Answer, ConsumeResult
-
-Given = Message | ReceivedMessage
-
-
-def sample_delivery(message: Given, attempt: int, context: ConsumeContext | None) -> Delivery:
-    """Return a message as a consumer delivers it.
-
-    Args:
-        message: as received, or as a producer sends it.
-        attempt: which try of it; 1: as the message says.
-        context: of the call; None: as of a consumer with order="key".
-
-    Raises:
-        ConfigError: `attempt` is below 1, or an argument of another kind.
-    """
-    check_kind("message", message, (Message, ReceivedMessage))
-    check_given("context", context, ConsumeContext)
-    check_count("attempt", attempt, 1)
-    given = message if isinstance(message, ReceivedMessage) else _received(message)
-    if attempt > 1:
-        given = given.changed(reconsume_times=attempt - 1)
-    return Delivery(given, _context_of(given) if context is None else context)
-
-
-def _received(message: Message) -> ReceivedMessage:
-    properties = dict(message.properties)
-    if message.sharding_key is not None:
-        properties["__SHARDINGKEY"] = str(message.sharding_key)
-    if message.tags is not None:
-        properties["TAGS"] = message.tags
-    return ReceivedMessage(
-        queue=MessageQueue(message.topic, "alone", 0),
-        queue_offset=0,
-        body=message.body,
-        properties=properties,
-        message_id="alone",
-        offset_message_id="alone",
-        born_time=0.0,
-        store_time=0.0,
-        born_host="",
-        store_host="",
-        reconsume_times=0,
-        flag=0,
-        sys_flag=0,
-        physical_offset=0,
-        stored_size=len(message.body),
-    )
-
-
-def _context_of(message: ReceivedMessage) -> ConsumeContext:
-    return ConsumeContext(
-        message.queue,
-        attempt=message.reconsume_times + 1,
-        key=message.sharding_key,
-        max_suspend=MAX_LANE_SUSPEND,
-    )
-
 
 # --- listeners ------------------------------------------------------------------------------------
 
@@ -280,7 +219,7 @@ class Listener(_Common):
         Raises:
             ConfigError: an argument of another kind, or a time that is none.
         """
-        clock, delivery = _clock(now), sample_delivery(message, attempt, context)
+        clock, delivery = _clock(now), delivery_of(message, attempt, context)
         return self._handle(self._judge_at(now), delivery, clock).outcome
 
     def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:
@@ -379,7 +318,7 @@ class AsyncListener(_Common):
         context: ConsumeContext | None = None,
     ) -> Outcome:
         """Run the function alone, in a test: see `Listener.run`."""
-        clock, delivery = _clock(now), sample_delivery(message, attempt, context)
+        clock, delivery = _clock(now), delivery_of(message, attempt, context)
         return (await self._handle(self._judge_at(now), delivery, clock)).outcome
 
     async def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:

@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from orderly.listening.samples import attempt, context, received
     from orderly.testing.container import ContainerUnavailable, RocketMQContainer
+    from orderly.testing.drained import NotDrained, run_until_drained
     from orderly.testing.embedded import EmbeddedBroker, EmbeddedCluster
     from orderly.testing.fake.broker import FakeBroker
     from orderly.testing.fake.faults import Cut, Delay, DropRequest, DropResponse, Fail, Fault
@@ -32,14 +34,21 @@ __all__ = [
     "Fault",
     "JarsUnavailable",
     "JavaNotFound",
+    "NotDrained",
     "RocketMQContainer",
     "Sent",
     "Verdict",
+    "attempt",
+    "context",
     "judge",
+    "received",
+    "run_until_drained",
 ]
 
 _HOMES = {
+    "orderly.listening.samples": ("attempt", "context", "received"),
     "orderly.testing.container": ("ContainerUnavailable", "RocketMQContainer"),
+    "orderly.testing.drained": ("NotDrained", "run_until_drained"),
     "orderly.testing.embedded": ("EmbeddedBroker", "EmbeddedCluster"),
     "orderly.testing.fake.broker": ("FakeBroker",),
     "orderly.testing.fake.faults": (

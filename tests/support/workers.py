@@ -60,6 +60,11 @@ def clock_in(messages, context):
     return Ack()
 
 
+def clock_in_twice(messages, context):
+    clock_in(messages, context)
+    return clock_in(messages, context)
+
+
 def raises(messages, context):
     raise ValueError("no good")
 

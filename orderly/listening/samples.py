@@ -1,0 +1,162 @@
+"""What a handler takes, made by hand: for tests of handlers, and for `Listener.run`."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from orderly.config.arguments import (
+    MAX_LANE_SUSPEND,
+    check_count,
+    check_given,
+    check_kind,
+    check_text,
+)
+from orderly.listening.handler_call import Attempt, Delivery
+from orderly.message import Message
+from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.context import ConsumeContext
+
+Given = Message | ReceivedMessage
+_NOTHING = Message("sample", b"-")
+
+
+@dataclass(slots=True)
+class SampleOwnership:
+    """An ownership that a test invents: it is never lost, unless the test sets `lost`."""
+
+    token: int | None
+    lost: threading.Event = field(default_factory=threading.Event)
+    deadline: float = math.inf
+
+    def generation_of(self, key: Hashable | None, replayed: bool) -> int:  # noqa: ARG002
+        """The first."""
+        return 0
+
+    def extend(self) -> float:
+        """Nothing is to be renewed."""
+        return self.deadline
+
+
+def received(message: Given, attempt: int = 1, *, offset: int = 0) -> ReceivedMessage:
+    """Return a message as a consumer gets it.
+
+    Args:
+        message: as a producer sends it; one that was received stays what it is.
+        attempt: which try of it; 1: the first, or what the message says.
+        offset: its place in its queue, for one that is sent.
+
+    Raises:
+        ConfigError: an attempt below 1, an offset below 0, or something that is no message.
+    """
+    check_kind("message", message, (Message, ReceivedMessage))
+    check_count("attempt", attempt, 1)
+    check_count("offset", offset, 0)
+    found = message if isinstance(message, ReceivedMessage) else _received(message, offset)
+    return found if attempt == 1 else found.changed(reconsume_times=attempt - 1)
+
+
+def context(
+    message: Given = _NOTHING,
+    attempt: int = 1,
+    *,
+    group: str = "test",
+    token: int | None = None,
+    replayed: bool = False,
+    dry_run: bool = False,
+) -> ConsumeContext:
+    """Return the context of a handler's call, as of a consumer with order="key".
+
+    Args:
+        message: the first one of the call: its queue and its sharding key are the context's.
+        attempt: which try of it.
+        group: the consumer group.
+        token: of the queue's ownership, for what checks it (`orderly.once`); None: there is none.
+        replayed: whether it was parked, and is being released.
+        dry_run: whether it is only tried.
+
+    Raises:
+        ConfigError: an argument of another kind.
+    """
+    check_text("group", group)
+    check_given("token", token, int)
+    found = received(message, attempt)
+    return ConsumeContext(
+        found.queue,
+        group,
+        attempt=found.reconsume_times + 1,
+        key=found.sharding_key,
+        ownership=None if token is None else SampleOwnership(token),
+        max_suspend=MAX_LANE_SUSPEND,
+        replayed=replayed,
+        dry_run=dry_run,
+    )
+
+
+def attempt(
+    message: Given = _NOTHING,
+    number: int = 1,
+    *,
+    group: str = "test",
+    token: int | None = None,
+    replayed: bool = False,
+    dry_run: bool = False,
+) -> Attempt:
+    """Return what a listener's function gets besides the message, or its value.
+
+        assert ship({"id": 7}, attempt(Message("orders", b"{}", "order-7"), 2)) == Ack()
+
+    Args:
+        message: what is tried; it is `attempt.message`.
+        number: which try of it.
+        group: as for `context`.
+        token: as for `context`.
+        replayed: as for `context`.
+        dry_run: as for `context`.
+
+    Raises:
+        ConfigError: an argument of another kind.
+    """
+    check_count("number", number, 1)
+    made = context(message, number, group=group, token=token, replayed=replayed, dry_run=dry_run)
+    return Attempt(received(message, number), made)
+
+
+def delivery_of(message: Given, number: int, given: ConsumeContext | None) -> Delivery:
+    """Return a message as a consumer delivers it, with its context or one that is made.
+
+    Raises:
+        ConfigError: `number` is below 1, or an argument of another kind.
+    """
+    check_given("context", given, ConsumeContext)
+    found = received(message, number)
+    return Delivery(found, context(found, group="") if given is None else given)
+
+
+def _received(message: Message, offset: int) -> ReceivedMessage:
+    properties = dict(message.properties)
+    if message.sharding_key is not None:
+        properties["__SHARDINGKEY"] = str(message.sharding_key)
+    if message.tags is not None:
+        properties["TAGS"] = message.tags
+    if message.keys:
+        properties["KEYS"] = " ".join(message.keys)
+    return ReceivedMessage(
+        queue=MessageQueue(message.topic, "alone", 0),
+        queue_offset=offset,
+        body=message.body,
+        properties=properties,
+        message_id="alone",
+        offset_message_id="alone",
+        born_time=0.0,
+        store_time=0.0,
+        born_host="",
+        store_host="",
+        reconsume_times=0,
+        flag=0,
+        sys_flag=0,
+        physical_offset=0,
+        stored_size=len(message.body),
+    )

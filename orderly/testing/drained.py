@@ -1,0 +1,77 @@
+"""Runs a consumer until it has handled all that is stored: one call in a test."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from orderly.config.arguments import check_kind, check_seconds
+from orderly.errors import OrderlyError
+from orderly.namespace import is_retry_topic
+
+if TYPE_CHECKING:
+    from orderly.consumer import OrderlyConsumer
+    from orderly.model import MessageQueue
+
+_LOOK = 0.05  # seconds between two looks
+
+
+class NotDrained(OrderlyError, TimeoutError):
+    """Messages are left; the text says in which queues, and what each of them waits for."""
+
+
+def run_until_drained(consumer: OrderlyConsumer, timeout: float = 30.0) -> None:
+    """Run a consumer until nothing is left in its topics: all is handled, parked, or a dead letter.
+
+    One that is not started yet is started here and closed at the end; one that runs goes on. On any
+    broker. What handlers send meanwhile to these topics counts, too. Queues of other members of the
+    group are waited for until their offsets are committed (`commit_interval`).
+
+        run_until_drained(OrderlyConsumer("shipping", ship).subscribe("orders"))
+
+    In an asyncio test: `await asyncio.to_thread(run_until_drained, consumer)`.
+
+    Args:
+        consumer: subscribed. With `consume_from="first"`, or what was sent before is passed over.
+        timeout: seconds.
+
+    Raises:
+        NotDrained: something is left then.
+        OrderlyError: as `start`, and what a broker refuses.
+        ConfigError: not a consumer, or no number of seconds above 0.
+    """
+    from orderly.consumer import OrderlyConsumer  # noqa: PLC0415  pytest loads this package
+
+    check_kind("consumer", consumer, OrderlyConsumer)
+    end = time.monotonic() + check_seconds("timeout", timeout)
+    if consumer.state != "created":
+        _wait(consumer, end, timeout)
+        return
+    with consumer:
+        _wait(consumer, end, timeout)
+
+
+def _wait(consumer: OrderlyConsumer, end: float, timeout: float) -> None:
+    while left := _left(consumer):
+        if time.monotonic() >= end:
+            waits = [str(why) for why in consumer.explain() if why.queue in left]
+            text = "; ".join(waits) or ", ".join(map(str, left))
+            raise NotDrained(f"messages are left after {timeout:g} s: {text}")
+        time.sleep(_LOOK)
+
+
+def _left(consumer: OrderlyConsumer) -> list[MessageQueue]:
+    """The queues in which something is not handled yet. Ends are read before what was reached."""
+    session, client = consumer._session, consumer._client  # noqa: SLF001 - one of ours
+    topics = [topic for topic in session.subscriptions if not is_retry_topic(topic)]
+    queues = [queue for topic in topics for queue in client.routes.get(topic).read_queues()]
+    ends = {queue: client.brokers.max_offset(queue) for queue in queues}
+    here = {queue.queue: queue.offset for queue in consumer.health().queues}
+    found = []
+    for queue, stored in ends.items():
+        reached = here.get(queue)
+        if reached is None and stored:
+            reached = client.brokers.query_offset(session.group, queue)
+        if (reached or 0) < stored:
+            found.append(queue)
+    return found

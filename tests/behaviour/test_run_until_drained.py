@@ -1,0 +1,98 @@
+"""`run_until_drained`: one call, and all that is stored is handled; on every broker."""
+
+import asyncio
+
+import pytest
+
+from orderly import Ack, ConsumerConfig, Listener, Message, OrderlyConsumer, Suspend
+from orderly.errors import ConfigError
+from orderly.testing import NotDrained, run_until_drained
+from tests.support.consuming import send_numbers
+
+KEYS = ["a", "b", "c"]
+COUNT = 20
+
+
+@pytest.fixture
+def make(orderly_namesrv, topic, group):
+    def make(handler, **settings):
+        config = ConsumerConfig(**{"consume_from": "first"} | settings)
+        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        return consumer.subscribe(topic)
+
+    return make
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+def test_all_is_handled_and_the_consumer_is_closed(make, order, producer, topic):
+    send_numbers(producer, topic, KEYS, COUNT)
+    seen = []
+
+    def handle(messages, context):
+        seen.extend((m.sharding_key, int(m.body)) for m in messages)
+        return Ack()
+
+    consumer = make(handle, order=order)
+    run_until_drained(consumer)
+    assert sorted(seen) == [(key, n) for key in KEYS for n in range(COUNT)]
+    assert consumer.state == "closed"
+
+
+def test_what_a_handler_sends_counts_too(make, producer, topic):
+    seen = []
+
+    def handle(messages, context):
+        number = int(messages[0].body)
+        seen.append(number)
+        if number < 5:
+            producer.send(Message(topic, str(number + 1), f"k{number}"))
+        return Ack()
+
+    producer.send(Message(topic, "0", "k"))
+    run_until_drained(make(handle))
+    assert sorted(seen) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_is_parked_or_a_dead_letter_is_dealt_with(make, producer, topic):
+    def ship(message, attempt):
+        if (message.sharding_key, int(message.body)) == ("a", 1):
+            raise ValueError("bad")
+        return Ack()
+
+    send_numbers(producer, topic, KEYS, 3)
+    listener = Listener(ship, fatal=(ValueError,), on_poison="park_key")
+    consumer = make(listener, order="key")
+    with consumer:
+        run_until_drained(consumer)
+        assert [k.key for keys in consumer.parked().values() for k in keys] == ["a"]
+        assert consumer.state == "running", "one that ran goes on"
+
+
+def test_what_waits_is_named_when_the_time_is_over(make, producer, topic):
+    send_numbers(producer, topic, ["a"], 3)
+    consumer = make(lambda messages, context: Suspend(20))
+    with pytest.raises(NotDrained, match=r"left after 2 s: .*/broker-a/\d+: .*suspended"):
+        run_until_drained(consumer, timeout=2)
+    assert consumer.state == "closed"
+
+
+def test_in_an_asyncio_program(make, producer, topic):
+    send_numbers(producer, topic, KEYS, 3)
+    seen = []
+
+    async def handle(messages, context):
+        seen.append(messages[0].body)
+        return Ack()
+
+    asyncio.run(asyncio.to_thread(run_until_drained, make(handle)))
+    assert len(seen) == 9
+
+
+def test_an_empty_topic_is_drained_at_once(make):
+    run_until_drained(make(lambda messages, context: Ack()))
+
+
+@pytest.mark.parametrize("wrong", [{"consumer": "text"}, {"timeout": 0}, {"timeout": "3"}])
+def test_what_is_no_consumer_or_no_time_is_refused(make, wrong):
+    with pytest.raises(ConfigError):
+        run_until_drained(**{"consumer": make(lambda m, c: Ack())} | wrong)
