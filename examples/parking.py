@@ -31,7 +31,7 @@ known = {"Oslo", "Rome", "Lima"}
 shipped = threading.Semaphore(0)
 
 
-@orderly.listener(decode="json", fatal=(LookupError,), on_poison="park_key")
+@orderly.listener(decode="json", on_error={LookupError: "park_key"}, on_poison="park_key")
 def ship(step: dict[str, str], attempt: Attempt) -> Ack:
     """Handle one step of one order."""
     if step["city"] not in known:

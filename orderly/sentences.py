@@ -141,7 +141,7 @@ SENTENCES: Mapping[str, str] = {
     "send.callback_raised": "a callback of a future raised",
     "layout.pinned": "the queues of this topic are pinned: {layout}",
     "layout.changed": "the queues of this topic changed from {before} to {layout}: keys move",
-    "topic.type_unknown": "the broker did not tell the type of this topic",
+    "topic.type_unknown": "the broker did not say of which type this topic is",
     # the native driver
     "native.layout_pinned": "the number of queues of this topic is pinned: {queues}",
     "native.callback_failed": "a message was not read, or not handled, and comes again",

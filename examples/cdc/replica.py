@@ -59,8 +59,10 @@ class Replica:
         return Listener(
             self.apply,
             decode="json",
-            fatal=(sqlite3.IntegrityError,),  # the copy will refuse it tomorrow, too
-            transient=(sqlite3.OperationalError,),  # locked, disk full: not the row's fault
+            on_error={
+                sqlite3.IntegrityError: "park_key",  # the copy will refuse it tomorrow, too
+                sqlite3.OperationalError: "wait",  # locked, disk full: not the row's fault
+            },
             on_poison="park_key",
         )
 

@@ -24,7 +24,7 @@ def shipping(carrier: Callable[[str, str], object]) -> Listener:
         carrier: told (order, step); raises OSError if it does not answer.
     """
 
-    @orderly.listener(decode="json", fatal=(KeyError,), on_poison="park_key")
+    @orderly.listener(decode="json", on_error={KeyError: "park_key"}, on_poison="park_key")
     def ship(step: Step, attempt: Attempt) -> Outcome:
         if step["name"] not in STEPS:
             return Skip("not for us")

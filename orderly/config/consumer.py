@@ -101,8 +101,8 @@ class ConsumerConfig(FromEnv):
             run at the end of close_timeout are killed.
         batch_size: messages handed to the handler at once; with order="key" all of one key (fewer
             after the key fell behind: bodies come back `pull_batch` at a time).
-        max_rate: messages a second for which the handler is called, of all queues together; up to a
-            tenth of a second's at once. None: no limit. Nothing sleeps for it, nothing counts as
+        max_rate: messages a second for which the handler is called, of all queues together (1/3600
+            or more); up to a tenth of a second's at once. None: no limit. Nothing sleeps for it, nothing counts as
             tried, and queues go on in the order in which they came to wait.
         max_rate_per_key: with order="key", the same for each key: its next message begins no
             earlier than 1 / max_rate_per_key seconds after the one before has begun.
@@ -265,8 +265,8 @@ class ConsumerConfig(FromEnv):
         for name in ("max_rate", "max_rate_per_key"):
             rate = getattr(self, name)
             require(
-                rate is None or rate > 0,
-                f"{name} must be more than 0 messages a second, or None for no limit",
+                rate is None or rate * MAX_LANE_SUSPEND >= 1,
+                f"{name} must be one message an hour (1/3600) or more, or None for no limit",
             )
         require(
             MIN_SUSPEND <= self.suspend <= MAX_SUSPEND,

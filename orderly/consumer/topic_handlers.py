@@ -51,12 +51,12 @@ class TopicHandlers:
     def call_failed(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, error: BaseException
     ) -> Any:
-        """Say that a call was ended from outside, to a handler that wants to know it."""
+        """Report a call that was ended from outside to a handler that takes such reports."""
         handler, batch = self._for(messages, context)
-        told = getattr(handler, "call_failed", None)
-        if told is None:
+        report = getattr(handler, "call_failed", None)
+        if report is None:
             raise error
-        return told(batch, context, error)
+        return report(batch, context, error)
 
     # --- what the consumer asks a handler before it starts -------------------------------------
 

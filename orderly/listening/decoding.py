@@ -1,7 +1,7 @@
-"""A message's body as the value that the function gets, and what may be told where that failed.
+"""A message's body as the value that the function gets, and what may be shown where that failed.
 
-A decoder's own text may show the body, so nothing of it is told but what the *model* says: names of
-its fields, and types.
+A decoder's own text may show the body. So only what the *model* says is shown: names of its fields,
+and types.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _decoded(read: Callable[[bytes], Any], message: ReceivedMessage) -> Any:
     return read(message.body)
 
 
-# --- what may be told of a decoder's error --------------------------------------------------------
+# --- what may be shown of a decoder's error -------------------------------------------------------
 
 
 _MOST = 5  # places of one body
 _HIDDEN = "…"
 
 
-def told_of(error: BaseException, decode: object) -> str | None:
+def misfit_text(error: BaseException, decode: object) -> str | None:
     """Return where and how a body does not fit: "id: missing; amount: int_parsing".
 
     Args:
@@ -82,7 +82,7 @@ def told_of(error: BaseException, decode: object) -> str | None:
         decode: of the settings: whose names may be shown.
 
     Returns:
-        None: nothing may be told but the error's class.
+        None: nothing may be shown but the error's class.
     """
     name = f"{type(error).__module__.partition('.')[0]}.{type(error).__name__}"
     try:

@@ -20,9 +20,8 @@ from types import CodeType
 from typing import Any, cast, final
 
 from orderly.config.arguments import asked_to_stop
-from orderly.config.fields import require
 from orderly.errors import NotPicklable, OrderlyError, UndecodableBody
-from orderly.listening.decoding import Decode, decoder, told_of
+from orderly.listening.decoding import Decode, decoder, misfit_text
 from orderly.listening.outcomes import FINAL, Outcome, too_long
 from orderly.log import error_text, key_text, type_text, where, without_our_frames
 from orderly.model import MessageQueue, ReceivedMessage
@@ -153,8 +152,6 @@ class Attempt:
 # --- what the classes of an exception say: no other try helps, or it passes by itself -------------
 
 
-Exceptions = tuple[type[Exception], ...]
-
 _PASSES = (ConnectionError, TimeoutError)
 
 
@@ -163,42 +160,27 @@ class ExceptionClasses:
     """Which exceptions say something. The nearest named class decides, as with `except`.
 
     Args:
-        fatal: no other try helps; besides UndecodableBody.
-        transient: it passes by itself; besides ConnectionError, TimeoutError and an OrderlyError
-            that is `retriable`.
-
-    Raises:
-        ConfigError: no tuples of classes of Exception, or a class in both.
+        named: classes, and whether each passes by itself; if not, no other try helps. Besides
+            these, UndecodableBody never helps; ConnectionError, TimeoutError and an OrderlyError
+            that is `retriable` pass.
     """
 
-    fatal: Exceptions = ()
-    transient: Exceptions = ()
+    named: tuple[tuple[type[Exception], bool], ...] = ()
 
-    def __post_init__(self) -> None:
-        for name, classes in (("fatal", self.fatal), ("transient", self.transient)):
-            require(
-                isinstance(classes, tuple) and all(map(_is_exception, classes)),
-                f"{name} must be a tuple of Exception classes such as (ValueError,), not"
-                f" {classes!r}",
-            )
-        both = [c.__name__ for c in self.fatal if c in self.transient]
-        require(not both, f"{', '.join(both)} cannot be both fatal and transient")
+    def place(self, error: BaseException) -> int | None:
+        """Return which of the named classes an exception is of; None: of none."""
+        classes = [kind for kind, _ in self.named]
+        return next((classes.index(b) for b in type(error).__mro__ if b in classes), None)
 
     def kind(self, error: BaseException) -> FailureKind:
         """Return what an exception's class says."""
-        for base in type(error).__mro__:
-            if base in self.fatal:
-                return FailureKind.FATAL
-            if base in self.transient:
-                return FailureKind.TRANSIENT
+        place = self.place(error)
+        if place is not None:
+            return FailureKind.TRANSIENT if self.named[place][1] else FailureKind.FATAL
         passes = isinstance(error, _PASSES) or (isinstance(error, OrderlyError) and error.retriable)
         if passes:
             return FailureKind.TRANSIENT
         return FailureKind.FATAL if isinstance(error, UndecodableBody) else FailureKind.ORDINARY
-
-
-def _is_exception(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Exception)
 
 
 # --- the call -------------------------------------------------------------------------------------
@@ -226,6 +208,7 @@ class FailedCall:
         answer: what was answered in its place.
         asked: seconds to wait that the error asks for (see `retry_after`); None: it does
             not.
+        named: which class of the settings' `on_error` it is of; None: of none.
     """
 
     text: str
@@ -234,6 +217,7 @@ class FailedCall:
     error: BaseException | None = None
     answer: Fail | None = None
     asked: float | None = None
+    named: int | None = None
 
     def portable(self) -> FailedCall:
         """Return it with an error that another process can load."""
@@ -307,8 +291,9 @@ class HandlerCall:
         found, kind = fingerprint(error, self._own), self._classes.kind(error)
         asked = retry_after(error, time.time())
         if asked and kind is FailureKind.ORDINARY:
-            kind = FailureKind.TRANSIENT  # who says when to come again says that it passes
-        return FailedCall(error_text(error), found, kind, error, asked=asked)
+            kind = FailureKind.TRANSIENT  # an error that says when to come again passes
+        named = self._classes.place(error)
+        return FailedCall(error_text(error), found, kind, error, asked=asked, named=named)
 
     def _decoded(self, attempt: Attempt) -> Any:
         try:
@@ -320,10 +305,10 @@ class HandlerCall:
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is FailureKind.TRANSIENT
             # Its own text may show the body (pydantic's does).
             ours = isinstance(error, UndecodableBody)
-            told = told_of(error, self._decode) or failed.fingerprint.text
+            misfit = misfit_text(error, self._decode) or failed.fingerprint.text
             return replace(
                 failed,
-                text=failed.text if ours else f"cannot decode the body: {told}",
+                text=failed.text if ours else f"cannot decode the body: {misfit}",
                 kind=failed.kind if passes else FailureKind.FATAL,
                 error=None,
             )

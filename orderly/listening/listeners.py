@@ -85,7 +85,7 @@ class _Common:
     @property
     def parks(self) -> bool:
         """Whether a poisoned message's key is parked: that needs order="key"."""
-        return self.rules.on_poison == "park_key"
+        return self.rules.parks
 
     @property
     def judges(self) -> bool:
@@ -131,8 +131,8 @@ class Listener(_Common):
         OrderlyConsumer("shipping", Listener(ship, on_poison="park_key"), config=by_key)
 
     A failing message is retried soon (`retry`), then after growing waits, and only its own queue,
-    or key, waits meanwhile. The verdict tells a bad message from an outage by what other keys do:
-    in an outage everything waits and nothing is given up; with a bad message `on_poison` is done.
+    or key, waits meanwhile. The verdict goes by what other keys do. In an outage everything waits
+    and nothing is given up; with a bad message `on_error` or `on_poison` is done.
     Nothing behind a failing message of its queue, or key, runs before.
 
     Thread-safe; the function must be too, for queues, or keys, run side by side. What is remembered
@@ -399,7 +399,7 @@ def listener(
 ) -> Decorator[Any] | Listener | AsyncListener:
     """Make a consumer's handler of a function for one message, plain or async.
 
-        @orderly.listener(on_poison="park_key", fatal=(ValueError,))
+        @orderly.listener(on_poison="park_key", on_error={ValueError: "dead_letter"})
         def ship(message, attempt):
             ...
             return Ack()

@@ -267,8 +267,8 @@ class Events:
     ) -> None:
         """A message was found poisoned: why, on what evidence, and what is done with it.
 
-        A parked key is the consumer's event, which tells all of this: it knows whether that
-        succeeded.
+        A parked key is the consumer's event, which has all of these fields: the consumer knows
+        whether that succeeded.
         """
         if isinstance(outcome, Park):
             return
@@ -485,7 +485,8 @@ class FailurePolicy:
         self._log_circuits(delivery, memory)
         verdict = case.verdict
         if verdict is not None and verdict.finding is Finding.POISON:
-            outcome = outcome_of(self._rules.on_poison, delivery, failed, verdict, self._events)
+            policy = self._rules.policy_for(failed)
+            outcome = outcome_of(policy, delivery, failed, verdict, self._events)
             if not isinstance(outcome, Block | Suspend | Fail):
                 case.trying.condemned = failed.fingerprint.digest, verdict
                 memory.passed(delivery.lane)

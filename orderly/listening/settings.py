@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict, cast, get_args
 
 from orderly.config.arguments import (
     MAX_LANE_SUSPEND,
     MIN_SUSPEND,
     check_arguments,
     check_function,
+    check_kind,
     check_number,
 )
 from orderly.config.fields import require
 from orderly.listening.decoding import Decode, decoder
-from orderly.listening.handler_call import Attempt, ExceptionClasses, Exceptions
+from orderly.listening.handler_call import Attempt, ExceptionClasses, FailedCall
 from orderly.listening.outcomes import Outcome
 from orderly.listening.retry import Retry
 from orderly.model import ReceivedMessage
@@ -26,6 +27,8 @@ Policy = Callable[[ReceivedMessage, Attempt, PoisonVerdict], Outcome]
 
 Named = Literal["block", "dead_letter", "skip", "park_key"]
 OnPoison = Named | Policy
+OnError = Mapping[type[Exception], OnPoison | Literal["wait"]]
+"""What is known beforehand of exceptions, by their classes."""
 
 
 class Settings(TypedDict, total=False):
@@ -34,8 +37,7 @@ class Settings(TypedDict, total=False):
     retry: Retry
     poison: PoisonRules | None
     on_poison: OnPoison
-    fatal: Exceptions
-    transient: Exceptions
+    on_error: OnError
     dry_run: bool
     suspend: float
     max_suspend: float
@@ -47,20 +49,21 @@ class Rules:
 
     Attributes:
         retry: how a failed message is tried again soon.
-        poison: tells a bad message from an outage, once the retries are used up (a fatal class: at
-            once); None: a failing message is tried for ever, or until the consumer's
-            `max_reconsume_times`.
+        poison: decides between a bad message and an outage, once the retries are used up (at once
+            for a class that `on_error` gives up); None: a failing message is tried for ever, or
+            until the consumer's `max_reconsume_times`.
         on_poison: "block" (as Java): tried again every `max_suspend` seconds. "dead_letter": to the
             group's dead letters, with a gap in the key's order. "skip": acknowledged. "park_key":
             it and all later ones of its key are set aside in order; needs order="key". Or a
             function of (message, attempt, verdict) that answers with an outcome; if it fails the
             message blocks. It is plain, so with an AsyncListener it holds the loop up.
         decode: what the function gets in place of the message: "json", "bytes", a pydantic model
-            or a function of the body. What cannot be decoded is a fatal failure, but not what
-            is transient, an OSError or a MemoryError.
-        fatal: exceptions that no other try helps.
-        transient: exceptions that pass by themselves, besides ConnectionError, TimeoutError and an
-            OrderlyError that is `retriable`.
+            or a function of the body. No other try helps what cannot be decoded. An OSError, a
+            MemoryError and what passes by itself say nothing against the body.
+        on_error: what is known of exceptions, by class; the nearest one decides, as with `except`.
+            "wait": it passes by itself, as ConnectionError, TimeoutError and an OrderlyError that
+            is `retriable` do anyway. One of the policies of `on_poison`: no other try helps, and
+            this is what is done with such a message, unless many keys fail alike.
         dry_run: the function leaves no trace when `attempt.dry_run` says so.
         suspend: seconds to wait after the first failure that is not retried soon, and after
             `Suspend()`, 0.01 or more; doubled each time; by chance half of it to all. After a
@@ -76,8 +79,7 @@ class Rules:
     poison: PoisonRules | None = field(default_factory=PoisonRules)
     on_poison: OnPoison = "block"
     decode: Decode | None = None
-    fatal: Exceptions = ()
-    transient: Exceptions = ()
+    on_error: OnError = field(default_factory=dict)
     dry_run: bool = False
     suspend: float = 1.0
     max_suspend: float = 60.0
@@ -93,32 +95,51 @@ class Rules:
         check_number("max_suspend", self.max_suspend, MIN_SUSPEND, MAX_LANE_SUSPEND)
         require(self.suspend <= self.max_suspend, "suspend must not be above max_suspend")
         decoder(self.decode)
-        ExceptionClasses(self.fatal, self.transient)
-        self._check_policy()
+        self._check_policies()
 
     @property
     def classes(self) -> ExceptionClasses:
         """What exceptions say."""
-        return ExceptionClasses(self.fatal, self.transient)
+        return ExceptionClasses(tuple((c, what == "wait") for c, what in self.on_error.items()))
 
-    def _check_policy(self) -> None:
-        if not isinstance(self.on_poison, str):
-            check_function("on_poison", self.on_poison)
-            check_arguments("on_poison", self.on_poison, "message", "attempt", "verdict")
-        else:
-            names = get_args(Named)
+    @property
+    def parks(self) -> bool:
+        """Whether a key may be parked by name."""
+        return "park_key" in (self.on_poison, *self.on_error.values())
+
+    def policy_for(self, failed: FailedCall) -> OnPoison:
+        """What is done with a message that is found poisoned, by how it failed last."""
+        what = None if failed.named is None else list(self.on_error.values())[failed.named]
+        return self.on_poison if what is None or what == "wait" else what
+
+    def _check_policies(self) -> None:
+        check_kind("on_error", self.on_error, Mapping, "a mapping of Exception classes to policies")
+        object.__setattr__(self, "on_error", dict(self.on_error))  # it is frozen for all others
+        for kind, what in self.on_error.items():
             require(
-                self.on_poison in names,
-                f"on_poison must be {', '.join(map(repr, names))} or a function, not"
-                f" {self.on_poison!r}",
+                isinstance(kind, type) and issubclass(kind, Exception),
+                "on_error must have Exception classes as its keys, as {ValueError: 'park_key'}, not"
+                f" {kind!r}",
             )
+            _check_policy(f"on_error of {kind.__name__}", what, ("wait", *get_args(Named)))
+        _check_policy("on_poison", self.on_poison, get_args(Named))
         for name, idle in (
             ("on_poison", self.on_poison == "block"),
-            ("fatal", not self.fatal),
-            ("transient", not self.transient),
+            ("on_error", not self.on_error),
         ):
             require(
                 self.poison is not None or idle,
                 f"{name} decides nothing with poison=None, which finds no message poisoned:"
                 " leave one of them out",
             )
+
+
+def _check_policy(name: str, what: object, words: tuple[str, ...]) -> None:
+    if isinstance(what, str):
+        require(
+            what in words,
+            f"{name} must be {', '.join(map(repr, words))} or a function, not {what!r}",
+        )
+    else:
+        check_function(name, what)
+        check_arguments(name, cast("Policy", what), "message", "attempt", "verdict")

@@ -373,7 +373,7 @@ def _supported(function: Function | Listener, settings: Settings) -> Listener:
         )
         function = cast("Function", cast("Any", function).__wrapped__)
     rules = Rules(**settings)
-    if rules.on_poison == "park_key":
+    if rules.parks:
         raise refusal("parking of a key")
     if rules.retry.extend:
         raise refusal("renewing of a lock before a retry")

@@ -126,7 +126,7 @@ class VerdictReason(Enum):
 
     TOO_EARLY = "not enough tries, or not far enough apart"
     NO_CONTROL = "too few other keys succeeded meanwhile to tell the message from the handler"
-    FATAL = "a class named as fatal"
+    FATAL = "no other try helps a failure of this kind"
     SAME_FAILURE = "it fails in the same way each time, while other keys succeed"
     EXHAUSTED = "it fails on and on, while other keys succeed"
     MOST_FAIL = "most other keys fail, too"

@@ -63,11 +63,11 @@ def test_a_listeners_and_a_parked_keys(of, producer, topic, start_member):
             raise ValueError("no such account")
         return Ack()
 
-    listener = Listener(ship, fatal=(ValueError,), on_poison="park_key")
+    listener = Listener(ship, on_error={ValueError: "park_key"})
     member, _ = start_member(recorder=listener, order="key", suspend=0.05)
     eventually(lambda: "key.parked" in {e["event"] for e in of("orderly.consumer")}, within=20)
     member.close()
     parked = first(of("orderly.consumer", "queue.assigned"), "key.parked")
-    told = of("orderly.listener", "message.retry")
-    places = [(e["topic"], e["key"], e["offset"]) for e in [*told, parked]]
+    retried = of("orderly.listener", "message.retry")
+    places = [(e["topic"], e["key"], e["offset"]) for e in [*retried, parked]]
     assert places == [(topic, "a", 1), (topic, "a", 2)]

@@ -53,7 +53,7 @@ def test_dead_letter_lets_its_key_go_on_and_tells_the_gap(
     kind, producer, topic, group, client, start_member
 ):
     shipping = Shipping()
-    settings = {"fatal": (ValueError,), "on_poison": "dead_letter"}
+    settings = {"on_error": {ValueError: "dead_letter"}}
     listener = (
         AsyncListener(shipping.awaited, **settings)
         if kind == "async"
@@ -69,7 +69,7 @@ def test_dead_letter_lets_its_key_go_on_and_tells_the_gap(
 
 def test_skip_acknowledges_it_with_an_audit_event(producer, topic, group, client, start_member):
     shipping = Shipping()
-    listener = Listener(shipping, fatal=(ValueError,), on_poison="skip")
+    listener = Listener(shipping, on_error={ValueError: "skip"})
     with structlog.testing.capture_logs() as events:
         start_member(recorder=listener, order="key", commit_interval=0.1)
         results = send_numbers(producer, topic, KEYS, COUNT)
@@ -87,7 +87,7 @@ def test_skip_acknowledges_it_with_an_audit_event(producer, topic, group, client
 
 def test_block_holds_its_key_for_ever_and_tells_it_each_time(producer, topic, start_member):
     shipping = Shipping()
-    listener = Listener(shipping, fatal=(ValueError,), suspend=0.02, max_suspend=0.05)
+    listener = Listener(shipping, on_error={ValueError: "block"}, suspend=0.02, max_suspend=0.05)
     with structlog.testing.capture_logs() as events:
         start_member(recorder=listener, order="key")
         send_numbers(producer, topic, KEYS, COUNT)
@@ -129,7 +129,7 @@ def test_park_key_sets_the_key_aside_and_nothing_behind_it_runs(
     producer, topic, group, client, start_member
 ):
     shipping = Shipping()
-    listener = Listener(shipping, fatal=(ValueError,), on_poison="park_key")
+    listener = Listener(shipping, on_error={ValueError: "park_key"})
     with structlog.testing.capture_logs() as events:
         start_member(recorder=listener, order="key", commit_interval=0.1)
         results = send_numbers(producer, topic, KEYS, COUNT)
@@ -139,9 +139,9 @@ def test_park_key_sets_the_key_aside_and_nothing_behind_it_runs(
     (parked,) = named(events, "key.parked")
     assert (parked["offset"], parked["reason"]) == (
         results[BAD * len(KEYS)].queue_offset,
-        "a class named as fatal",
+        "no other try helps a failure of this kind",
     )
     assert parked["error"].startswith("ValueError")
     assert isinstance(parked["exc_info"], ValueError)
-    assert named(events, "message.poison") == [], "one event tells it all"
+    assert named(events, "message.poison") == [], "one event has it all"
     assert shipping.numbers("a") == [0, BAD]

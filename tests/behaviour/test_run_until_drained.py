@@ -60,7 +60,7 @@ def test_what_is_parked_or_a_dead_letter_is_dealt_with(make, producer, topic):
         return Ack()
 
     send_numbers(producer, topic, KEYS, 3)
-    listener = Listener(ship, fatal=(ValueError,), on_poison="park_key")
+    listener = Listener(ship, on_error={ValueError: "park_key"})
     consumer = make(listener, order="key")
     with consumer:
         run_until_drained(consumer)

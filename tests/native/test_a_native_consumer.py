@@ -107,7 +107,7 @@ def test_a_poisoned_message_is_skipped_and_the_next_goes_on(world, soon):
 
     topic, seen = world.topic(1), Seen(act)
     send(world, topic, b"0", b"bad", b"1")
-    world.consume(topic, seen, on_poison="skip", fatal=(ValueError,))
+    world.consume(topic, seen, on_error={ValueError: "skip"})
     soon(lambda: b"1" in seen.bodies)
     assert seen.bodies[0] == b"0"
     assert set(seen.bodies[1:-1]) == {b"bad"}

@@ -85,7 +85,7 @@ def handle(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Answ
     return Ack()
 
 
-@listener(on_poison="park_key", retry=Retry(), decode="json", fatal=(KeyError,))
+@listener(on_poison="park_key", retry=Retry(), decode="json", on_error={KeyError: "park_key"})
 def ship(order: dict[str, str], attempt: orderly.Attempt) -> Ack | Fail:
     assert_type(attempt.number, int)
     return Ack() if "address" in order else Fail("no address")

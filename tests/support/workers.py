@@ -331,7 +331,7 @@ def _note(path, line):
 # A decorated listener that worker processes import by its name.
 
 
-@orderly.listener(decode="json", fatal=(ValueError,), on_poison="dead_letter", suspend=0.05)
+@orderly.listener(decode="json", on_error={ValueError: "dead_letter"}, suspend=0.05)
 def ship(order, attempt):
     """Note the call; a body may say that the message is bad, or kills its first process."""
     with Path(order["path"]).open("a") as diary:

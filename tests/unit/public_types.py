@@ -84,7 +84,7 @@ async def decorated_for_a_model(order: Order, attempt: Attempt) -> Ack | Fail:
     return Ack() if order.address else Fail("no")
 
 
-@listener(decode=Order.model_validate_json, fatal=(ValueError,))
+@listener(decode=Order.model_validate_json, on_error={ValueError: "skip", OSError: "wait"})
 def decorated_for_a_function(order: Order, attempt: Attempt) -> Ack:
     return Ack()
 
@@ -211,6 +211,8 @@ Listener(ship_it)  # refused
 Listener(ship_async)  # refused
 AsyncListener(ship)  # refused
 listener(on_poison="park")  # refused
+listener(on_error={OSError: "later"})  # refused
+listener(on_error={5: "skip"})  # refused
 listener(decode=Order)(handles_text)  # refused
 listener(decode=Parcel)(handles_an_order)  # refused
 listener(decode="bytes")(handles_text)  # refused

@@ -148,6 +148,10 @@ def test_bad_start_positions(text, zone_east):
     [
         {"batch_size": 0},
         {"batch_size": 1025},
+        {"max_rate": 0},
+        {"max_rate": 1 / 3601},
+        {"order": "key", "max_rate_per_key": -1.0},
+        {"max_rate_per_key": 1.0},
         {"suspend": 0.009},
         {"suspend": 31},
         {"min_workers": 3, "concurrency": 2},

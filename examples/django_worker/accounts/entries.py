@@ -22,10 +22,10 @@ class Entry(TypedDict):
 
 
 # DataError: the column does not hold it, too long or too large.
-_BAD = (Account.DoesNotExist, DataError, KeyError, TypeError)
+_BAD = dict.fromkeys((Account.DoesNotExist, DataError, KeyError, TypeError), "park_key")
 
 
-@orderly.listener(decode="json", fatal=_BAD, on_poison="park_key")
+@orderly.listener(decode="json", on_error=_BAD, on_poison="park_key")
 def enter(entry: Entry, attempt: Attempt) -> Outcome:
     """Book an entry. One of an account that is not there parks that account's entries."""
     if type(entry["id"]) is not str or type(entry["cents"]) is not int:  # 2.7, "5", true

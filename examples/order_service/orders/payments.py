@@ -30,7 +30,7 @@ def payments(engine: AsyncEngine) -> AsyncListener:
     the database is away, all wait.
     """
 
-    @orderly.listener(decode=Payment, fatal=(UnknownOrder,), on_poison="park_key")
+    @orderly.listener(decode=Payment, on_error={UnknownOrder: "park_key"}, on_poison="park_key")
     async def book(payment: Payment, attempt: Attempt) -> Outcome:
         async with engine.begin() as db:
             if await once.apply_async(db, attempt.message, attempt):

@@ -326,7 +326,7 @@ class DemoMembers:
             on_poison="park_key",
             poison=QUICK,
             retry=NO_RETRY,
-            transient=(EngineTroubleError,),
+            on_error={EngineTroubleError: "wait"},
             decode="json",
             suspend=SUSPEND,
         )

@@ -7,6 +7,7 @@ from tests.docs.standins import Recorder
 
 TOPICS = {"orders": 4}
 carrier = Recorder()
+carrier.Busy = type("Busy", (Exception,), {})
 engine = create_engine("sqlite:///shop.db")
 once = Once()
 once.metadata.create_all(engine)

@@ -43,7 +43,7 @@ def test_a_topic_that_nobody_handles_is_a_failure(handler):
         handler([of("c", 0)], context())
 
 
-def test_a_call_that_was_ended_is_told_to_who_wants_to_know():
+def test_a_call_that_was_ended_is_reported_to_a_handler_that_takes_it():
     def plain(messages, given):
         return Ack()
 

@@ -1,4 +1,4 @@
-"""What a body has to be is told where it is not that, in the model's words; never what it holds."""
+"""A misfit is shown in the model's words: where, and what has to be there; never what is there."""
 
 import enum
 import json
@@ -9,7 +9,7 @@ import pydantic
 import pytest
 
 from orderly.errors import ConfigError
-from orderly.listening.decoding import decoder, told_of
+from orderly.listening.decoding import decoder, misfit_text
 from tests.support.messages import message
 
 SECRET = "jane@x"
@@ -54,11 +54,11 @@ class Parcel(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(f"Expected `{SECRET}`")
 
 
-def told(decode, body):
-    """What is told of a body that cannot be decoded."""
+def shown(decode, body):
+    """What is shown of a body that cannot be decoded."""
     with pytest.raises(Exception) as raised:
         decoder(decode)(message(1).changed(body=body))
-    return told_of(raised.value, decode)
+    return misfit_text(raised.value, decode)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def told(decode, body):
     ],
 )
 def test_of_a_pydantic_model(body, text):
-    assert told(Order, body) == text
+    assert shown(Order, body) == text
 
 
 def test_a_type_adapter_and_a_method_say_whose_names_may_be_shown():
     body = b'{"amt": "x"}'
     expected = "id: missing; amt: int_parsing"
-    assert told(pydantic.TypeAdapter(Order).validate_json, body) == expected
-    assert told(Order.model_validate_json, body) == expected
+    assert shown(pydantic.TypeAdapter(Order).validate_json, body) == expected
+    assert shown(Order.model_validate_json, body) == expected
 
 
-def test_without_the_model_types_alone_are_told():
+def test_without_the_model_types_alone_are_shown():
     def read(body):
         return Order.model_validate_json(body)
 
-    assert told(read, b'{"amt": "x"}') == "…: missing; …: int_parsing"
+    assert shown(read, b'{"amt": "x"}') == "…: missing; …: int_parsing"
 
 
 @pytest.mark.parametrize(
@@ -111,27 +111,27 @@ def test_without_the_model_types_alone_are_told():
     ],
 )
 def test_of_a_msgspec_struct(body, text):
-    assert told(Parcel, body) == text
+    assert shown(Parcel, body) == text
 
 
 def test_of_json_the_place():
-    assert told("json", b'{"jane@x') == "no JSON at character 1"
+    assert shown("json", b'{"jane@x') == "no JSON at character 1"
 
 
 def test_of_anything_else_nothing():
     def read(body):
         raise LookupError(SECRET)
 
-    assert told(read, b"") is None
+    assert shown(read, b"") is None
 
 
-def test_a_model_whose_own_code_fails_tells_nothing():
+def test_a_model_whose_own_code_fails_shows_nothing():
     class Broken(Order):
         @classmethod
         def model_json_schema(cls, **_):
             raise RuntimeError
 
-    assert told(Broken, b"{}") is None
+    assert shown(Broken, b"{}") is None
 
 
 def test_a_struct_is_read():

@@ -112,19 +112,19 @@ NONE = ExceptionClasses()
         (NONE, WorkerDied("gone"), FailureKind.ORDINARY),
         (NONE, UndecodableBody("garbage"), FailureKind.FATAL),
         (NONE, UndecodableBody("an extra is missing", retriable=True), FailureKind.TRANSIENT),
-        (ExceptionClasses(transient=(UndecodableBody,)), UndecodableBody("garbage"),
+        (ExceptionClasses(((UndecodableBody, True),)), UndecodableBody("garbage"),
          FailureKind.TRANSIENT),
-        (ExceptionClasses(fatal=(ValueError,)), UnicodeError(), FailureKind.FATAL),
-        (ExceptionClasses(fatal=(TimeoutError,)), TimeoutError(), FailureKind.FATAL),
-        (ExceptionClasses(fatal=(TimeoutError,)), ConnectionError(), FailureKind.TRANSIENT),
-        (ExceptionClasses(transient=(KeyError,)), KeyError(), FailureKind.TRANSIENT),
+        (ExceptionClasses(((ValueError, False),)), UnicodeError(), FailureKind.FATAL),
+        (ExceptionClasses(((TimeoutError, False),)), TimeoutError(), FailureKind.FATAL),
+        (ExceptionClasses(((TimeoutError, False),)), ConnectionError(), FailureKind.TRANSIENT),
+        (ExceptionClasses(((KeyError, True),)), KeyError(), FailureKind.TRANSIENT),
         # the nearest named class decides
-        (ExceptionClasses(fatal=(OSError,), transient=(BlockingIOError,)), OSError(),
+        (ExceptionClasses(((OSError, False), (BlockingIOError, True))), OSError(),
          FailureKind.FATAL),
-        (ExceptionClasses(fatal=(OSError,), transient=(BlockingIOError,)), BlockingIOError(),
+        (ExceptionClasses(((OSError, False), (BlockingIOError, True))), BlockingIOError(),
          FailureKind.TRANSIENT),
-        (ExceptionClasses(fatal=(OSError,)), ConnectionError(), FailureKind.FATAL),
-        (ExceptionClasses(fatal=(FileNotFoundError,), transient=(OSError,)), FileNotFoundError(),
+        (ExceptionClasses(((OSError, False),)), ConnectionError(), FailureKind.FATAL),
+        (ExceptionClasses(((FileNotFoundError, False), (OSError, True))), FileNotFoundError(),
          FailureKind.FATAL),
     ],
 )  # fmt: skip
@@ -141,7 +141,8 @@ def delivery(body=b"body", longest=30.0):
 
 
 def tried(function, decode=None, body=b"body", fatal=(), longest=30.0):
-    return HandlerCall(function, decode, ExceptionClasses(fatal)).run(delivery(body, longest))
+    classes = ExceptionClasses(tuple((each, False) for each in fatal))
+    return HandlerCall(function, decode, classes).run(delivery(body, longest))
 
 
 def answers(answer):
@@ -366,7 +367,7 @@ class Unportable(Exception):
 
 
 def test_an_error_that_cannot_travel_is_named_and_the_rest_of_the_failure_kept():
-    failed = HandlerCall(print, None, ExceptionClasses(fatal=(Unportable,))).raised(
+    failed = HandlerCall(print, None, ExceptionClasses(((Unportable, False),))).raised(
         Unportable("why")
     )
     portable = pickle.loads(pickle.dumps(failed.portable()))
@@ -380,7 +381,7 @@ def test_an_error_that_cannot_travel_is_named_and_the_rest_of_the_failure_kept()
 # The part of a listener that runs in a worker process: found by name, judged at home.
 
 
-@orderly.listener(decode="bytes", fatal=(ValueError,), on_poison="park_key")
+@orderly.listener(decode="bytes", on_error={ValueError: "park_key"})
 def decorated(value, attempt):
     if attempt.message.queue_offset == 7:
         raise ValueError("bad")

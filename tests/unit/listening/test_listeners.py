@@ -34,7 +34,6 @@ from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
 ONCE = Retry(stop=tenacity.stop_after_attempt(1))
-FATAL = {"fatal": (ValueError,), "retry": ONCE}
 
 
 class Script:
@@ -180,7 +179,7 @@ def test_everything_before_the_first_failing_one_is_done_and_nothing_after_it_ru
         return answer
 
     ran, context = [], ConsumeContext(QUEUE, key="k", replayed=replayed)
-    listener = Driven(kind, play, on_poison=policy, fatal=(ValueError,))
+    listener = Driven(kind, play, on_error={ValueError: policy})
     answer = listener([message(offset) for offset in range(len(batch))], context)
 
     assert ran == list(range(len(ran))), "out of order, or one was passed over"
@@ -342,7 +341,7 @@ def test_a_bad_message_among_good_ones_is_dealt_with_by_the_policy(make, events,
     outcome = until_poison(bad_among_good(make, on_poison=policy))
     assert isinstance(outcome, kind)
     found = [e for e in events if e["event"] == "message.poison"]
-    if policy == "park_key":  # the consumer tells it
+    if policy == "park_key":  # the consumer reports it
         assert found == []
         return
     event = found[0]
@@ -390,14 +389,64 @@ def test_a_fatal_class_is_poison_at_once_and_never_retried(make, context):
     def ship(message, attempt):
         raise UnicodeError("bad")
 
-    listener = make(ship, fatal=(ValueError,), on_poison="dead_letter")
+    listener = make(ship, on_error={ValueError: "dead_letter"})
     assert listener([message(7)], context) is SUSPEND
     assert context.rejected.keys() == {7}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KeyError("a"), DeadLetter),
+        (UnicodeError("a"), Skip),  # the nearest class decides, as with `except`
+        (ValueError("a"), Park),
+        (BlockingIOError("a"), Suspend),
+        (ZeroDivisionError("a"), Suspend),  # nothing is known of it: others have to be seen first
+    ],
+    ids=repr,
+)
+def test_what_is_known_of_a_class_is_done_at_once(make, error, kind):
+    known = {
+        ValueError: "park_key",
+        UnicodeError: "skip",
+        KeyError: "dead_letter",
+        OSError: "block",
+        BlockingIOError: "wait",
+    }
+    listener = make(Script(error), on_error=known, on_poison="block")
+    assert isinstance(listener.run(message(7)), kind)
+
+
+def test_what_the_verdict_finds_of_an_unnamed_class_goes_by_on_poison(make):
+    outcome = until_poison(bad_among_good(make, on_poison="skip", on_error={KeyError: "park_key"}))
+    assert isinstance(outcome, Skip)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parks"),
+    [
+        ({}, False),
+        ({"on_poison": "park_key"}, True),
+        ({"on_error": {KeyError: "park_key"}}, True),
+        ({"on_error": {KeyError: "wait"}}, False),
+    ],
+)
+def test_a_class_that_parks_needs_order_by_key_too(make, settings, parks):
+    assert make(Script(Ack()), **settings).parks is parks
 
 
 def test_a_body_that_cannot_be_decoded_is_poison_at_once(make):
     listener = make(Script(Ack()), decode="json", on_poison="park_key")
     assert isinstance(listener.run(message(7)), Park)
+
+
+@pytest.mark.parametrize(
+    ("named", "kind"),
+    [({json.JSONDecodeError: "skip"}, Skip), ({OSError: "skip"}, Park), ({}, Park)],
+)
+def test_a_decoders_class_may_have_a_policy_of_its_own(make, named, kind):
+    listener = make(Script(Ack()), decode="json", on_poison="park_key", on_error=named)
+    assert isinstance(listener.run(message(7)), kind)
 
 
 def test_an_outage_gives_up_nothing_and_holds_back_without_counting(make, events, monkeypatch):
@@ -521,7 +570,7 @@ def test_a_function_that_leaves_by_sys_exit_is_judged(make):
 
 
 def test_a_fatal_failure_that_spreads_waits_and_is_not_retried_in_place(make, events):
-    listener = make(Script(ValueError("bad deploy")), fatal=(ValueError,))
+    listener = make(Script(ValueError("bad deploy")), on_error={ValueError: "block"})
     for key in ("a", "b"):
         listener.run(message(0), now=1.0, context=ConsumeContext(QUEUE, "g", key=key))
     assert [(e["event"], e.get("in_place")) for e in events][-1] == ("message.retry", False)
@@ -577,9 +626,8 @@ def test_a_users_policy_gets_the_verdict_and_decides(make):
         seen.append((message.queue_offset, attempt.number, verdict.reason.name))
         return DeadLetter("mine")
 
-    assert make(Script(ValueError()), on_poison=policy, **FATAL).run(delivered(2, 7)) == DeadLetter(
-        "mine"
-    )
+    listener = make(Script(ValueError()), on_error={ValueError: policy}, retry=ONCE)
+    assert listener.run(delivered(2, 7)) == DeadLetter("mine")
     assert seen == [(7, 3, "FATAL")]
 
 
@@ -592,7 +640,7 @@ def test_a_policy_that_fails_blocks_and_is_told(make, events, answer):
             raise answer
         return answer
 
-    outcome = make(Script(ValueError()), on_poison=policy, **FATAL).run(
+    outcome = make(Script(ValueError()), on_error={ValueError: policy}, retry=ONCE).run(
         message(7), context=ConsumeContext(QUEUE)
     )
     assert isinstance(outcome, Block)
@@ -611,7 +659,7 @@ def test_a_policy_that_answers_fail_is_asked_again_when_the_message_comes_again(
         seen.append(attempt.number)
         return Fail("not yet") if len(seen) == 1 else Skip("now")
 
-    listener = make(Script(ValueError()), on_poison=policy, **FATAL)
+    listener = make(Script(ValueError()), on_error={ValueError: policy}, retry=ONCE)
     assert isinstance(listener.run(delivered(0), now=1.0), Suspend)
     assert known(listener, ConsumeContext(QUEUE, key="k")) == (True, True)
     assert listener.run(delivered(1), now=2.0) == Skip("now")
@@ -623,7 +671,7 @@ def test_a_policy_that_answers_fail_is_asked_again_when_the_message_comes_again(
 
 @pytest.mark.parametrize("how", ["replayed", "dry_run"])
 def test_a_replay_is_done_or_failed_and_no_policy_is_applied(make, events, how):
-    listener = make(Script(ValueError("secret")), on_poison="skip", **FATAL)
+    listener = make(Script(ValueError("secret")), on_error={ValueError: "skip"}, retry=ONCE)
     context = ConsumeContext(QUEUE, "g", key="k", **{how: True})
     answer = listener([message(0), message(1)], context)
     assert isinstance(answer, Fail)

@@ -103,17 +103,17 @@ def test_a_budget_within_the_lease_or_one_that_renews_it_is_accepted(settings):
         ({"decode": 3}, "decode"),
         ({"decode": ship_async}, "decode"),
         ({"on_poison": ship}, r"\(message, attempt, verdict\)"),
-        ({"fatal": ValueError}, "fatal"),
-        ({"fatal": (KeyboardInterrupt,)}, "fatal"),
-        ({"transient": ("OSError",)}, "transient"),
+        ({"on_error": ValueError}, "on_error"),
+        ({"on_error": {KeyboardInterrupt: "wait"}}, "on_error"),
+        ({"on_error": {"OSError": "wait"}}, "on_error"),
+        ({"on_error": {OSError: "park"}}, "on_error of OSError .*'wait'"),
+        ({"on_error": {OSError: ship}}, r"on_error of OSError .*\(message, attempt, verdict\)"),
         ({"dry_run": "yes"}, "dry_run"),
         # contradictions
-        ({"fatal": (ValueError, KeyError), "transient": (ValueError,)}, "ValueError"),
         ({"poison": None, "on_poison": "park_key"}, "on_poison"),
         ({"poison": None, "on_poison": "skip"}, "on_poison"),
         ({"poison": None, "on_poison": policy}, "on_poison"),
-        ({"poison": None, "fatal": (ValueError,)}, "fatal"),
-        ({"poison": None, "transient": (OSError,)}, "transient"),
+        ({"poison": None, "on_error": {ValueError: "wait"}}, "on_error"),
     ],
     ids=shown,
 )
@@ -126,7 +126,8 @@ def test_a_wrong_or_contradictory_setting_is_refused_and_named(make, settings, n
 def test_the_edges_are_accepted():
     Rules(suspend=0.01, max_suspend=0.01, poison=None)
     Rules(suspend=3600, max_suspend=3600, on_poison=policy, poison=PoisonRules())
-    Rules(fatal=(OSError,), transient=(ConnectionError,))  # the nearer class decides
+    Rules(on_error={OSError: "skip", ConnectionError: "wait"})  # the nearer class decides
+    Rules(on_error={OSError: policy})
 
 
 def test_a_policy_must_be_a_plain_function():

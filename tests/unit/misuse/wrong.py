@@ -87,7 +87,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "RetryBaseT | None": NO_FUNCTION,
     "Decode | None": (5, "text", THING, a_coroutine),
     "OnPoison": (None, *NO_FUNCTION, no_arguments, many_arguments),
-    "Exceptions": (None, 5, "text", ValueError, (5,), (BaseException,), [ValueError]),
+    "OnError": (None, 5, "text", ValueError, (5,), {5: "skip"}, {ValueError: "no"}, [ValueError]),
     # --- values of the library
     "Message": (None, 5, "text", THING, {}),
     "Given": (None, 5, "text", THING, {}),
