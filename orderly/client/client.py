@@ -6,7 +6,6 @@ Producers, consumers and the command line are built on it; several of them may s
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import threading
 from typing import Self
@@ -147,7 +146,7 @@ class Client:
 
 def _new_client_id(name_server: str) -> str:
     """Java's "ip@pid", plus what keeps two containers with pid 1 apart."""
-    return f"{_own_ip(name_server)}@{os.getpid()}#{secrets.token_hex(4)}"
+    return f"{_own_ip(name_server)}@{os.getpid()}#{os.urandom(4).hex()}"
 
 
 def _own_ip(name_server: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, repeat
 
 from orderly.errors import RemotingError
 from orderly.model import MessageQueue, Permission
-from orderly.monitoring.backlog.reading import NEVER, NOT_READ, TopicReading
+from orderly.monitoring.backlog.reading import NEVER, NOT_READ, Scan, TopicReading
 from orderly.monitoring.collecting.selection import (
     Selection,
     dead_letter_topic,
@@ -24,12 +25,14 @@ from orderly.monitoring.collecting.selection import (
     retry_topic,
 )
 from orderly.namespace import is_retry_topic
-from orderly.ordering.topic_names import park_topic, state_topic
+from orderly.ordering.topic_names import STATE_PREFIX, park_topic, state_topic
 from orderly.protocol.topics import TopicConfig
 
 TopicOfGroup = tuple[str, str]  # group and topic
 Offsets = Mapping[int, int]  # by queue id
 _NOTHING: Offsets = {}
+known_state_topic = lru_cache(maxsize=65536)(state_topic)
+"""Asked of each group and topic in every scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,3 +357,41 @@ def _holds_messages(reading: TopicReading) -> bool:
         maximum > max(minimum, 0)
         for minimum, maximum in zip(reading.minimum, reading.maximum, strict=True)
     )
+
+
+# --- columns as rows: the queues in which groups keep order by key --------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedQueue:
+    """A source queue in a scan: what its group has committed, or NEVER; minimum and maximum."""
+
+    group: str
+    queue: MessageQueue
+    minimum: int
+    committed: int
+    maximum: int
+
+
+def queues_by_key(scan: Scan, groups: Container[str]) -> Iterator[ScannedQueue]:
+    """The queues in which some groups keep order by key, as far as they can be judged.
+
+    Args:
+        scan: of now.
+        groups: that may do so; who never did has no state topic, and is left out.
+    """
+    if not any(STATE_PREFIX in topic for topic in scan.topics):
+        return
+    for (group, topic), committed in scan.committed.items():
+        reading = scan.topics.get(topic)
+        if (
+            reading is None
+            or group not in groups
+            or known_state_topic(group, topic) not in scan.topics
+        ):
+            continue
+        for queue, start, at, end in zip(
+            reading.queues, reading.minimum, committed, reading.maximum, strict=True
+        ):
+            if min(start, end) >= 0 and at >= NEVER:
+                yield ScannedQueue(group, queue, start, at, end)

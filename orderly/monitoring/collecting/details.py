@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from orderly.client.pipeline import Pipeline
 from orderly.model import MessageQueue
@@ -23,16 +25,15 @@ from orderly.monitoring.backlog.reading import (
 )
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.collecting.ages import Ages, AgesAsked, DeadAges, TimeSpans, clock_offsets
+from orderly.monitoring.collecting.assembly import ScannedQueue, queues_by_key
 from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.generations import Generations
 from orderly.monitoring.collecting.heads import Heads, lagging_topics, with_attempts, worst_heads
 from orderly.monitoring.collecting.members import MemberPoller
 from orderly.monitoring.collecting.questions import Asking, ScanContext
-from orderly.monitoring.collecting.state_reading import (
-    Generations,
-    Records,
-    ScannedQueue,
-    queues_by_key,
-)
+
+if TYPE_CHECKING:
+    from orderly.monitoring.collecting.state_reading import Recorded, Records
 
 
 class Details:
@@ -49,11 +50,11 @@ class Details:
     ) -> None:
         self._pipeline = pipeline
         self._budgets = budgets or Budgets()
-        self._roster = MemberPoller(self._budgets, frozenset(asked))
-        self._ages = Ages(self._budgets, frozenset(asked))
+        self._asked = frozenset(asked)
+        self._roster = MemberPoller(self._budgets, self._asked)
+        self._ages = Ages(self._budgets, self._asked)
         self._heads = Heads()
         self._dead = DeadAges()
-        self._records = Records(frozenset(asked))
         self._generations = Generations()
         self._clocks: dict[str, float] = {}
         self._read_ages: Mapping[AgesAsked, TimeSpans] = {}  # of the scan before
@@ -74,14 +75,25 @@ class Details:
         self._ask_ages_and_heads(asking, scan, self._counting(lagging), last)
         self._dead.ask(asking, scan, scan.groups, self._budgets.groups)
         rows = list(queues_by_key(scan, {group for group in scan.groups if self._by_key(group)}))
-        self._records.ask(asking, scan, rows, self._budgets.records)
-        recreated = self._generations.look(asking, scan, rows, self._records)
+        if rows:
+            self._records.ask(asking, scan, rows, self._budgets.records)
+        recreated = self._generations.look(asking, scan, rows, self._newest)
         return replace(
             scan,
             brokers=self._brokers(scan, round_),
             groups=self._groups(scan, rows, recreated),
             requests=Counter(scan.requests) | self._pipeline.counts(),
         )
+
+    @cached_property
+    def _records(self) -> Records:
+        """Made where a group keeps order by key: to read them takes half of a consumer's code."""
+        from orderly.monitoring.collecting.state_reading import Records  # noqa: PLC0415
+
+        return Records(self._asked)
+
+    def _newest(self, group: str, queue: MessageQueue) -> Recorded | None:
+        return self._records.newest(group, queue)
 
     def _counting(self, lagging: Mapping[str, Collection[str]]) -> dict[str, Collection[str]]:
         """Without groups whose offsets at the broker mean nothing."""

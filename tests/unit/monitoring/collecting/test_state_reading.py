@@ -8,15 +8,14 @@ import pytest
 
 from orderly import Client, OrderlyProducer
 from orderly.monitoring.backlog.reading import NEVER, QueueRecord
-from orderly.monitoring.collecting import state_reading
+from orderly.monitoring.collecting import generations
+from orderly.monitoring.collecting.assembly import ScannedQueue, queues_by_key
 from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.state_reading import (
     Recorded,
-    ScannedQueue,
-    queues_by_key,
     record_of,
     span_of,
 )
@@ -197,7 +196,7 @@ def test_what_is_away_is_remembered_for_an_hour(watch, anew, client, away, remem
 
 def test_many_queues_are_looked_at_one_after_the_other(client, world, fakes, monkeypatch):
     """Some that cannot be looked at hold up no others."""
-    monkeypatch.setattr(state_reading, "_MOST", 2)
+    monkeypatch.setattr(generations, "_MOST", 2)
     world.topic("orders", read=6, brokers=["broker-a"])
     world.group("pay")
     for number in range(6):
