@@ -163,7 +163,7 @@ def mqadmin_seconds(namesrv):
 def check_seconds(namesrv, group):
     """A cold `orderly backlog check` of one group, as cron runs it."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    command = [Path(sys.executable).with_name("orderly"), "backlog", "check", "-g", group]
+    command = [Path(sys.executable).with_name("orderly"), "backlog", "check", group]
     began = time.perf_counter()
     done = subprocess.run(
         [*command, "--namesrv", namesrv],

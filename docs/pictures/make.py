@@ -35,9 +35,9 @@ SETTLED = 75  # seconds after which groups have shown what they are
 # What a how-to page shows of a troubled cluster: file, and the command as its reader types it.
 LOOKS = {
     "backlog": "orderly backlog --samples 3 --interval 5s",
-    "explain": "orderly backlog explain -g billing --samples 3 --interval 5s",
+    "explain": "orderly backlog explain billing --samples 3 --interval 5s",
     "parked": "orderly parked list shipping",
-    "doctor": "orderly doctor -g analytics -t clicks",
+    "doctor": "orderly doctor analytics -t clicks",
 }
 
 
@@ -53,7 +53,7 @@ def report() -> None:
     with tempfile.TemporaryDirectory() as folder, troubled() as namesrv:
         page, shot = Path(folder) / "report.html", Path(folder) / "report.png"
         arguments = ["--samples", SAMPLES, "--interval", INTERVAL, "--namesrv", namesrv]
-        command = [sys.executable, "-m", "orderly.cli", "backlog", "report", "-o", str(page)]
+        command = [sys.executable, "-m", "orderly.cli", "backlog", "report", "--out", str(page)]
         subprocess.run([*command, *arguments], check=True)  # noqa: S603  our own program
         with browser() as window:
             window.open(page.as_uri(), *REPORT_SIZE)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from docsite.reference import commands, errors, exits, judging, metrics, readme, settings
 
 PARTS: Mapping[str, Callable[..., str]] = {
+    "command-tree": commands.command_tree,
     "commands": commands.every_command,
     "common-options": commands.common_options,
     "error": errors.facts,

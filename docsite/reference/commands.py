@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import click
 
-from docsite.markdown import block, code, prose, terms
-from orderly.cli.commands import CODES
+from docsite.markdown import block, code, prose, table, terms
+from orderly.cli.commands import CODES, TASKS
 from orderly.cli.root import root
 
 _VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are
@@ -17,6 +17,22 @@ _VERBATIM = "\b"  # click's mark of a paragraph whose lines stay as they are
 def every_command() -> str:
     """All commands below `orderly`, each with its usage, its help, its options and examples."""
     return "\n\n".join(part for context in contexts() for part in _command(context))
+
+
+def command_tree() -> str:
+    """A table of all commands by task: what each is about, and what it does."""
+    rows = []
+    for context in contexts():
+        command = context.command
+        if isinstance(command, click.Group):
+            continue
+        words = context.command_path.split()[1:]
+        task = next(task for task, table in TASKS.items() if words[0] in table)
+        about = [param.make_metavar(context) for param in command.get_params(context)
+                 if isinstance(param, click.Argument)]  # fmt: skip
+        first = inspect.cleandoc(command.help or "").split("\n\n")[0]
+        rows.append((task, code(" ".join(("orderly", *words, *about))), prose(first)))
+    return table(("task", "command", "what it does"), rows)
 
 
 def common_options() -> str:

@@ -33,7 +33,7 @@ Examples:
   orderly broker start
   orderly broker start --port 9876 --directory ./broker
   orderly broker start --name shop --port 9877
-  orderly broker start --property enablePropertyFilter=true --foreground
+  orderly broker start --conf enablePropertyFilter=true --foreground
 """
 STOP = """\b
 Examples:
@@ -52,8 +52,8 @@ Examples:
 """
 FAKE = """\b
 Examples:
-  orderly broker fake --topic orders:8
-  orderly broker fake --port 9876 --topic orders:8 --topic payments:4
+  orderly broker fake orders:8
+  orderly broker fake orders:8 payments:4 --port 9876
 """
 
 
@@ -98,7 +98,7 @@ def broker() -> None:
     help="The name server's port. Default: a free one.",
 )
 @click.option(
-    "--property",
+    "--conf",
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
@@ -128,7 +128,7 @@ def start(
     from orderly.testing.jars import fetch_jars  # noqa: PLC0415
     from orderly.testing.java import find_java  # noqa: PLC0415
 
-    extra = pairs("--property", properties)
+    extra = pairs("--conf", properties)
     running = find(name)
     if running is not None:
         _refuse_other(running, directory, port, extra)
@@ -186,16 +186,16 @@ def status(ctx: click.Context, *, name: str, form: Format) -> int:
 @name_option
 @click.option(
     "-n",
-    "--lines",
+    "--limit",
     type=click.IntRange(1),
     default=20,
     show_default=True,
     metavar="N",
-    help="How many of the last lines.",
+    help="Only the last N lines.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
-@click.argument("which", type=click.Choice(_LOGS), default=_LOGS[0])
-def logs(name: str, lines: int, follow: bool, which: str) -> None:
+@click.argument("which", metavar="[LOG]", type=click.Choice(_LOGS), default=_LOGS[0])
+def logs(name: str, limit: int, follow: bool, which: str) -> None:
     """Show a log of the running broker, or of the one that ran last."""
     from orderly.testing.daemon import default_directory  # noqa: PLC0415
     from orderly.testing.daemon_state import find  # noqa: PLC0415
@@ -205,7 +205,7 @@ def logs(name: str, lines: int, follow: bool, which: str) -> None:
     if not path.is_file():
         raise EmbeddedBrokerError(f"{path} does not exist; no broker has run there")
     with path.open(errors="replace") as log:
-        for line in log.readlines()[-lines:]:
+        for line in log.readlines()[-limit:]:
             click.echo(line, nl=False)
         with contextlib.suppress(KeyboardInterrupt):  # which is how one stops
             while follow:
@@ -224,17 +224,14 @@ def logs(name: str, lines: int, follow: bool, which: str) -> None:
     metavar="PORT",
     help="The name server's port. Default: a free one.",
 )
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="NAME:QUEUES",
-    help="Created at the start; may be given again.",
-)
+@click.argument("topics", nargs=-1, metavar="[TOPIC:QUEUES]...")
 @format_options()
 @click.pass_context
 def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format) -> None:
-    """Run a fake broker here, until Ctrl-C: no Java, ready at once, all in memory."""
+    """Run a fake broker here, until Ctrl-C: no Java, ready at once, all in memory.
+
+    It begins with the topics TOPIC:QUEUES, as orders:8.
+    """
     from orderly.testing import FakeBroker  # noqa: PLC0415  the other commands need none of it
 
     wanted = dict(_topic(text) for text in topics)
@@ -255,7 +252,7 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
 def _topic(text: str) -> tuple[str, int]:
     name, colon, queues = text.rpartition(":")
     if not colon or not queues.isdecimal():
-        raise ConfigError(f"--topic takes NAME:QUEUES, as orders:8, not {text!r}")
+        raise ConfigError(f"a topic is given as TOPIC:QUEUES, as orders:8, not {text!r}")
     return name, int(queues)
 
 
@@ -294,7 +291,7 @@ def _refuse_other(
         other.append(f"--directory {directory}")
     for name, value in properties.items():
         if running.properties.get(name) != value:
-            other.append(f"--property {name}={value}")
+            other.append(f"--conf {name}={value}")
     if other:
         raise ConfigError(
             f"the broker {running.name!r} runs already, without {', '.join(other)}: name server"

@@ -21,48 +21,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class LazyGroup(click.Group):
-    """A group of commands that are looked up in a table.
-
-    Args:
-        table: by name, the module that has the command as an attribute of that name, and a line
-            about it.
-        settings: of click.Group.
-    """
-
-    def __init__(self, *, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
-        super().__init__(**settings)
-        self.table = table
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """The commands in the order of the table."""
-        return list(self.table)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
-        """Import the command: the attribute of its module that has its name."""
-        if cmd_name not in self.table:
-            return None
-        command = getattr(import_module(self.table[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in self.table.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete a command's name without importing any; options as click does."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  only to complete
-
-        commands = [
-            CompletionItem(name, help=about)
-            for name, (_, about) in self.table.items()
-            if name.startswith(incomplete)
-        ]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
-
-
 class OrderlyCommand(click.Command):
     """A command of `orderly`."""
 
@@ -89,6 +47,77 @@ class OrderlyCommand(click.Command):
 
 
 class Group(click.Group):
-    """A group of them."""
+    """A group of commands that knows what may have been meant by a name that it does not have."""
 
     command_class = OrderlyCommand
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names.
+
+        Raises:
+            UsageError: there is none; it names what is spelled alike, or all that a group has.
+        """
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"no such command {name!r}{self._meant(ctx, name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415  only after a mistake
+
+        names = self.list_commands(ctx)
+        if alike := get_close_matches(name, names):
+            return f": did you mean {' or '.join(alike)}?"
+        return "" if ctx.parent is None else f": {ctx.command_path} has {', '.join(names)}"
+
+
+class LazyGroup(Group):
+    """A group of commands that are looked up in a table.
+
+    Args:
+        table: by name, where the command is (a module, if its attribute has another name
+            "module:attribute"), and a line about it.
+        settings: of click.Group.
+    """
+
+    def __init__(self, *, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """The commands in the order of the table."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+        """Import the command."""
+        if cmd_name not in self.table:
+            return None
+        module, _, attribute = self.table[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute or cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
+        """Write the list of commands without importing any."""
+        write_commands("Commands", self.table, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name without importing any; options as click does."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only to complete
+
+        commands = [
+            CompletionItem(name, help=about)
+            for name, (_, about) in self.table.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def write_commands(
+    heading: str, table: Mapping[str, tuple[str, str]], formatter: click.HelpFormatter
+) -> None:
+    """Write a section of a help: commands, and a line about each."""
+    with formatter.section(heading):
+        formatter.write_dl([(name, about) for name, (_, about) in table.items()])

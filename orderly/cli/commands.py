@@ -1,40 +1,57 @@
-"""The commands of `orderly`, in the order in which a newcomer meets them, and their exit codes.
+"""The commands of `orderly` by task, and their exit codes.
 
-A command is the attribute of its module that has its name; the module is imported when the
-command is called. What the exit codes mean is one table, for help, docs and tests. 0, 1 and 2 are
-the command's verdict; 0 also means "done". 3 means not measured or not done: usage errors, no
-connection, interrupted, a bug. It is possible everywhere. A code that a command lists says what
-else it means there.
+What a command is about comes first: `orderly locks GROUP`, `orderly tail TOPIC`. -g and -t narrow
+down what a command shows of other groups or topics. An option means the same wherever it is.
+
+A command's module is imported when the command is called. What the exit codes mean is one table,
+for help, docs and tests. 0, 1 and 2 are the command's verdict; 0 also means "done". 3 means not
+measured or not done: usage errors, no connection, interrupted, a bug. It is possible everywhere. A
+code that a command lists says what else it means there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("orderly.cli.demo", "Real flights through a real broker, and a verdict on the order."),
-    "run": ("orderly.cli.run", "Your consumers, until SIGTERM or Ctrl-C; probes."),
-    "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
-    "backlog": ("orderly.cli.backlog", "How far behind groups are, and why; a checker."),
-    "skew": (
-        "orderly.cli.skew",
-        "How even a topic's queues are, and which keys have most.",
-    ),
-    "audit": ("orderly.cli.root", "Do all producers place keys alike? Is a key's order at risk?"),
-    "locks": ("orderly.cli.locks", "Who holds which queue of a group."),
-    "exporter": ("orderly.cli.exporter", "Metrics, JSON and a page about backlogs, over HTTP."),
-    "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
-    "parked": ("orderly.cli.parked", "Keys set aside: list, look, add, release, export."),
-    "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
-    "spark": ("orderly.cli.root", "Jobs over whole topics: order audit, replay."),
-    "topic": ("orderly.cli.topic", "Create topics, list them, show where their queues live."),
-    "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
-    "bench": ("orderly.cli.bench", "How fast your cluster goes, with this library."),
-    "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
-    "doctor": ("orderly.cli.doctor", "What is wrong here, at the cluster, with a consumer."),
-    "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),
-    "completion": ("orderly.cli.completion", "Completion for bash, zsh or fish."),
+TASKS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": (
+            "orderly.cli.demo",
+            "Real flights through a real broker, and a verdict on the order.",
+        ),
+        "run": ("orderly.cli.run", "Your consumers, until SIGTERM or Ctrl-C; probes."),
+        "broker": ("orderly.cli.broker", "A local RocketMQ broker: start, stop, status, logs."),
+        "topic": ("orderly.cli.topic", "Topics: list, show, create, grow, delete them."),
+        "send": ("orderly.cli.send", "Send messages in order, by sharding key."),
+        "context": ("orderly.cli.context", "Named settings: list them, choose, show what holds."),
+        "completion": ("orderly.cli.completion", "Completion for bash, zsh or fish."),
+    },
+    "Watch": {
+        "backlog": ("orderly.cli.backlog", "How far behind groups are, and why; a checker."),
+        "locks": ("orderly.cli.locks", "Who holds which queue of a group."),
+        "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
+        "exporter": ("orderly.cli.exporter", "Metrics, JSON and a page about backlogs, over HTTP."),
+    },
+    "Repair": {
+        "doctor": ("orderly.cli.doctor", "What is wrong here, at the cluster, with a consumer."),
+        "parked": ("orderly.cli.parked", "Keys set aside: list, show, add, release, drop, export."),
+        "dlq": ("orderly.cli.dead_letters", "A group's dead letters: list them, send them again."),
+        "offsets": ("orderly.cli.offsets", "A group's offsets: show them, set them."),
+        "group": ("orderly.cli.group", "Consumer groups: list them, delete them."),
+    },
+    "Measure": {
+        "skew": ("orderly.cli.skew", "How even a topic's queues are, and which keys have most."),
+        "placement": (
+            "orderly.cli.placement",
+            "Do all producers place keys alike? Is a key's order at risk?",
+        ),
+        "bench": ("orderly.cli.bench", "How fast your cluster goes, with this library."),
+        "spark": ("orderly.cli.root", "Jobs over whole topics: order audit, replay."),
+    },
 }
+"""By task, then by name: where the command is (see `LazyGroup`), and a line about it."""
+
+COMMANDS = {name: command for task in TASKS.values() for name, command in task.items()}
 
 
 NOT_MEASURED = 3
@@ -51,6 +68,7 @@ GENERAL: Mapping[int, str] = {
 }
 
 _DONE = {0: "done", 3: "not done"}
+_DELETED = {0: "deleted; with --dry-run: shown", 3: "refused, or not all of it is deleted"}
 _SHOWN = {0: "shown", 3: "could not be read"}
 _READ = {0: "all was read", 3: "a queue or a broker could not be read; the rest is shown"}
 CODES: Mapping[str, Mapping[int, str]] = {
@@ -65,7 +83,7 @@ CODES: Mapping[str, Mapping[int, str]] = {
     "broker status": {0: "it runs", 1: "it does not run", 3: "that could not be seen"},
     "broker logs": {0: "shown", 3: "there is no such log"},
     "broker fake": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not be started"},
-    "backlog ls": _READ,
+    "backlog list": _READ,
     "backlog describe": _READ,
     "backlog watch": {0: "ended, or all rounds are done", 3: "it could not begin"},
     "backlog check": {
@@ -80,7 +98,7 @@ CODES: Mapping[str, Mapping[int, str]] = {
         3: "not written; or a queue or a broker could not be read, and the rest is written",
     },
     "skew": {0: "shown", 3: "a broker could not be read; the rest is shown"},
-    "audit placement": {
+    "placement": {
         0: "nothing found",
         1: "a key was seen in several queues, or keys were placed in several ways",
         3: "no message with a key was read; or a broker was not, and nothing was found elsewhere",
@@ -90,10 +108,9 @@ CODES: Mapping[str, Mapping[int, str]] = {
         1: "a queue is not locked, or claimed by several",
         3: "something is not known",
     },
-    "exporter": {
-        0: "ended by Ctrl-C or SIGTERM; with --once: printed",
-        3: "it could not begin; with --once: a broker could not be read",
-    },
+    "exporter": {0: "ended by Ctrl-C or SIGTERM", 3: "it could not begin"},
+    "group list": _READ,
+    "group delete": _DELETED,
     "offsets show": {0: "shown", 3: "a queue could not be read; the rest is shown"},
     "offsets reset": {0: "done", 3: "refused, or not done in all queues"},
     "parked list": {0: "all is known, also if nothing is parked", 3: "a queue could not be read"},
@@ -126,6 +143,7 @@ CODES: Mapping[str, Mapping[int, str]] = {
     "topic create": {0: "it is there", 3: "it is not, or is there with other settings"},
     "topic list": _SHOWN,
     "topic show": {0: "shown", 3: "a broker could not be asked; the rest is shown"},
+    "topic delete": _DELETED,
     "topic grow": {0: "done, or nothing to do", 3: "refused, not drained in time, or failed"},
     "send": {0: "all were stored", 3: "not all were stored"},
     "bench": {
@@ -140,7 +158,7 @@ CODES: Mapping[str, Mapping[int, str]] = {
         2: "something cannot be used, or would be refused",
         3: "something could not be asked",
     },
-    "context ls": _SHOWN,
+    "context list": _SHOWN,
     "context use": _DONE,
     "context show": _SHOWN,
     "completion": {0: "printed", 3: "no such shell"},

@@ -1,4 +1,4 @@
-"""`orderly context ls|use|show`: named settings of the settings file."""
+"""`orderly context list|use|show`: named settings of the settings file."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ The file, as an example:
 """
 
 
-LS = """\b
+LIST = """\b
 Examples:
-  orderly context ls
+  orderly context list
 """
 USE = """\b
 Examples:
@@ -69,7 +69,7 @@ def context() -> None:
     """
 
 
-@context.command("ls", epilog=LS)
+@context.command("list", epilog=LIST)
 @format_options()
 @common_options
 @click.pass_context
@@ -93,14 +93,14 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
 
 
 @context.command("use", epilog=USE)
-@click.argument("name", shell_complete=complete_context)
+@click.argument("name", metavar="CONTEXT", shell_complete=complete_context)
 @common_options
 @click.pass_context
 def use(ctx: click.Context, *, name: str) -> None:
-    """Make NAME the context that holds when none is given."""
+    """Make CONTEXT the one that holds when none is given."""
     file = settings_of(ctx).file()
     if not name:
-        raise click.UsageError("NAME is empty", ctx)
+        raise click.UsageError("CONTEXT is empty", ctx)
     file.context(name)  # or there is none
     _write(file.path, with_current(file, name))
     click.echo(f"the context is {name} now, in {file.path}")

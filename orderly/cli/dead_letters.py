@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +41,7 @@ Examples:
 REPLAY = """\b
 Examples:
   orderly dlq replay shipping
-  orderly dlq replay shipping --to orders-again --yes -o json
+  orderly dlq replay shipping --into orders-again --yes -o json
 """
 GAP = (
     "the order of their keys has a gap: what was sent after a dead letter has been consumed, and"
@@ -147,18 +147,30 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
 @dlq.command("replay", epilog=REPLAY)
 @group_argument
 @click.option(
-    "--to",
+    "--into",
     metavar="TOPIC",
     shell_complete=complete_topic,
     help="Send them there. Default: where each says that it came from, if GROUP consumes that.",
 )
-@click.option("--ids", metavar="ID[,ID…]", help="Only these message ids, as `list` shows them.")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="ID",
+    help="Only this message, as `list` shows its id; may be given again.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @format_options()
 @common_options
 @click.pass_context
 def replay(
-    ctx: click.Context, *, group: str, to: str | None, ids: str | None, yes: bool, form: Format
+    ctx: click.Context,
+    *,
+    group: str,
+    into: str | None,
+    ids: tuple[str, ...],
+    yes: bool,
+    form: Format,
 ) -> int:
     """Send dead letters of GROUP again, each as a new message behind what is in its topic.
 
@@ -167,11 +179,11 @@ def replay(
     so a second replay sends them a second time: keep the output, it says what was sent.
 
     Whoever may send to the group's topics may make a dead letter name any topic. So one that names
-    a topic of which nothing shows that GROUP consumes it is refused: give it with --to. Topics of
+    a topic of which nothing shows that GROUP consumes it is refused: give it with --into. Topics of
     RocketMQ's own, retries, dead letters and state are refused always.
     """
     settings = settings_of(ctx)
-    group, to = settings.group(group), settings.topic(to)
+    group, topic = settings.group(group), settings.topic(into)
     if not (form.for_reader or yes):
         raise click.UsageError(f"with --output {form.output} give --yes", ctx)
     from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
@@ -181,7 +193,7 @@ def replay(
         letters = _chosen(dead.list(), ids)
         if not letters:
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
-        plan = dead.plan(letters, to)
+        plan = dead.plan(letters, topic)
         if not (yes or _confirmed(ctx, plan, group, form)):
             click.echo("nothing was sent", err=True)
             return NOT_MEASURED
@@ -194,16 +206,13 @@ def replay(
     return 0 if all(outcome.error is None for outcome in outcomes) else NOT_MEASURED
 
 
-def _chosen(letters: Sequence[DeadLetter], ids: str | None) -> Sequence[DeadLetter]:
-    """Those asked for; one of them that is not there is refused."""
-    if ids is None:
-        return letters
-    wanted = {text.strip() for text in ids.split(",") if text.strip()}
-    missing = wanted - {letter.message_id for letter in letters}
-    if missing or not wanted:
-        named = ", ".join(sorted(missing)) or "none was named"
+def _chosen(letters: Sequence[DeadLetter], ids: Collection[str]) -> Sequence[DeadLetter]:
+    """Those asked for, or all; one of them that is not there is refused."""
+    missing = set(ids) - {letter.message_id for letter in letters}
+    if missing:
+        named = ", ".join(sorted(missing))
         raise ConfigError(f"no dead letter has these ids: {named}; nothing was sent")
-    return [letter for letter in letters if letter.message_id in wanted]
+    return [letter for letter in letters if letter.message_id in ids] if ids else letters
 
 
 def _confirmed(ctx: click.Context, plan: ReplayPlan, group: str, form: Format) -> bool:

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orderly.cli.backlog.measuring import require_measured
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Duration, address
 from orderly.cli.redacting import redact_option, redacted
-from orderly.cli.selection import Names, selection_options
+from orderly.cli.selection import Names, filter_options
 from orderly.cli.settings import common_options, settings_of
-from orderly.cli.terminal import printable
 from orderly.monitoring.backlog_json import Detail
 from orderly.monitoring.exporter import LostCounter, ServedSnapshot, Views, pushing
-from orderly.monitoring.metrics import metrics_of
 from orderly.signals import LOOK, heard
 from orderly.small_http import Server, is_loopback
 
@@ -35,7 +31,6 @@ EXAMPLES = """\b
 Examples:
   orderly exporter
   orderly exporter --listen 0.0.0.0:9788 --redact-keys hash -g 'ship*'
-  orderly exporter --once
 """
 
 
@@ -63,9 +58,8 @@ Examples:
     " worst first, up to 5,000 series.",
 )
 @redact_option
-@click.option("--once", is_flag=True, help="Print the metrics of one scan and end.")
 @click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
-@selection_options
+@filter_options
 @common_options
 @click.pass_context
 def exporter(
@@ -75,22 +69,20 @@ def exporter(
     interval: float,
     granularity: str,
     redact_keys: str | None,
-    once: bool,
     otlp: bool,
     names: Names,
-) -> int:
+) -> None:
     """Serve metrics, JSON and a page about the backlog of all groups.
 
     GET /metrics (Prometheus, OpenMetrics), / (a page), /api/v1/backlog, /api/v1/history, /healthz,
     /readyz. What is served is the last scan: nobody who asks makes it ask the brokers. Ends
-    cleanly on SIGTERM and Ctrl-C; a second one ends it at once.
+    cleanly on SIGTERM and Ctrl-C; a second one ends it at once. The metrics of one scan:
+    `orderly backlog list -o prometheus`.
     """
     settings, detail = settings_of(ctx), Detail(granularity)
     host, port = address(listen, "--listen", DEFAULT_LISTEN)
     selection = names.selection(settings)
     with settings.client() as client:
-        if once:
-            return _print_once(client, selection, detail)
         totals = LostCounter()
 
         def take(snapshot: Snapshot) -> None:
@@ -98,25 +90,6 @@ def exporter(
 
         monitor = _monitor(client, selection, interval, take)
         _serve(monitor, ServedSnapshot(monitor, totals, detail), (host, port), otlp=otlp)
-    return 0
-
-
-def _print_once(client: Client, selection: Selection, detail: Detail) -> int:
-    """Print the metrics of one scan; 3 if a broker did not answer, else 0.
-
-    Raises:
-        OrderlyError: nothing could be measured, or a group or topic that was named is not there.
-    """
-    from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
-    from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
-
-    snapshot = survey(client, selection, budgets=Budgets())
-    require_measured(snapshot, selection)
-    click.echo(metrics_of(snapshot, detail).text, nl=False)
-    errors = {name: broker.error for name, broker in snapshot.brokers.items() if broker.error}
-    for name, error in errors.items():
-        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
-    return NOT_MEASURED if errors else 0
 
 
 def _monitor(

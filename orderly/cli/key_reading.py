@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from orderly.cli.options import Duration
-from orderly.cli.selection import complete_topic
 from orderly.cli.settings import CommonOptions
 from orderly.cli.terminal import ProgressLine, printable
 
 if TYPE_CHECKING:
     from orderly.monitoring.collecting.stored_keys import StoredKeys
 
-of_topic = click.option(
-    "-t", "--topic", required=True, metavar="TOPIC", shell_complete=complete_topic, help="Of what."
+sample_option = click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=5000,
+    show_default=True,
+    metavar="N",
+    help="Read at most N messages, the newest of each queue.",
 )
 patience_option = click.option(
     "--timeout",

@@ -10,7 +10,7 @@ import click
 from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
-from orderly.cli.selection import complete_group
+from orderly.cli.selection import group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.errors import ConfigError, OrderlyError
@@ -35,15 +35,13 @@ _YES_NO = {True: "yes", False: "no", None: None}
 _EVERYBODY = 1_000_000  # members to ask; there is but one group
 EXAMPLES = """\b
 Examples:
-  orderly locks -g shipping
-  orderly locks -g shipping -o json
+  orderly locks shipping
+  orderly locks shipping -o json
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@click.option(
-    "-g", "--group", required=True, metavar="GROUP", shell_complete=complete_group, help="Of whom."
-)
+@group_argument
 @click.option(
     "--timeout",
     type=Duration(0.1),

@@ -7,24 +7,26 @@ each queue, so that the broker resets nothing the user has not seen.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
+from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
-from orderly.cli.selection import complete_group, complete_topic
-from orderly.cli.settings import common_options, settings_of
+from orderly.cli.selection import complete_topic, group_argument, queues_option, topic_argument
+from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import confirmed
 from orderly.config import check_offset
 from orderly.errors import ConfigError, GroupNotFound, OrderlyError, RouteError
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import QueueState
-from orderly.monitoring.texts import Column, ColumnKind, iso_time
+from orderly.monitoring.texts import Column, ColumnKind, counted, iso_time
 
 if TYPE_CHECKING:
     from orderly.client import Client
@@ -123,10 +125,8 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class AtOffset:
-    """One queue, to an offset."""
+    """To one offset, which each queue must have."""
 
-    broker: str
-    queue_id: int
     value: int
 
     def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  see Earliest
@@ -137,33 +137,76 @@ class AtOffset:
         return self.value
 
 
-Target = Earliest | Latest | AtTime | AtOffset
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """By so many messages: back if it is negative. Never beyond the ends of a queue."""
+
+    by: int
+
+    def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  see Earliest
+        """The committed offset, shifted."""
+        assert row.minimum is not None
+        assert row.maximum is not None
+        if row.committed is None:
+            raise ConfigError(
+                f"the group has committed no offset in {row.queue}, so there is none to shift;"
+                " leave it out (--queue), or give --to-earliest or --to-latest"
+            )
+        return min(max(row.committed + self.by, row.minimum), row.maximum)
 
 
-def plan_reset(client: Client, group: str, topic: str, target: Target) -> list[QueueReset]:
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """To what a file says, each queue to its own; queues that are not in it stay as they are."""
+
+    offsets: Mapping[QueueOnBroker, int]
+
+    def offset(self, client: Client, row: QueueStatus) -> int:
+        """The file's offset for the queue."""
+        value = self.offsets.get(_place(row))
+        if value is None:
+            raise ConfigError(f"the file has no offset of {row.queue}: nothing was reset")
+        return AtOffset(value).offset(client, row)
+
+
+QueueOnBroker = tuple[str, int]
+Target = Earliest | Latest | AtTime | AtOffset | Shifted | Restored
+
+
+def plan_reset(
+    client: Client, group: str, topic: str, target: Target, only: Collection[QueueOnBroker] = ()
+) -> list[QueueReset]:
     """Work out where each queue goes; sends nothing.
 
+    Args:
+        client: to ask with.
+        group: whose offsets.
+        topic: in which topic.
+        target: where to.
+        only: the queues to reset; none: all of the topic, or of the file.
+
     Raises:
-        ConfigError: the queue does not exist, or does not have the offset.
+        ConfigError: a queue does not exist, or does not have the offset.
         RouteError: a queue's offsets could not be read.
     """
     rows = queue_rows(client, group, topic)
     if not rows:
         raise GroupNotFound(f"group {group} is unknown to the brokers: start its consumer first")
-    if isinstance(target, AtOffset):
-        rows = [_row_of(target, topic, rows)]
-    return [_reset(client, target, row) for row in rows]
+    wanted = set(only) or (set(target.offsets) if isinstance(target, Restored) else set())
+    _require_queues(topic, wanted, rows)
+    return [_reset(client, target, row) for row in rows if not wanted or _place(row) in wanted]
 
 
-def _row_of(target: AtOffset, topic: str, rows: Sequence[QueueStatus]) -> QueueStatus:
-    wanted = MessageQueue(topic, target.broker, target.queue_id)
-    for row in rows:
-        if row.queue == wanted:
-            return row
-    known = ", ".join(f"{row.queue.broker_name}:{row.queue.queue_id}" for row in rows)
-    raise ConfigError(
-        f"topic {topic} has no queue {target.broker}:{target.queue_id}; it has: {known or 'none'}"
-    )
+def _place(row: QueueStatus) -> QueueOnBroker:
+    return row.queue.broker_name, row.queue.queue_id
+
+
+def _require_queues(topic: str, wanted: set[QueueOnBroker], rows: Sequence[QueueStatus]) -> None:
+    for broker, queue_id in sorted(wanted - set(map(_place, rows))):
+        known = ", ".join(f"{broker}/{queue_id}" for broker, queue_id in map(_place, rows))
+        raise ConfigError(
+            f"topic {topic} has no queue {broker}/{queue_id}; it has: {known or 'none'}"
+        )
 
 
 def _reset(client: Client, target: Target, row: QueueStatus) -> QueueReset:
@@ -183,14 +226,16 @@ SHOW_SCHEMA = "orderly.offsets/v1"
 RESET_SCHEMA = "orderly.offsets-reset/v1"
 SHOW_EXAMPLES = """\b
 Examples:
-  orderly offsets show -g shipping
-  orderly offsets show -g shipping -t orders -o json
+  orderly offsets show shipping
+  orderly offsets show shipping -t orders -o csv > before.csv
 """
 RESET_EXAMPLES = """\b
 Examples:
-  orderly offsets reset -g shipping -t orders --to-earliest --dry-run
-  orderly offsets reset -g shipping -t orders --to-time 2026-11-21T08:00:00Z
-  orderly offsets reset -g shipping -t orders --queue broker-a:0 --to-offset 1000 --yes
+  orderly offsets reset shipping orders --to-earliest --dry-run
+  orderly offsets reset shipping orders --by-duration 2h
+  orderly offsets reset shipping orders --to-time 2026-11-21T08:00:00Z
+  orderly offsets reset shipping orders --shift-by -100 --queue broker-a/0
+  orderly offsets reset shipping orders --from-file before.csv
 """
 
 
@@ -204,14 +249,7 @@ def offsets() -> None:
 
 
 @offsets.command("show", epilog=SHOW_EXAMPLES)
-@click.option(
-    "-g",
-    "--group",
-    required=True,
-    metavar="GROUP",
-    shell_complete=complete_group,
-    help="The consumer group.",
-)
+@group_argument
 @click.option(
     "-t",
     "--topic",
@@ -223,7 +261,7 @@ def offsets() -> None:
 @common_options
 @click.pass_context
 def show_offsets(ctx: click.Context, *, group: str, topic: str | None, form: Format) -> int:
-    """Show minimum, committed offset and maximum per queue."""
+    """Show minimum, committed offset and maximum of the queues of GROUP."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     with settings.client() as client:
@@ -249,17 +287,6 @@ def _rows(client: Client, group: str, topic: str | None) -> list[QueueStatus]:
     return rows
 
 
-def _read_queue(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[str, int] | None:
-    if text is None:
-        return None
-    broker, _, number = text.rpartition(":")
-    if not broker or not (number.isascii() and number.isdecimal()):
-        raise click.BadParameter("it takes BROKER:ID, as broker-a:0", ctx, param)
-    return broker, int(number)
-
-
 def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
     if text is None:
         return None
@@ -271,32 +298,38 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 
 
 @offsets.command("reset", epilog=RESET_EXAMPLES)
-@click.option(
-    "-g",
-    "--group",
-    required=True,
-    metavar="GROUP",
-    shell_complete=complete_group,
-    help="The consumer group.",
-)
-@click.option(
-    "-t",
-    "--topic",
-    required=True,
-    metavar="TOPIC",
-    shell_complete=complete_topic,
-    help="The topic.",
-)
-@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="One queue, with --queue.")
-@click.option("--queue", metavar="BROKER:ID", callback=_read_queue, help="The queue: broker-a:0.")
+@group_argument
+@topic_argument
+@click.option("--to-earliest", is_flag=True, help="To the oldest message.")
+@click.option("--to-latest", is_flag=True, help="To the end: skip what is there.")
 @click.option(
     "--to-time",
-    metavar="ISO8601",
+    metavar="TIME",
     callback=_read_time,
-    help="All queues, to the first message stored at or after it.",
+    help="To the first message stored at or after it (ISO 8601).",
 )
-@click.option("--to-earliest", is_flag=True, help="All queues, to the oldest message.")
-@click.option("--to-latest", is_flag=True, help="All queues, to the end: skip what is there.")
+@click.option(
+    "--by-duration", type=Duration(), help="To the first message stored since so long ago: 2h."
+)
+@click.option(
+    "--shift-by",
+    type=int,
+    metavar="N",
+    help="By N messages: back if N is negative. Not beyond the ends of a queue.",
+)
+@click.option(
+    "--to-offset",
+    type=click.IntRange(0),
+    metavar="N",
+    help="To this offset, which means something in one queue only: with --queue.",
+)
+@click.option(
+    "--from-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="To what FILE says: the column `committed` of `offsets show -o csv`, kept before.",
+)
+@queues_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @format_options()
@@ -308,12 +341,13 @@ def reset(
     *,
     group: str,
     topic: str,
+    queues: tuple[QueueOnBroker, ...],
     dry_run: bool,
     yes: bool,
     form: Format,
     **targets: Any,
 ) -> int:
-    """Set a group's offsets: consume again, or skip.
+    """Set the offsets of GROUP in TOPIC: consume again, or skip.
 
     Members may run: each takes its new offsets with the next pull of the queue, at the latest
     after some 20 seconds, and what it has in hand then is not committed any more. In what comes
@@ -321,20 +355,21 @@ def reset(
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
-    target = _target(ctx, **targets)
+    target = _target(ctx, settings, topic, queues, **targets)
     if not (form.for_reader or yes or dry_run):
         raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
     with settings.client() as client:
         planned_at = time.time()
-        resets = plan_reset(client, group, topic, target)
+        resets = plan_reset(client, group, topic, target, queues)
         members = members_online(client, group)
         names = {"group": group, "topic": topic, "clients": members, "dry_run": dry_run}
         heading = {"schema": RESET_SCHEMA, "time": iso_time(planned_at)}
         planned = _answer(resets, heading | names)
         if form.for_reader:
             show(planned, form, settings)
+            click.echo(_effect(resets), err=True)
         if not dry_run:
-            question = f"Reset {len(resets)} queues of group {group}?"
+            question = f"Reset {counted(len(resets), 'queue')} of group {group}?"
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 click.echo("nothing was changed", err=True)
                 return NOT_MEASURED
@@ -348,28 +383,69 @@ def reset(
 
 def _target(
     ctx: click.Context,
+    settings: CommonOptions,
+    topic: str,
+    queues: tuple[QueueOnBroker, ...],
     *,
-    to_offset: int | None,
-    queue: tuple[str, int] | None,
-    to_time: float | None,
-    to_earliest: bool,
-    to_latest: bool,
+    from_file: Path | None,
+    **given: Any,
 ) -> Target:
-    if (to_offset is None) != (queue is None):
+    """The one target that the options name."""
+    chosen = {name: it for name, it in given.items() if it is not None and it is not False}
+    if len(chosen) + (from_file is not None) != 1:
+        names = [f"--{name.replace('_', '-')}" for name in (*_TARGETS, "from_file")]
+        raise click.UsageError(f"give exactly one of {', '.join(names)}", ctx)
+    if from_file is not None:
+        return Restored(_offsets_of(settings, topic, from_file))
+    ((name, value),) = chosen.items()
+    if name == "to_offset" and len(queues) != 1:
         raise click.UsageError("--to-offset and --queue go together: one queue, one offset", ctx)
-    chosen: list[Target] = []
-    if to_offset is not None and queue is not None:
-        chosen.append(AtOffset(*queue, to_offset))
-    if to_time is not None:
-        chosen.append(AtTime(to_time))
-    if to_earliest:
-        chosen.append(Earliest())
-    if to_latest:
-        chosen.append(Latest())
-    if len(chosen) != 1:
-        options = "--to-offset with --queue, --to-time, --to-earliest or --to-latest"
-        raise click.UsageError(f"give exactly one of {options}", ctx)
-    return chosen[0]
+    return _TARGETS[name](value)
+
+
+_TARGETS: Mapping[str, Callable[[Any], Target]] = {
+    "to_earliest": lambda _: Earliest(),
+    "to_latest": lambda _: Latest(),
+    "to_time": AtTime,
+    "by_duration": lambda seconds: AtTime(time.time() - seconds),
+    "shift_by": Shifted,
+    "to_offset": AtOffset,
+}
+
+
+def _offsets_of(settings: CommonOptions, topic: str, path: Path) -> dict[QueueOnBroker, int]:
+    """What a file says of a topic's queues; one without an offset is not in it."""
+    of_topic = [row for row in _rows_of(path) if settings.topic(row["topic"]) == topic]
+    try:
+        found = {
+            (row["broker"], int(row["queue"])): int(row["committed"])
+            for row in of_topic
+            if row["committed"]
+        }
+    except ValueError as error:
+        raise ConfigError(f"{path} has something else than a number: {error}") from error
+    if left := len(of_topic) - len(found):
+        click.echo(f"{counted(left, 'queue')} of {path} without an offset: left alone", err=True)
+    if not found:
+        raise ConfigError(f"{path} has no offset of topic {topic}: nothing was reset")
+    return found
+
+
+def _rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a file as `offsets show -o csv` writes it."""
+    import csv  # noqa: PLC0415  only here
+
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(table := csv.DictReader(file))
+    except (OSError, ValueError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if missing := {"topic", "broker", "queue", "committed"} - set(table.fieldnames or ()):
+        raise ConfigError(
+            f"{path} has no column {', '.join(sorted(missing))}: `orderly offsets show GROUP -o"
+            " csv` writes such a file"
+        )
+    return rows
 
 
 _PLANNED = (
@@ -384,6 +460,15 @@ def _answer(resets: Sequence[QueueReset], heading: dict[str, Any]) -> CommandOut
         (entry.queue.topic, *fields.values()) for entry, fields in zip(resets, queues, strict=True)
     ]
     return CommandOutput(_PLANNED, rows, lambda: heading | {"queues": queues})
+
+
+def _effect(resets: Sequence[QueueReset]) -> str:
+    """What it comes to, as far as the group has offsets."""
+    moves = [entry.after - entry.before for entry in resets if entry.before is not None]
+    again, skipped = -sum(min(0, move) for move in moves), sum(max(0, move) for move in moves)
+    text = f"{counted(again, 'message', f'{again:,}')} consumed again, {skipped:,} skipped"
+    new = len(resets) - len(moves)
+    return f"{text}; {counted(new, 'queue')} without an offset before" if new else text
 
 
 def _planned(entry: QueueReset) -> dict[str, str | int | None]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,7 +51,7 @@ def gathered(
 
 
 if TYPE_CHECKING:
-    ParamType = click.ParamType[float]
+    ParamType = click.ParamType[Any]
 else:
     ParamType = click.ParamType  # click 8.1 has no type arguments
 
@@ -77,6 +80,48 @@ class Duration(ParamType):
         if seconds > MOST:
             self.fail(f"{value!s:.20} is too long: at most {MOST / 86400:g} d", param, ctx)
         return seconds
+
+
+Position = str | float
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class Moment(ParamType):
+    """Reads a time as seconds since the epoch: ISO 8601, or how long ago it was.
+
+    Args:
+        words: that are also taken, and stay as they are.
+    """
+
+    name = "time"
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Position:
+        """Read a value of the command line, the environment or the settings file."""
+        text = str(value)
+        if text in self._words:
+            return text
+        try:
+            return _moment(text)
+        except ConfigError:
+            words = "".join(f"{word}, " for word in self._words)
+            self.fail(
+                f"{text!r} is none of {words}an ISO 8601 time as 2026-01-31T12:00:00Z (without a"
+                " zone: local time), or how long ago: 10m",
+                param,
+                ctx,
+            )
+
+
+def _moment(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return time.time() - seconds_of(text)
 
 
 class Finite(click.FloatRange):
@@ -112,7 +157,15 @@ def address(text: str, option: str, example: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-# --- NAME=VALUE -----------------------------------------------------------------------------------
+# --- texts with escapes, and NAME=VALUE -----------------------------------------------------------
+
+
+_ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\0": "\0", "\\\\": "\\"}
+
+
+def unescaped(text: str) -> str:
+    r"""A text in which \n, \t, \r, \0 and \\ stand for what a shell passes on with difficulty."""
+    return re.sub(r"\\.", lambda found: _ESCAPES.get(found[0], found[0]), text)
 
 
 def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:

@@ -160,6 +160,8 @@ def table(answer: CommandOutput, style: Style, *, everything: bool = False) -> s
         max(column.width, *map(len, cells))
         for column, cells in zip(columns, zip(*lines, strict=True), strict=True)
     ]
+    if columns[-1].kind in _NAMES:
+        widths[-1] = 0  # what ends a line is not filled up: it would only wrap
     first = 0 if style.headers else 1
     return "\n".join(
         "  ".join(
@@ -408,7 +410,7 @@ def show_groups(
 ) -> None:
     """Print what `grouped` returns; `document` has it as the field `groups`."""
     groups = grouped(rows, by)
-    columns = (Column(by), *_COUNTED)
+    columns = (*_COUNTED, Column(by))
     show(
         CommandOutput.of(columns, groups, {**document, "by": by, "groups": groups}), form, settings
     )
@@ -417,6 +419,6 @@ def show_groups(
 _COUNTED = (
     Column("keys", ColumnKind.COUNT),
     Column("messages", ColumnKind.COUNT),
-    Column("first"),
-    Column("last"),
+    Column("first", ColumnKind.TIME),
+    Column("last", ColumnKind.TIME),
 )

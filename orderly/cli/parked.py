@@ -5,10 +5,12 @@ The work is done in `orderly.monitoring`; here are options, texts and exit codes
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +19,7 @@ import click
 
 from orderly.cli.command import Group, OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
-from orderly.cli.options import Finite
+from orderly.cli.options import Duration, gathered
 from orderly.cli.output import (
     CommandOutput,
     Format,
@@ -29,7 +31,7 @@ from orderly.cli.output import (
 from orderly.cli.redacting import listing_without_keys, redact_option
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import ProgressLine, json_body, preview, printable
+from orderly.cli.terminal import ProgressLine, confirmed, json_body, preview, printable
 from orderly.errors import ConfigError, OrderlyError
 from orderly.foreign_text import escaped
 from orderly.model import MessageQueue
@@ -38,8 +40,8 @@ from orderly.monitoring.backlog.thresholds import queues_text
 from orderly.monitoring.texts import Cell, Column, ColumnKind, counted, iso_time, key_command
 
 if TYPE_CHECKING:
-    from orderly.monitoring.park_command_sender import OnProgress, Outcome
-    from orderly.monitoring.parked import Added, KeyReport, Listing, ParkedMessages
+    from orderly.monitoring.park_command_sender import Ended, Outcome
+    from orderly.monitoring.parked import Added, KeyReport, Listing
     from orderly.monitoring.parked_queues import Unknown
     from orderly.protocol.park_record import Parked
 
@@ -53,8 +55,10 @@ RELEASE = """\b
 Examples:
   orderly parked release shipping order-17 --dry-run
   orderly parked release shipping order-17
-  orderly parked release shipping --all -t orders
   orderly parked release shipping --int 17
+  orderly parked release shipping --max 1                           # the oldest: does it go well?
+  orderly parked release shipping --fingerprint psycopg.OperationalError
+  orderly parked release shipping --all -t orders --yes
 """
 ADD = """\b
 Examples:
@@ -63,14 +67,11 @@ Examples:
 """
 DROP = """\b
 Examples:
-  orderly parked export shipping parked.jsonl
-  orderly parked drop shipping order-17 --yes
+  orderly parked export shipping --out parked.jsonl
+  orderly parked drop shipping order-17
 """
 F = TypeVar("F", bound=Callable[..., Any])
 Key = str | int
-Act = Callable[["ParkedMessages", Key, "OnProgress"], "tuple[Outcome, ...]"]
-Targets = Sequence[tuple[str | None, Key]]
-"""Topic (None: not known) and key."""
 
 
 def topic_option(command: F) -> F:
@@ -84,18 +85,8 @@ def topic_option(command: F) -> F:
     )(command)
 
 
-def key_argument(command: F) -> F:
+def key_argument(*, required: bool = True) -> Callable[[F], F]:
     """Add KEY, and --int for a key that is a number, as the argument `key`."""
-    return _with_key(command, required=True)
-
-
-def keys_options(command: F) -> F:
-    """Add KEY, --int and --all as the arguments `key` and `every`."""
-    every = click.option("--all", "every", is_flag=True, help="All parked keys, one by one.")
-    return _with_key(every(command), required=False)
-
-
-def _with_key(command: F, *, required: bool) -> F:
     number = click.option(
         "--int",
         is_flag=True,
@@ -104,7 +95,8 @@ def _with_key(command: F, *, required: bool) -> F:
         callback=lambda ctx, _, given: ctx.meta.update({_IS_INT: given}),
         help="KEY is a number, not its text.",
     )
-    return click.argument("key", required=required, callback=_read_key)(number(command))
+    argument = click.argument("key", required=required, callback=_read_key)
+    return lambda command: argument(number(command))
 
 
 def _read_key(ctx: click.Context, param: click.Parameter, text: str | None) -> Key | None:
@@ -130,46 +122,241 @@ def _timeout_option(command: F) -> F:
     """Add --timeout as the argument `timeout`."""
     return click.option(
         "--timeout",
-        type=Finite(1),
-        default=60.0,
+        type=Duration(1),
+        default="60s",
         show_default=True,
-        metavar="SECONDS",
-        help="Wait so long for a word of the queue's owner.",
+        help="Without a word of the queue's owner.",
     )(command)
 
 
+# --- which keys -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which keys are to be released: one, or several by what they have in common.
+
+    Attributes:
+        key: the one; None: several.
+        fingerprint: how their first message failed, or how that begins; None: in any way.
+        every: all of them.
+        most: how many, those that were parked first; None: no limit.
+    """
+
+    key: Key | None
+    fingerprint: str | None
+    every: bool
+    most: int | None
+
+    def check(self, ctx: click.Context) -> None:
+        """Refuse what says nothing, or two things."""
+        several = self.fingerprint is not None or self.most is not None
+        if [self.key is not None, several, self.every].count(True) != 1:
+            raise click.UsageError(
+                "give KEY, or --all, or --fingerprint and --max, which go together", ctx
+            )
+
+    def of(self, keys: Iterable[KeyReport]) -> list[KeyReport]:
+        """The chosen ones of those that are parked, whoever was parked first."""
+        found = sorted(_failed_so(keys, self.fingerprint), key=_since)
+        return found[: self.most]
+
+
+def _failed_so(keys: Iterable[KeyReport], fingerprint: str | None) -> Iterator[KeyReport]:
+    """Those whose first message failed so."""
+    return (each for each in keys if fingerprint is None or _how(each).startswith(fingerprint))
+
+
+def _how(report: KeyReport) -> str:
+    details = None if report.first is None else report.first.details
+    return "" if details is None else details.fingerprint or details.reason or ""
+
+
+def _since(report: KeyReport) -> float:
+    """When it was parked; one of which that is not known comes last."""
+    return math.inf if report.first is None else report.first.details.parked_at
+
+
+fingerprint_option = click.option(
+    "--fingerprint",
+    metavar="TEXT",
+    help="Only keys whose first message failed so: what `list --group-by fingerprint` shows, or"
+    " how it begins.",
+)
+_CHOICE = (
+    key_argument(required=False),
+    fingerprint_option,
+    click.option("--all", "every", is_flag=True, help="All parked keys."),
+    click.option(
+        "--max",
+        "most",
+        type=click.IntRange(1),
+        metavar="N",
+        help="At most N keys, those that were parked first.",
+    ),
+)
+
+
+def choice_options(command: F) -> F:
+    """Add KEY, --int, --fingerprint, --all and --max as the argument `choice`."""
+    names = ("key", "fingerprint", "every", "most")
+    return gathered(command, _CHOICE, names, Choice, "choice")
+
+
+# --- release, add, drop ---------------------------------------------------------------------------
+
+
 @click.command(
-    cls=OrderlyCommand, short_help="Have a key run by its owner; it goes on live.", epilog=RELEASE
+    cls=OrderlyCommand, short_help="Have keys run by their owners; they go on live.", epilog=RELEASE
 )
 @group_argument
-@keys_options
+@choice_options
 @click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @_timeout_option
 @topic_option
 @format_options()
 @common_options
 @click.pass_context
 def release(
-    ctx: click.Context, /, *, dry_run: bool, timeout: float, form: Format, **chosen: Any
+    ctx: click.Context,
+    /,
+    *,
+    group: str,
+    choice: Choice,
+    dry_run: bool,
+    yes: bool,
+    timeout: float,
+    topic: str | None,
+    form: Format,
 ) -> int:
     """Have the parked messages of KEY in GROUP run in order; then the key goes on live.
 
     The member that owns the key's queue runs them, while later messages of the key go on being
     parked behind. At the first message that fails again it stops: the key stays parked from there
     on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
+
+    Several keys, with --fingerprint, --max or --all, are shown first: how many in which queue, and
+    for how long. You are asked, and they are released: in each queue one by one, whoever was parked
+    first.
     """
+    choice.check(ctx)
+    settings = settings_of(ctx)
+    group, topic = settings.group(group), settings.topic(topic)
+    if choice.key is None and not (form.for_reader or yes or dry_run):
+        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
+    from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
-    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
-        run = parked.try_ if dry_run else parked.release
-        return run(key, patience=timeout, on_progress=progress, on_sent=say)
+    with settings.client() as client:
+        parked = ParkedMessages(client, group, topic)
+        if choice.key is not None:
+            run = parked.try_ if dry_run else parked.release
+            progress = ProgressLine("messages tried" if dry_run else "messages settled")
+            done = run(choice.key, patience=timeout, on_progress=progress.reached, on_sent=say)
+            _show_outcomes(group, done, form, settings)
+            return _exit_code(done)
+        listing = parked.list()
+        chosen = choice.of(listing.keys)
+        for line in _about_to(group, listing, chosen):
+            say(line)
+        if chosen and form.for_reader:
+            show(CommandOutput.of(_CHOSEN, _by_queue(chosen, time.time()), None), form, settings)
+        question = f"Release {counted(len(chosen), 'key')}?"
+        if chosen and not (yes or dry_run or confirmed(ctx, question)):
+            say("nothing was released")
+            return NOT_MEASURED
+        keys = [(report.queue, report.key) for report in chosen]
+        ends = parked.release_each(keys, dry_run=dry_run, patience=timeout)
+        what = "would be released" if dry_run else "released"
+        code = _watch(group, ends, len(keys), what=what, form=form, settings=settings)
+    return NOT_MEASURED if listing.unknown else code
 
-    what = "messages tried" if dry_run else "messages settled"
-    return _carry_out(ctx, act, form, what=what, **chosen)
+
+def _watch(
+    group: str,
+    ends: Iterator[Ended],
+    total: int,
+    *,
+    what: str,
+    form: Format,
+    settings: CommonOptions,
+) -> int:
+    """Show what becomes of several keys: of those that did not go well which, of all how many."""
+    done, progress = list["Outcome"](), ProgressLine("keys", total)
+    unknown: list[tuple[MessageQueue, Key, OrderlyError]] = []
+    try:
+        for queue, key, end in ends:
+            if isinstance(end, OrderlyError):
+                unknown.append((queue, key, end))
+            else:
+                done.append(end)
+            progress.reached(len(done) + len(unknown))
+    finally:
+        bad = [outcome for outcome in done if _exit_code((outcome,))]
+        if bad or not form.for_reader:
+            _show_outcomes(group, bad if form.for_reader else done, form, settings, unknown)
+        for queue, key, error in unknown:
+            say(f"error: key {key!r} of {queue}: {error}")
+        if total:
+            settled = sum(outcome.settled for outcome in done if outcome not in bad)
+            of_all = f"{len(done) - len(bad)} of {counted(total, 'key')}"
+            say(f"{of_all} {what}, with {counted(settled, 'message')}")
+    return NOT_MEASURED if unknown else _exit_code(done)
+
+
+def _about_to(group: str, listing: Listing, chosen: Sequence[KeyReport]) -> Iterator[str]:
+    """What is about to be released, and what is not."""
+    for queue, error in listing.unknown:
+        yield f"UNKNOWN {queue}: {error}"
+    if not chosen:
+        there = f"{counted(len(listing.keys), 'parked key')}, and none fits"
+        yield f"nothing to release: group {group} has {there if listing.keys else 'no parked key'}"
+        return
+    messages = sum(report.messages for report in chosen)
+    left = len(listing.keys) - len(chosen)
+    stays = f"; {counted(left, 'other key')} of the group stay parked" if left else ""
+    yield f"{counted(len(chosen), 'key')} with {counted(messages, 'message')} of {group}{stays}"
+    alike = Counter(_how(report) for report in chosen)
+    for how, count in alike.most_common(_FAILURES):
+        yield f"  {counted(count, 'key')}: {how or 'how they failed is not known'}"
+    if len(alike) > _FAILURES:
+        yield f"  and {counted(len(alike) - _FAILURES, 'other failure')}"
+
+
+_FAILURES = 5  # that a preview shows
+_CHOSEN = (
+    Column("topic"),
+    Column("broker"),
+    Column("queue", ColumnKind.NUMBER),
+    Column("keys", ColumnKind.COUNT),
+    Column("messages", ColumnKind.COUNT),
+    Column("parked for", ColumnKind.SECONDS),
+)
+
+
+def _by_queue(chosen: Iterable[KeyReport], now: float) -> list[dict[str, Any]]:
+    """A row a queue: how many keys and messages, and for how long the oldest is parked."""
+    queues: dict[MessageQueue, list[KeyReport]] = defaultdict(list)
+    for report in chosen:
+        queues[report.queue].append(report)
+    return [
+        _queue_fields(queue)
+        | {
+            "keys": len(reports),
+            "messages": sum(report.messages for report in reports),
+            "parked_for": _age(min(map(_since, reports)), now),
+        }
+        for queue, reports in sorted(queues.items())
+    ]
+
+
+def _age(since: float, now: float) -> float | None:
+    return None if math.isinf(since) else max(0.0, now - since)
 
 
 @click.command(cls=OrderlyCommand, short_help="Have a key parked that blocks.", epilog=ADD)
 @group_argument
-@key_argument
+@key_argument()
 @click.option("--dry-run", is_flag=True, help="Ask whether it would be parked; park nothing.")
 @_timeout_option
 @topic_option
@@ -246,93 +433,60 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
     cls=OrderlyCommand, short_help="Give a key's messages up; it goes on live.", epilog=DROP
 )
 @group_argument
-@key_argument
-@click.option("-y", "--yes", is_flag=True, help="Yes, give them up.")
+@key_argument()
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @_timeout_option
 @topic_option
 @format_options()
 @common_options
 @click.pass_context
-def drop(ctx: click.Context, /, *, yes: bool, timeout: float, form: Format, **chosen: Any) -> int:
-    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live."""
-    if not yes:
-        raise click.UsageError("dropped messages are never run: export them first, give --yes", ctx)
-
-    def act(parked: ParkedMessages, key: Key, progress: OnProgress) -> tuple[Outcome, ...]:
-        return parked.drop(key, patience=timeout, on_progress=progress, on_sent=say)
-
-    return _carry_out(ctx, act, form, every=False, **chosen)
-
-
-def _carry_out(
+def drop(
     ctx: click.Context,
-    act: Act,
-    form: Format,
+    /,
     *,
     group: str,
-    key: Key | None,
-    every: bool,
+    key: Key,
+    yes: bool,
+    timeout: float,
     topic: str | None,
-    what: str = "messages settled",
+    form: Format,
 ) -> int:
-    """Do one thing with one key or all, show what became of it, and give the exit code."""
+    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live.
+
+    You are asked first. `export` keeps a copy.
+    """
     settings = settings_of(ctx)
-    if (key is None) != every:
-        raise click.UsageError("give KEY, or --all", ctx)
     group, topic = settings.group(group), settings.topic(topic)
+    if not (form.for_reader or yes):
+        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
-    progress, done = ProgressLine(what), list["Outcome"]()
     with settings.client() as client:
-        if key is not None:
-            targets: Targets = [(topic, key)]
-        else:
-            targets = ParkedMessages(client, group, topic).keys()
-
-        def run(of_topic: str | None, each: Key) -> tuple[Outcome, ...]:
-            return act(ParkedMessages(client, group, of_topic), each, progress.reached)
-
-        try:
-            missed = _each(targets, run, done, every=every)
-        finally:
-            if done or not targets:
-                _show_outcomes(group, done, form, settings)
-    return NOT_MEASURED if missed else _exit_code(done)
-
-
-def _each(
-    targets: Targets,
-    run: Callable[[str | None, Key], tuple[Outcome, ...]],
-    done: list[Outcome],
-    *,
-    every: bool,
-) -> int:
-    """Take one key after the other; returns how many of all were not parked any more."""
-    from orderly.monitoring.parked_queues import NotParked  # noqa: PLC0415  `--help` is quick
-
-    left, missed = deque(targets), 0
-    try:
-        while left:
-            try:
-                done += run(*left[0])
-            except NotParked as error:  # somebody else was faster
-                if not every:
-                    raise
-                say(f"error: {error}")
-                missed += 1
-            left.popleft()
-    finally:
-        if len(left) > 1:
-            say(f"{len(left) - 1} more keys were not tried")
-    return missed
+        parked = ParkedMessages(client, group, topic)
+        if not yes:
+            listing = parked.list()
+            given_up = tuple(report for report in listing.keys if report.key == key)
+            show(_answer(group, replace(listing, keys=given_up)), form, settings)
+            if not confirmed(ctx, "Give these up? They are never run"):
+                say("nothing was dropped")
+                return NOT_MEASURED
+        progress = ProgressLine("messages settled")
+        done = parked.drop(key, patience=timeout, on_progress=progress.reached, on_sent=say)
+    _show_outcomes(group, done, form, settings)
+    return _exit_code(done)
 
 
 def _show_outcomes(
-    group: str, outcomes: Sequence[Outcome], form: Format, settings: CommonOptions
+    group: str,
+    outcomes: Sequence[Outcome],
+    form: Format,
+    settings: CommonOptions,
+    unknown: Sequence[tuple[MessageQueue, Key, OrderlyError]] = (),
 ) -> None:
     fields = [_outcome_fields(outcome) for outcome in outcomes]
     rows = [each | {"key": key_text(each["key"])} for each in fields]
-    document = {"schema": COMMAND_SCHEMA, "group": group, "keys": fields}
+    not_known = [_queue_fields(q) | {"key": key, "error": str(why)} for q, key, why in unknown]
+    document = {"schema": COMMAND_SCHEMA, "group": group, "keys": fields, "unknown": not_known}
     show(CommandOutput.of(_OUTCOMES, rows, document), form, settings)
     tried = [(key_text(o.key), offset, text) for o in outcomes for offset, text in o.outcomes]
     if tried and form.for_reader:  # a document has them in it
@@ -390,12 +544,12 @@ LIST_SCHEMA = "orderly.parked/v1"
 GROUPS_SCHEMA = "orderly.parked-groups/v1"
 SHOW_SCHEMA = "orderly.parked-key/v1"
 PREVIEW = 60  # characters of a body
-_HOUR = 3600.0
 LIST = """\b
 Examples:
   orderly parked list shipping
   orderly parked list shipping -t orders --redact-keys hash -o json
   orderly parked list shipping --group-by fingerprint
+  orderly parked list shipping --fingerprint psycopg.OperationalError
 """
 SHOW = """\b
 Examples:
@@ -404,12 +558,12 @@ Examples:
 """
 EXPORT = """\b
 Examples:
-  orderly parked export shipping parked.jsonl
+  orderly parked export shipping --out parked.jsonl
 """
 KEEPALIVE = """\b
 Examples:
   orderly parked keepalive shipping
-  orderly parked keepalive shipping --older-than 24
+  orderly parked keepalive shipping --older-than 24h
 """
 
 
@@ -430,6 +584,7 @@ parked.add_command(drop)
 @parked.command("list", short_help="The parked keys of a group.", epilog=LIST)
 @group_argument
 @topic_option
+@fingerprint_option
 @group_by_option("fingerprint", "class", "queue")
 @redact_option
 @format_options()
@@ -440,6 +595,7 @@ def list_keys(
     *,
     group: str,
     topic: str | None,
+    fingerprint: str | None,
     group_by: str | None,
     redact_keys: str | None,
     form: Format,
@@ -451,6 +607,7 @@ def list_keys(
 
     with settings.client() as client:
         listing = ParkedMessages(client, group, topic).list()
+    listing = replace(listing, keys=tuple(_failed_so(listing.keys, fingerprint)))
     if redact_keys:
         listing = listing_without_keys(listing)
     if group_by is not None:
@@ -564,7 +721,7 @@ def _unknown_rows(unknown: Unknown) -> Iterator[list[Cell]]:
 
 @parked.command("show", short_help="The messages of a parked key.", epilog=SHOW)
 @group_argument
-@key_argument
+@key_argument()
 @click.option(
     "-n",
     "--limit",
@@ -633,12 +790,18 @@ def _message(found: Parked) -> dict[str, Any]:
 
 @parked.command("export", short_help="Write all of them to a file.", epilog=EXPORT)
 @group_argument
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write them. A file that is there is replaced.",
+)
 @topic_option
 @common_options
 @click.pass_context
-def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> None:
-    """Write all parked messages of GROUP to FILE: JSON lines, bodies in base64.
+def export(ctx: click.Context, *, group: str, out: Path, topic: str | None) -> None:
+    """Write all parked messages of GROUP to a file: JSON lines, bodies in base64.
 
     The file appears when it is whole, or not at all.
     """
@@ -648,12 +811,12 @@ def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> 
 
     with settings.client() as client:
         try:
-            exported = ParkedMessages(client, group, topic).export(file)
+            exported = ParkedMessages(client, group, topic).export(out)
         except OrderlyError:  # a broker's silence is an OSError, too
             raise
         except OSError as error:
-            raise ConfigError(f"{file} cannot be written: {error.strerror or error}") from error
-    say(f"{exported.messages} messages written to {file}")
+            raise ConfigError(f"{out} cannot be written: {error.strerror or error}") from error
+    say(f"{exported.messages} messages written to {out}")
     _say_gone("not in it", exported.gone)
 
 
@@ -661,8 +824,7 @@ def export(ctx: click.Context, *, group: str, file: Path, topic: str | None) -> 
 @group_argument
 @click.option(
     "--older-than",
-    type=Finite(0),
-    metavar="HOURS",
+    type=Duration(),
     help="What was stored longer ago. Default: half of the time the broker keeps messages.",
 )
 @topic_option
@@ -679,10 +841,9 @@ def keepalive(
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
-    seconds = None if older_than is None else older_than * _HOUR
     with settings.client() as client:
         progress = ProgressLine("appended")
-        renewal = ParkedMessages(client, group, topic).keepalive(seconds, progress.reached)
+        renewal = ParkedMessages(client, group, topic).keepalive(older_than, progress.reached)
     say(f"{renewal.appended} messages appended again")
     for queue, error in renewal.unknown:
         say(f"UNKNOWN {queue}: {error}")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
+from orderly.cli.options import EARLIEST, LATEST, Position
 from orderly.client import Client
 from orderly.client.broker import PullQuery, PullResult
-from orderly.config import parse_consume_from
+from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.heartbeat import Subscription
 
@@ -23,33 +25,68 @@ PULL = 32  # messages; the broker's own limit
 IDLE = 0.5  # seconds between rounds when nothing new was found
 
 
-class TopicReader:
-    """Pulls all readable queues of a topic from one start position. For one thread."""
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is read of a topic.
 
-    def __init__(self, client: Client, topic: str, start: str) -> None:
+    Attributes:
+        start: EARLIEST, LATEST, or a time: the first message stored at or after it.
+        offset: begin there instead; a negative one counts from the end of each queue.
+        until: a time: only what was stored before it. None: all.
+        queues: only these, by broker and id; none: all that may be read.
+    """
+
+    start: Position = EARLIEST
+    offset: int | None = None
+    until: float | None = None
+    queues: Collection[tuple[str, int]] = ()
+
+
+class TopicReader:
+    """Pulls a topic's queues from one position on. For one thread."""
+
+    def __init__(self, client: Client, topic: str, span: Span) -> None:
         """Look up the queues, and where in each to begin.
 
         Args:
             client: started.
             topic: must exist.
-            start: "first", "last" or an ISO 8601 time.
+            span: what to read.
 
         Raises:
-            ConfigError: `start` is none of these.
+            ConfigError: a queue of the span is not there.
             OrderlyError: no such topic, or a broker does not answer.
         """
-        position = parse_consume_from(start, "--from")
         self._client = client
+        self._until = span.until
         self._subscription = Subscription.from_expression(topic, "*", int(time.time() * 1000))
-        self._next: dict[MessageQueue, int] = {}
-        for queue in client.routes.get(topic).read_queues():
-            if position == "first":
-                self._next[queue] = client.brokers.min_offset(queue)
-            elif position == "last":
-                self._next[queue] = client.brokers.max_offset(queue)
-            else:
-                assert not isinstance(position, str)
-                self._next[queue] = client.brokers.search_offset(queue, position.timestamp())
+        there = {(q.broker_name, q.queue_id): q for q in client.routes.get(topic).read_queues()}
+        for broker, queue_id in span.queues:
+            if (broker, queue_id) not in there:
+                known = ", ".join(f"{broker}/{queue_id}" for broker, queue_id in there)
+                raise ConfigError(
+                    f"topic {topic} has no queue {broker}/{queue_id}; it has: {known}"
+                )
+        chosen = [
+            queue for place, queue in there.items() if place in span.queues or not span.queues
+        ]
+        self._next = {queue: self._start(queue, span) for queue in chosen}
+
+    def _start(self, queue: MessageQueue, span: Span) -> int:
+        ask = self._client.brokers
+        if span.offset is not None:
+            end = ask.max_offset(queue)
+            offset = span.offset if span.offset >= 0 else end + span.offset
+            return min(max(offset, ask.min_offset(queue)), end)
+        if span.start == EARLIEST:
+            return ask.min_offset(queue)
+        if span.start == LATEST:
+            return ask.max_offset(queue)
+        return ask.search_offset(queue, float(span.start))
+
+    def _end(self, queue: MessageQueue) -> int:
+        ask, end = self._client.brokers, self._client.brokers.max_offset(queue)
+        return end if self._until is None else min(end, ask.search_offset(queue, self._until))
 
     def messages(self, *, follow: bool) -> Iterator[ReceivedMessage]:
         """Yield what is stored up to now; with `follow` go on for ever.
@@ -57,8 +94,7 @@ class TopicReader:
         Raises:
             OrderlyError: a broker does not answer, or says no.
         """
-        ends = {queue: self._client.brokers.max_offset(queue) for queue in self._next}
-        stored = [self._until(queue, end) for queue, end in ends.items()]
+        stored = [self._up_to(queue, self._end(queue)) for queue in self._next]
         yield from heapq.merge(*stored, key=lambda message: message.store_time)
         while follow:
             found = [message for queue in self._next for message in self._pull(queue)]
@@ -66,11 +102,14 @@ class TopicReader:
             if not found:
                 time.sleep(IDLE)
 
-    def _until(self, queue: MessageQueue, end: int) -> Iterator[ReceivedMessage]:
+    def _up_to(self, queue: MessageQueue, end: int) -> Iterator[ReceivedMessage]:
         offset = -1
         while offset < self._next[queue] < end:  # a broker that points back ends it
             offset = self._next[queue]
-            yield from self._pull(queue)
+            for message in self._pull(queue):
+                if message.queue_offset >= end and self._until is not None:
+                    return
+                yield message
 
     def _pull(self, queue: MessageQueue) -> list[ReceivedMessage]:
         offset = self._next[queue]

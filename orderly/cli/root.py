@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import click
 
-from orderly.cli.command import LazyGroup
-from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED
+from orderly.cli.command import LazyGroup, write_commands
+from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED, TASKS
 from orderly.cli.settings import CommonOptions, common_options
 from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
 from orderly.errors import OrderlyError
@@ -30,7 +30,15 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 class _Root(LazyGroup):
-    """Shows what the exit codes mean everywhere."""
+    """Shows the commands first, by task, and what the exit codes mean everywhere."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
+        for task, table in TASKS.items():
+            write_commands(task, table, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
@@ -68,24 +76,7 @@ def root(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-# --- groups whose commands load much: their help loads none of it ---------------------------------
-
-
-AUDIT: dict[str, tuple[str, str]] = {
-    "placement": (
-        "orderly.cli.audit",
-        "Does each key go to one queue, and by whose selector?",
-    ),
-}
-
-
-@click.group(cls=LazyGroup, table=AUDIT)
-def audit() -> None:
-    """What is needed for order, checked on what is stored.
-
-    Reads beside consumers: no group is joined, nothing is committed. `orderly spark audit` checks
-    the order of every message of a topic.
-    """
+# --- a group whose commands load much: its help loads none of it ----------------------------------
 
 
 SPARK: dict[str, tuple[str, str]] = {
@@ -148,7 +139,7 @@ def _failure_text(error: BaseException, *, debug: bool) -> str:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         hint = f" (see: {context.command_path} --help)" if context else ""
-        return in_our_voice(error.format_message()) + hint
+        return (_meant(error) or in_our_voice(error.format_message())) + hint
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, OrderlyError):
@@ -158,3 +149,16 @@ def _failure_text(error: BaseException, *, debug: bool) -> str:
         return f"{error.filename}: {what}" if error.filename else what
     hint = "" if debug else "; --debug shows where"
     return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"
+
+
+def _meant(error: click.ClickException) -> str:
+    """What to say of -g or -t where the command is about that group or topic, which comes first."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    command, option = error.ctx.command_path, error.option_name
+    for param in error.ctx.command.params:
+        name = param.name or "?"
+        if isinstance(param, click.Argument) and option in (f"-{name[0]}", f"--{name}"):
+            usage = f"{command} {param.metavar or name.upper()}"
+            return f"no such option {option!r}: it comes first, as in {usage}"
+    return ""

@@ -1,4 +1,4 @@
-"""Which groups and topics a command is about: -g, -t and -r; and completion of their names."""
+"""Which groups and topics a command is about, -g, -t and -r; and completion of their names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,8 +39,12 @@ class Names:
     topics: tuple[str, ...] = ()
     regex: bool = False
 
-    def selection(self, settings: CommonOptions) -> Selection:
+    def selection(self, settings: CommonOptions, *, system: bool = False) -> Selection:
         """The same over the names that brokers know, in the namespace of the settings.
+
+        Args:
+            settings: of the command line.
+            system: RocketMQ's own, too.
 
         Raises:
             ConfigError: not a regular expression, or a name that no broker takes.
@@ -55,11 +60,7 @@ class Names:
             topics = tuple(_glob(namespace, text, settings.topic) for text in self.topics)
         if namespace and not groups:
             groups = (_regex(namespace, ".*") if self.regex else wrap(namespace, "*"),)
-        return Selection(groups, topics, regex=self.regex)
-
-    def with_group(self, group: str | None) -> Names:
-        """The same, and a group that was named as an argument."""
-        return self if group is None else replace(self, groups=(*self.groups, group))
+        return Selection(groups, topics, regex=self.regex, system=system)
 
 
 def _glob(namespace: str, text: str, name: Callable[[str], str]) -> str:
@@ -71,27 +72,35 @@ def _regex(namespace: str, text: str) -> str:
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Names of groups that begin so."""
-    return _complete(ctx, begun, lambda client, ours: filter(ours.group, client.admin.groups()))
+    """Names of groups that begin so, without RocketMQ's own."""
+
+    def ask(client: Client) -> Iterator[str]:
+        from orderly.monitoring.collecting.selection import is_system_group  # noqa: PLC0415
+
+        return (group for group in client.admin.groups() if not is_system_group(group))
+
+    return _complete(ctx, begun, ask)
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Names of topics that begin so."""
-    return _complete(ctx, begun, lambda client, ours: filter(ours.topic, client.admin.topics()))
+    """Names of topics that begin so; before the first letter no internal ones."""
+
+    def ask(client: Client) -> Iterator[str]:
+        from orderly.monitoring.collecting.selection import is_internal  # noqa: PLC0415
+
+        return (topic for topic in client.admin.topics() if begun or not is_internal(topic))
+
+    return _complete(ctx, begun, ask)
 
 
-def _complete(
-    ctx: click.Context, begun: str, ask: Callable[[Client, Selection], Iterable[str]]
-) -> list[str]:
+def _complete(ctx: click.Context, begun: str, ask: Callable[[Client], Iterable[str]]) -> list[str]:
     """Ask the cluster, for a moment and in silence; a shell that waits is worse than none."""
-    from orderly.monitoring.collecting.selection import EVERYTHING  # noqa: PLC0415  as above
-
     settings = settings_of(ctx)
     logging.getLogger("orderly").setLevel(logging.CRITICAL + 1)  # a shell shows it in its prompt
 
     def names() -> list[str]:
         with settings.client(_PATIENCE) as client:
-            return settings.own(ask(client, EVERYTHING))
+            return settings.own(ask(client))
 
     bare = (unwrap(settings.namespace_name(), name) for name in _within(_PATIENCE, names))
     return sorted(name for name in bare if name.startswith(begun))
@@ -113,35 +122,75 @@ def _within(seconds: float, ask: Callable[[], list[str]]) -> list[str]:
 
 group_argument = click.argument("group", shell_complete=complete_group)
 topic_argument = click.argument("topic", shell_complete=complete_topic)
-name_argument = click.argument("name", shell_complete=complete_topic)
-"""Of a topic that is there, in commands about topics."""
 
-_NAMES = (
-    click.option(
-        "-g",
-        "--group",
-        multiple=True,
-        metavar="GLOB",
-        shell_complete=complete_group,
-        help="Only these groups; may be given again.",
-    ),
-    click.option(
-        "-t",
-        "--topic",
-        multiple=True,
-        metavar="GLOB",
-        shell_complete=complete_topic,
-        help="Only these topics; may be given again.",
-    ),
-    click.option(
-        "-r",
-        "--regex",
-        is_flag=True,
-        help="Take -g and -t as regular expressions of the whole name.",
-    ),
+
+def _read_queues(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, int], ...]:
+    found = []
+    for text in texts:
+        broker, _, number = text.rpartition("/")
+        if not broker or not (number.isascii() and number.isdecimal()):
+            raise click.BadParameter("it takes BROKER/ID, as broker-a/0", ctx, param)
+        found.append((broker, int(number)))
+    return tuple(found)
+
+
+queues_option = click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="BROKER/ID",
+    callback=_read_queues,
+    help="Only this queue, as broker-a/0; may be given again.",
+)
+"""Of a topic; as the argument `queues`: of each its broker and its id."""
+
+_ONLY_GROUPS = click.option(
+    "-g",
+    "--group",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_group,
+    help="Only these groups; may be given again.",
+)
+_ONLY_TOPICS = click.option(
+    "-t",
+    "--topic",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_topic,
+    help="Only these topics; may be given again.",
 )
 
 
-def selection_options(command: F) -> F:
-    """Add -g, -t and -r as the argument `names`."""
-    return gathered(command, _NAMES, ("group", "topic", "regex"), Names, "names")
+def _regex_option(what: str) -> Callable[[F], F]:
+    return click.option(
+        "-r",
+        "--regex",
+        is_flag=True,
+        help=f"Take {what} as regular expressions of the whole name.",
+    )
+
+
+def groups_options(*, required: bool = False) -> Callable[[F], F]:
+    """Add GROUP..., -t and -r as the argument `names`: for commands about groups."""
+    groups = click.argument("group", nargs=-1, required=required, shell_complete=complete_group)
+    options = (groups, _ONLY_TOPICS, _regex_option("GROUP and -t"))
+    return lambda command: gathered(command, options, _OF_NAMES, Names, "names")
+
+
+def topics_options(command: F) -> F:
+    """Add TOPIC... and -r as the argument `names`: for commands about topics."""
+    topics = click.argument("topic", nargs=-1, shell_complete=complete_topic)
+    options, names = (topics, _regex_option("TOPIC")), ("topic", "regex")
+    return gathered(command, options, names, partial(Names, ()), "names")
+
+
+def filter_options(command: F) -> F:
+    """Add -g, -t and -r as the argument `names`: for commands that are about the whole cluster."""
+    options = (_ONLY_GROUPS, _ONLY_TOPICS, _regex_option("-g and -t"))
+    return gathered(command, options, _OF_NAMES, Names, "names")
+
+
+_OF_NAMES = ("group", "topic", "regex")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.options import pairs
+from orderly.cli.options import pairs, unescaped
 from orderly.cli.output import Format, format_options, show_each
 from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
@@ -40,6 +40,7 @@ EXAMPLES = """\b
 Examples:
   orderly send orders "created" --key order-17 --tag status
   seq 1000 | orderly send orders --lines --key order-17
+  printf 'order-17:paid\\norder-18:paid\\n' | orderly send orders --lines -K:
 """
 
 
@@ -62,7 +63,13 @@ Examples:
 )
 @click.option("--lines", is_flag=True, help="One message per line of the file or of stdin.")
 @click.option(
-    "--count",
+    "-K",
+    "--key-delimiter",
+    metavar="TEXT",
+    help="With --lines: each line is KEY, TEXT, BODY, as in -K: or -K '\\t'.",
+)
+@click.option(
+    "--repeat",
     type=click.IntRange(1),
     default=1,
     show_default=True,
@@ -82,7 +89,8 @@ def send(
     properties: tuple[str, ...],
     file: Path | None,
     lines: bool,
-    count: int,
+    key_delimiter: str | None,
+    repeat: int,
     form: Format,
 ) -> None:
     """Send BODY (`-` or nothing: standard input) to TOPIC.
@@ -93,12 +101,19 @@ def send(
     topic = settings.topic(topic)
     if key == "":
         raise click.UsageError("--key is empty: give a key, or leave --key out")
-    source = _not_empty(_bodies(body, file, lines=lines), lines=lines)
+    found = _bodies(body, file, lines=lines)
+    keyed: Iterable[tuple[str | None, bytes]]
+    if key_delimiter is None:
+        keyed = ((key, text) for text in _not_empty(found, lines=lines))
+    elif lines and key is None and key_delimiter:
+        keyed = _keyed(found, unescaped(key_delimiter))
+    else:
+        raise click.UsageError("--key-delimiter goes with --lines, and without --key")
     named = pairs("--property", properties)
     messages = (
-        Message(topic, text, sharding_key=key, tags=tag, properties=named)
-        for text in source
-        for _ in range(count)
+        Message(topic, text, sharding_key=of_key, tags=tag, properties=named)
+        for of_key, text in keyed
+        for _ in range(repeat)
     )
     with settings.client() as client, _producer(client, topic) as producer:
         results = in_order(producer.submit(message) for message in messages)
@@ -116,14 +131,20 @@ def _producer(client: Client, topic: str) -> OrderlyProducer:
 def in_order(
     futures: Iterable[Future[SendResult]], in_flight: int = IN_FLIGHT
 ) -> Iterator[SendResult]:
-    """Results in the order of sending, with at most `in_flight` awaited."""
+    """Results in the order of sending, with at most `in_flight` awaited.
+
+    If the source fails, what was sent before is told all the same.
+    """
     waiting: deque[Future[SendResult]] = deque()
-    for future in futures:
-        waiting.append(future)
-        while waiting and (len(waiting) >= in_flight or waiting[0].done()):
-            yield waiting.popleft().result()
-    for future in waiting:
-        yield future.result()
+    try:
+        for future in futures:
+            waiting.append(future)
+            while waiting and (len(waiting) >= in_flight or waiting[0].done()):
+                yield waiting.popleft().result()
+    except ConfigError:
+        yield from (future.result() for future in waiting)
+        raise
+    yield from (future.result() for future in waiting)
 
 
 def _bodies(body: str | None, file: Path | None, *, lines: bool) -> Iterable[bytes]:
@@ -146,6 +167,16 @@ def _not_empty(bodies: Iterable[bytes], *, lines: bool) -> Iterator[bytes]:
             what = f"line {number} is empty" if lines else "BODY is empty"
             raise ConfigError(f"{what}: a message needs a body of at least 1 byte")
         yield body
+
+
+def _keyed(lines: Iterable[bytes], delimiter: str) -> Iterator[tuple[str, bytes]]:
+    """Key and body of each line."""
+    for number, line in enumerate(lines, start=1):
+        key, found, body = line.partition(delimiter.encode())
+        if not (found and key and body):
+            missing = "no key" if found and not key else "no body" if found else f"no {delimiter!r}"
+            raise ConfigError(f"line {number} has {missing}: it must be KEY{delimiter}BODY")
+        yield key.decode(), body
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
+from orderly.cli.key_reading import patience_option, print_gaps, read_stored_keys, sample_option
 from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
+from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.foreign_text import escaped, hidden
@@ -33,29 +34,22 @@ _NUMBER = ColumnKind.NUMBER  # right-aligned
 
 EXAMPLES = """\b
 Examples:
-  orderly skew -t orders
-  orderly skew -t orders --sample 20000 --top 50 -o json
-  orderly skew -t orders --redact-keys hash
+  orderly skew orders
+  orderly skew orders -n 20000 --top 50 -o json
+  orderly skew orders --redact-keys hash
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@of_topic
-@click.option(
-    "--sample",
-    type=click.IntRange(1, 1_000_000),
-    default=2000,
-    show_default=True,
-    metavar="N",
-    help="Count the keys of so many messages, the newest of each queue.",
-)
+@topic_argument
+@sample_option
 @click.option(
     "--top",
     type=click.IntRange(1, 1000),
     default=20,
     show_default=True,
     metavar="N",
-    help="Show so many keys.",
+    help="Show the first N keys.",
 )
 @patience_option
 @redact_option
@@ -66,7 +60,7 @@ def skew(
     ctx: click.Context,
     *,
     topic: str,
-    sample: int,
+    limit: int,
     top: int,
     timeout: float,
     redact_keys: str | None,
@@ -80,7 +74,7 @@ def skew(
     Reads without a trace: nothing is pulled, no group appears.
     """
     settings = settings_of(ctx)
-    found = read_stored_keys(settings, topic, sample, timeout)
+    found = read_stored_keys(settings, topic, limit, timeout)
     keys = found.seen.top(top)
     name = hidden if redact_keys is not None else str
     if form.for_reader:
@@ -165,7 +159,7 @@ def _about_keys(found: StoredKeys) -> str:
         line += f"; {seen.keyless:,} have no key (Java's producers do not store it)"
     split = len(seen.split())
     if split:
-        line += f"; {counted(split, 'key')} in several queues: orderly audit placement shows why"
+        line += f"; {counted(split, 'key')} in several queues: orderly placement shows why"
     return f"{line}."
 
 

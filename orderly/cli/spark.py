@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import gathered, pairs
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.redacting import redact_option
-from orderly.cli.selection import complete_topic
+from orderly.cli.selection import complete_topic, topic_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.errors import ConfigError, OrderlyError
 from orderly.extras import install
+from orderly.monitoring.backlog.ranges import seconds_of
 from orderly.monitoring.backlog.states import Verdict
 from orderly.monitoring.texts import Column, ColumnKind
 from orderly.selectors.choice import KEYED
@@ -46,7 +48,7 @@ class Job:
 
     Attributes:
         topic: as the user names it; "" for a job that reads none.
-        start, end: --from and --to.
+        start, end: --from and --until.
         options: of the source, beside those.
         out: the directory for results; "": none.
         table_format: of tables there.
@@ -91,20 +93,26 @@ class Job:
     def source(self) -> dict[str, str]:
         """What start, end and options are as options of the source."""
         found = dict(self.options)
-        for text, edge in ((self.start, "starting"), (self.end, "ending")):
-            if text:
+        for given, edge in ((self.start, "starting"), (self.end, "ending")):
+            if text := _at(given):
                 found[edge + ("Timestamp" if _MOMENT.match(text) else "Offsets")] = text
         return found
 
 
 _MOMENT = re.compile(r"\d")  # ISO 8601, or milliseconds: nothing else begins with a digit
+_AGO = re.compile(r"[\d.]+(ms|s|m|h|d)")
+
+
+def _at(text: str) -> str:
+    """What --from and --until say: how long ago as the time in milliseconds, all else as it is."""
+    return str(round((time.time() - seconds_of(text)) * 1000)) if _AGO.fullmatch(text) else text
 
 
 def job_options(*, topic: bool = True) -> Callable[[F], F]:
     """Add what all jobs take, as the argument `job` (see `Job`), and the common options.
 
     Args:
-        topic: whether the job reads one: --topic, --from, --to and --option.
+        topic: whether the job reads one: TOPIC, --from, --until and --option.
     """
     options = [*(_READING if topic else ()), *_WRITING, *_RUNNING]
 
@@ -131,24 +139,17 @@ _NAMES = (
     *_OF_TOPICS, "out", "table_format", "overwrite", "master", "conf", "form", "quiet",
 )  # fmt: skip
 _READING = (
-    click.option(
-        "-t",
-        "--topic",
-        required=True,
-        metavar="TOPIC",
-        shell_complete=complete_topic,
-        help="What to read.",
-    ),
+    topic_argument,
     click.option(
         "--from",
         "start",
         default="",
         metavar="WHERE",
-        help="Where to begin: earliest, latest, group:NAME, a time (2026-11-21T08:00:00Z), or"
-        ' offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}. Default: earliest.',
+        help="Where to begin: earliest, latest, group:NAME, a time (2026-11-21T08:00:00Z, or how"
+        ' long ago: 2h), or offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}. Default: earliest.',
     ),
     click.option(
-        "--to",
+        "--until",
         "end",
         default="",
         metavar="WHERE",
@@ -170,8 +171,7 @@ _WRITING = (
         help="Leave tables, report.html and result.json here: a path, or hdfs://…, s3a://….",
     ),
     click.option(
-        "--format",
-        "table_format",
+        "--table-format",
         type=click.Choice(["parquet", "delta"]),
         default="parquet",
         show_default=True,
@@ -331,8 +331,8 @@ def cause(text: str) -> str:
 
 AUDIT_EXAMPLES = """\b
 Examples:
-  orderly spark audit -t orders --seq-property version --no-gaps --out report
-  orderly spark audit -t orders --seq-property n --from 2026-11-20T00:00:00Z
+  orderly spark audit orders --seq-property version --no-gaps --out report
+  orderly spark audit orders --seq-property n --from 2026-11-20T00:00:00Z
 """
 _SHOWN = 20
 _AUDITED = (
@@ -369,7 +369,7 @@ def audit(
     redact_keys: str | None,
     job: Job,
 ) -> int:
-    """Judge the order of every key of TOPIC over all of its history, or --from … --to ….
+    """Judge the order of every key of TOPIC over all of its history, or --from … --until ….
 
     Finds inversions, gaps, repeats, and keys in several queues, with the messages that show it.
     """
@@ -414,15 +414,15 @@ Examples:
     "start",
     default="",
     metavar="WHERE",
-    help='A time of storing, or offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}.',
+    help="A time of storing (2026-11-21T08:00:00Z, or how long ago: 2h), or offsets as JSON:"
+    ' {"TOPIC": {"BROKER": {"0": 123}}}.',
 )
-@click.option("--to", "end", default="", metavar="WHERE", help="As --from; itself not included.")
+@click.option("--until", "end", default="", metavar="WHERE", help="As --from; itself not included.")
 @click.option(
     "--key", "keys", multiple=True, metavar="KEY", help="Only this key; may be given again."
 )
 @click.option(
-    "--keys",
-    "keys_file",
+    "--keys-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Only the keys in this file, one a line.",
 )
@@ -496,16 +496,16 @@ def _selection(
     given: dict[str, Any] = {}
     for text, option, moment, offsets in (
         (start, "--from", "since", "start"),
-        (end, "--to", "until", "end"),
+        (end, "--until", "until", "end"),
     ):
         if text.startswith("{"):
             given[offsets] = load_offsets(text, option)
         elif text:
-            given[moment] = parse_moment(text, option).millis / 1000
+            given[moment] = parse_moment(_at(text), option).millis / 1000
     lines = keys_file.read_text("utf-8").splitlines() if keys_file else []
     wanted = tuple(dict.fromkeys([*keys, *filter(None, lines)]))
     if keys_file and not wanted:  # "no keys" is "all keys" to those who do not say any
-        raise ConfigError(f"--keys {keys_file} names no key, so nothing is to be replayed")
+        raise ConfigError(f"--keys-file {keys_file} names no key, so nothing is to be replayed")
     return ReplaySelection(**given, keys=wanted, places=places)
 
 
@@ -538,23 +538,29 @@ def replay_answer(result: ReplayResult) -> CommandOutput:
 
 BUNDLE_EXAMPLES = """\b
 Examples:
-  orderly spark bundle dist
+  orderly spark bundle --out dist
   spark-submit --master yarn --py-files dist/orderly.zip dist/orderly_job.py \\
-      audit --namesrv 10.0.0.1:9876 --topic orders --out hdfs:///reports/orders
+      audit orders --namesrv 10.0.0.1:9876 --out hdfs:///reports/orders
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=BUNDLE_EXAMPLES)
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where to write them.",
+)
 @common_options
-def bundle(directory: Path) -> int:
-    """Write orderly.zip and orderly_job.py to DIRECTORY, for spark-submit.
+def bundle(out: Path) -> int:
+    """Write orderly.zip and orderly_job.py, for spark-submit.
 
     The zip has orderly and the pure Python packages that it needs. The machines of the cluster
     need Python 3.11 or newer with numpy, pandas and pyarrow, the driver's also matplotlib.
     """
     from orderly.spark.bundling import write_bundle  # noqa: PLC0415  `--help` is quick
 
-    for path in write_bundle(directory):
+    for path in write_bundle(out):
         click.echo(path)
     return 0

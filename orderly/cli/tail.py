@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import click
 
 from orderly.cli.command import OrderlyCommand
+from orderly.cli.options import EARLIEST, LATEST, Moment, Position, unescaped
 from orderly.cli.output import Format, format_options, show_each
-from orderly.cli.selection import topic_argument
+from orderly.cli.selection import queues_option, topic_argument
 from orderly.cli.settings import common_options, settings_of
-from orderly.cli.terminal import json_body, preview
+from orderly.cli.terminal import json_body, preview, printable
 from orderly.model import ReceivedMessage
 from orderly.monitoring.texts import Column, ColumnKind, iso_time
+from orderly.protocol.properties import RESERVED
 
 PREVIEW = 100  # characters of a body
 EXAMPLES = """\b
 Examples:
   orderly tail orders -n 10
-  orderly tail orders --key order-17 -o json
-  orderly tail orders --from last --follow
+  orderly tail orders --from latest --follow
+  orderly tail orders --from 1h --until 50m --key order-17 -o json
+  orderly tail orders --queue broker-a/3 --offset 1204 -n 1
+  orderly tail orders --offset -5                        # the newest 5 of each queue
+  orderly tail orders --format '%k:%s\\n' | orderly send copy --lines -K:
+
+\b
+What --format writes, as kcat does:
+  %t topic   %p queue   %o offset   %k key    %s body   %S its bytes   %T time stored
+  %h properties         %g tags     %i message id       %% a %
+  \\n and \\t are a line end and a tab. What does not print is shown as escapes; -o json has it.
 """
 
 
@@ -30,11 +42,25 @@ Examples:
 @click.option(
     "--from",
     "start",
-    default="first",
+    type=Moment(EARLIEST, LATEST),
+    default=EARLIEST,
     show_default=True,
-    metavar="first|last|TIME",
-    help="Where to begin; a time is ISO 8601.",
+    metavar="earliest|latest|TIME",
+    help="Where to begin. A time is ISO 8601, or how long ago: 10m.",
 )
+@click.option(
+    "--offset",
+    type=int,
+    metavar="N",
+    help="Begin at this offset of each queue; -N: N messages before its end.",
+)
+@click.option(
+    "--until",
+    type=Moment(),
+    metavar="TIME",
+    help="Only what was stored before; a time as --from takes it.",
+)
+@queues_option
 @click.option(
     "-k", "--key", metavar="KEY", help="Only messages with this sharding key (or index key)."
 )
@@ -43,9 +69,12 @@ Examples:
     "--limit",
     type=click.IntRange(1, 1_000_000_000),
     metavar="N",
-    help="Stop after N messages.",
+    help="At most N messages.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is sent from now on.")
+@click.option(
+    "--format", "layout", metavar="FORMAT", help="Write each message so, as '%k %s\\n'; see below."
+)
 @format_options()
 @common_options
 @click.pass_context
@@ -53,35 +82,62 @@ def tail(
     ctx: click.Context,
     *,
     topic: str,
-    start: str,
+    start: Position,
+    offset: int | None,
+    until: float | None,
+    queues: tuple[tuple[str, int], ...],
     key: str | None,
     limit: int | None,
     follow: bool,
+    layout: str | None,
     form: Format,
 ) -> None:
     """Print the messages of TOPIC: time stored, queue, offset, key, tags, body.
 
-    Nothing is consumed: no group is joined and no offset is committed. Control characters and
-    terminal escapes in messages are never passed on.
+    In JSON also their index keys and their own properties. Nothing is consumed: no group is joined
+    and no offset is committed. Terminal escapes in messages never act.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
-    from orderly.cli.reader import TopicReader  # noqa: PLC0415  `--help` needs no sockets
+    _check(ctx, layout is not None, offset is not None, until is not None and follow)
+    write = None if layout is None else _writer(ctx, layout)
+    from orderly.cli.reader import Span, TopicReader  # noqa: PLC0415  `--help` needs no sockets
 
     with settings.client() as client:
-        reader = TopicReader(client, topic, start)
+        reader = TopicReader(client, topic, Span(start, offset, until, queues))
         found = islice(_selected(reader.messages(follow=follow), key), limit)
         try:
-            show_each(_COLUMNS, map(_shown, found), form, settings)
+            if write is not None:
+                for message in found:
+                    click.echo(write(message), nl=False)
+            else:
+                show_each(_COLUMNS, map(_shown, found), form, settings)
         except KeyboardInterrupt:
             if not follow:
                 raise  # with --follow it is how one stops
+
+
+def _check(ctx: click.Context, layout: bool, offset: bool, endless: bool) -> None:
+    """Refuse options that say two things about one."""
+
+    def given(name: str) -> bool:
+        return ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+    if offset and given("start"):
+        raise click.UsageError("give --from or --offset, not both", ctx)
+    if layout and given("output"):
+        raise click.UsageError("give --format or --output, not both", ctx)
+    if endless:
+        raise click.UsageError("give --until or --follow, not both", ctx)
 
 
 def _selected(messages: Iterator[ReceivedMessage], key: str | None) -> Iterator[ReceivedMessage]:
     if key is None:
         return messages
     return (found for found in messages if found.sharding_key == key or key in found.keys)
+
+
+# --- as a table, and as documents -----------------------------------------------------------------
 
 
 _COLUMNS = (
@@ -91,13 +147,14 @@ _COLUMNS = (
     Column("key"),
     Column("tags"),
     Column("message id", wide=True),
+    Column("properties", wide=True),
     Column("body"),
 )
 
 
 def _shown(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
     """A row of a table, and the document, in which a body that is not UTF-8 is in base64."""
-    queue = message.queue
+    queue, own = message.queue, _own(message)
     fields = {
         "time": iso_time(message.store_time),
         "topic": message.topic,
@@ -105,9 +162,63 @@ def _shown(message: ReceivedMessage) -> tuple[dict[str, Any], dict[str, Any]]:
         "queue": queue.queue_id,
         "offset": message.queue_offset,
         "key": message.sharding_key,
+        "keys": list(message.keys),
         "tags": message.tags,
         "message_id": message.message_id,
+        "properties": own,
     }
-    place = f"{queue.broker_name}/{queue.queue_id}"
-    row = fields | {"queue": place, "body": preview(message, PREVIEW)}
+    row = fields | {
+        "queue": _place(message),
+        "properties": _listed(own) or None,
+        "body": preview(message, PREVIEW),
+    }
     return row, fields | json_body(message)
+
+
+def _own(message: ReceivedMessage) -> dict[str, str]:
+    """The properties that programs set, without those of RocketMQ."""
+    return {name: value for name, value in message.properties.items() if name not in RESERVED}
+
+
+def _listed(properties: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in properties.items())
+
+
+def _place(message: ReceivedMessage) -> str:
+    return f"{message.queue.broker_name}/{message.queue.queue_id}"
+
+
+# --- in a format of the user's --------------------------------------------------------------------
+
+
+_DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
+_DIRECTIVES: dict[str, Callable[[ReceivedMessage], str]] = {
+    "%": lambda _: "%",
+    "t": lambda message: message.topic,
+    "p": _place,
+    "o": lambda message: str(message.queue_offset),
+    "k": lambda message: message.sharding_key or "",
+    "s": lambda message: message.raw_body.decode(errors="backslashreplace"),
+    "S": lambda message: str(len(message.raw_body)),
+    "T": lambda message: iso_time(message.store_time),
+    "h": lambda message: _listed(_own(message)),
+    "g": lambda message: message.tags or "",
+    "i": lambda message: message.message_id,
+}
+
+
+def _writer(ctx: click.Context, layout: str) -> Callable[[ReceivedMessage], str]:
+    """What makes a message's text in a format. Where it ends nobody knows: nothing in it acts."""
+    pieces = _DIRECTIVE.split(unescaped(layout))
+    if unknown := next((name for name in pieces[1::2] if name not in _DIRECTIVES), None):
+        raise click.UsageError(
+            f"--format has no %{unknown}; it has %{', %'.join(_DIRECTIVES)}", ctx
+        )
+
+    def write(message: ReceivedMessage) -> str:
+        return "".join(
+            printable(_DIRECTIVES[piece](message)) if number % 2 else piece
+            for number, piece in enumerate(pieces)
+        )
+
+    return write

@@ -1,4 +1,4 @@
-"""`orderly topic create|list|show|grow`.
+"""`orderly topic create|list|show|grow|delete`.
 
 What `grow` does is in `monitoring.topic_growth`; here are options, texts and exit codes.
 """
@@ -16,13 +16,18 @@ from orderly.cli.command import Group, OrderlyCommand
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
-from orderly.cli.selection import complete_group, name_argument
+from orderly.cli.selection import Names, complete_group, topic_argument, topics_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import confirmed, printable
-from orderly.errors import OrderlyError, RouteError
+from orderly.errors import ConfigError, OrderlyError, RouteError
 from orderly.model import BrokerData, Permission, TopicRoute
-from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
-from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX
+from orderly.monitoring.collecting.selection import (
+    is_book_keeping,
+    is_internal,
+    is_system_group,
+    is_system_topic,
+)
+from orderly.monitoring.texts import Cell, Column, ColumnKind, counted, iso_time
 from orderly.protocol.topics import MessageType, TopicConfig
 from orderly.selectors.layout import layout_of
 
@@ -45,7 +50,7 @@ Examples:
     short_help="Give a topic more queues, in order: drained first.",
     epilog=GROW,
 )
-@name_argument
+@topic_argument
 @click.option(
     "--queues",
     type=click.IntRange(1, 1024),
@@ -61,14 +66,16 @@ Examples:
     help="Until the topic must be drained.",
 )
 @click.option(
-    "--quiet",
+    "--idle",
+    "quiet",
     type=Duration(),
     default="35s",
     show_default=True,
     help="How long nothing new may have come; longer than producers keep an old route (30 s).",
 )
 @click.option(
-    "--watch",
+    "--observe",
+    "watch",
     type=Duration(),
     default="5s",
     show_default=True,
@@ -90,7 +97,7 @@ def grow(
     ctx: click.Context,
     /,
     *,
-    name: str,
+    topic: str,
     queues: int,
     ignore_group: tuple[str, ...],
     dry_run: bool,
@@ -98,7 +105,7 @@ def grow(
     form: Format,
     **seconds: float,
 ) -> int:
-    """Give topic NAME more queues, so that no message overtakes another of its key.
+    """Give TOPIC more queues, so that no message overtakes another of its key.
 
     More queues move keys. So stop the producers first, or give them the new layout as their pin:
     they fail until it holds. Then this closes the topic for writing, waits until every group has
@@ -106,7 +113,7 @@ def grow(
     failure, a time-out or Ctrl-C all is put back as it was.
     """
     settings = settings_of(ctx)
-    topic = settings.topic(name)
+    topic = settings.topic(topic)
     ignored = [settings.group(group) for group in ignore_group]
     if not (form.for_reader or yes or dry_run):
         raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
@@ -226,22 +233,10 @@ def _document(growth: TopicGrowth, seen: _Seen, began: float, *, dry_run: bool) 
 # --- create, list, show ---------------------------------------------------------------------------
 
 
-_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", RETRY_PREFIX, DEAD_PREFIX)
-_SYSTEM_TOPICS = frozenset(
-    {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-        "DefaultHeartBeatSyncerTopic",
-    }
-)
 _TYPES = [kind for kind in MessageType if kind is not MessageType.UNSPECIFIED]
 _ORDERED = {None, MessageType.NORMAL, MessageType.FIFO, MessageType.MIXED}
 SHOW_SCHEMA = "orderly.topic/v1"
+DELETE_SCHEMA = "orderly.topic-delete/v1"
 CREATE = """\b
 Examples:
   orderly topic create orders --queues 16
@@ -250,6 +245,7 @@ Examples:
 LIST = """\b
 Examples:
   orderly topic list
+  orderly topic list 'ord*'
   orderly topic list --all -o json
 """
 SHOW = """\b
@@ -261,14 +257,14 @@ Examples:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create topics, list them, show them, give them more queues."""
+    """Topics: list them, show, create, grow, delete them."""
 
 
 topic.add_command(grow)
 
 
 @topic.command("create", epilog=CREATE)
-@click.argument("name")
+@click.argument("topic")
 @click.option(
     "--queues",
     type=click.IntRange(1, 1024),
@@ -284,10 +280,13 @@ topic.add_command(grow)
     help="Declare the messages' type, which proxies hold gRPC producers to; fifo: ordered ones."
     " Default: not declared, which is normal.",
 )
+@click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
 @common_options
 @click.pass_context
-def create(ctx: click.Context, name: str, queues: int, kind: str | None) -> None:
-    """Create topic NAME. Its queues are the most that can be consumed side by side.
+def create(
+    ctx: click.Context, topic: str, queues: int, kind: str | None, cluster: str | None
+) -> None:
+    """Create TOPIC. Its queues are the most that can be consumed side by side.
 
     1 queue: global order. More: order per sharding key. Choose well: with another number keys
     would move to other queues, so that the topic must be drained first (`orderly topic grow`). A
@@ -295,65 +294,64 @@ def create(ctx: click.Context, name: str, queues: int, kind: str | None) -> None
     error.
     """
     settings = settings_of(ctx)
-    name = settings.topic(name)
+    topic = settings.topic(topic)
     wanted = None if kind is None else MessageType[kind.upper()]
     with settings.client() as client:
         created = client.admin.create_topic(
-            name, queues, order=wanted in _ORDERED, message_type=wanted
+            topic, queues, order=wanted in _ORDERED, cluster=cluster, message_type=wanted
         )
-    number = f"{queues} {'queue' if queues == 1 else 'queues'}"
+    number = counted(queues, "queue")
     if created:
-        click.echo(f"created {name} with {number} on each broker")
+        click.echo(f"created {topic} with {number} on each broker")
     else:
-        click.echo(f"{name} exists already with {number}")
+        click.echo(f"{topic} exists already with {number}")
 
 
 @topic.command("list", epilog=LIST)
-@click.option("--all", "everything", is_flag=True, help="Also RocketMQ's own, %RETRY% and %DLQ%.")
+@topics_options
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also RocketMQ's own, and those of groups: retries, dead letters, state, parked messages.",
+)
 @format_options()
 @common_options
 @click.pass_context
-def list_topics(ctx: click.Context, *, everything: bool, form: Format) -> None:
-    """List the topics of the namespace, or all; without RocketMQ's own and those of groups."""
+def list_topics(ctx: click.Context, *, names: Names, everything: bool, form: Format) -> None:
+    """List all topics, or TOPIC... (names or globs), without internal ones."""
     settings = settings_of(ctx)
+    selection = names.selection(settings, system=everything)
     with settings.client() as client:
-        names = sorted(settings.own(client.admin.topics()))
+        found = sorted(filter(selection.topic, settings.own(client.admin.topics())))
         if not everything:
             info = client.admin.cluster()
             own = {*info.brokers, *info.clusters}  # a topic each, to be found by
-            names = [name for name in names if name not in own and not is_system_topic(name)]
-    rows = [(name,) for name in names]
-    show(CommandOutput((Column("topic"),), rows, lambda: names), form, settings)
-
-
-def is_system_topic(name: str) -> bool:
-    """Whether RocketMQ made the topic for itself or for a group (Java: TopicValidator)."""
-    return (
-        name in _SYSTEM_TOPICS
-        or name.startswith(_SYSTEM_PREFIXES)
-        or name.endswith("_REPLY_TOPIC")  # of a cluster, for request and reply
-    )
+            own |= {f"{name}_REPLY_TOPIC" for name in info.clusters}
+            found = [name for name in found if name not in own and not is_internal(name)]
+    rows = [(name,) for name in found]
+    show(CommandOutput((Column("topic"),), rows, lambda: found), form, settings)
 
 
 @topic.command("show", epilog=SHOW)
-@name_argument
+@topic_argument
 @format_options()
 @common_options
 @click.pass_context
-def show_topic(ctx: click.Context, name: str, form: Format) -> int:
-    """Show which brokers hold topic NAME, and its settings as they have them: queues, permission.
+def show_topic(ctx: click.Context, topic: str, form: Format) -> int:
+    """Show which brokers hold TOPIC, and its settings as they have them: queues, permission.
 
     The last line is its layout, to be given to all producers as their pin.
     """
     settings = settings_of(ctx)
-    name = settings.topic(name)
+    topic = settings.topic(topic)
     with settings.client() as client:
-        found = client.routes.get(name)
-        configs, errors = _settings(client, name, found)
+        found = client.routes.get(topic)
+        configs, errors = _settings(client, topic, found)
     rows = [_row(broker, config) for broker, config in configs]
     layout = _layout_text(found)
     fields = {"layout": layout, "order_conf": found.order_conf, "brokers": rows, "errors": errors}
-    document = {"schema": SHOW_SCHEMA, "topic": name} | fields
+    document = {"schema": SHOW_SCHEMA, "topic": topic} | fields
     show(CommandOutput.of(_SHOWN, rows, document), form, settings)
     if form.for_rows:
         click.echo(f"layout: {layout or '-'}", err=True)
@@ -417,3 +415,123 @@ def permission_text(permission: Permission) -> str:
     return ("R" if Permission.READ in permission else "-") + (
         "W" if Permission.WRITE in permission else "-"
     )
+
+
+# --- delete ---------------------------------------------------------------------------------------
+
+
+DELETE = """\b
+Examples:
+  orderly topic delete orders --dry-run
+  orderly topic delete orders
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A topic, and who would miss it.
+
+    Attributes:
+        topic: its name.
+        messages: that it holds.
+        consumers: by group that consumes it, how many members are online for it; None: not known.
+        producers: connected to the brokers, of this or other topics.
+    """
+
+    topic: str
+    messages: int
+    consumers: dict[str, int | None]
+    producers: dict[str, int]
+
+    def uses(self) -> list[str]:
+        """Who uses it."""
+        members = [
+            f"{'an unknown number of members' if n is None else counted(n, 'member')} of {group}"
+            for group, n in self.consumers.items()
+            if n != 0
+        ]
+        if is_book_keeping(self.topic):
+            members.append("it is what a group knows of its keys, or its parked messages")
+        return members
+
+
+@topic.command("delete", epilog=DELETE)
+@topic_argument
+@click.option("--force", is_flag=True, help="Although members are online that consume it.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@format_options()
+@common_options
+@click.pass_context
+def delete_topic(
+    ctx: click.Context, *, topic: str, force: bool, dry_run: bool, yes: bool, form: Format
+) -> int:
+    """Delete TOPIC with all its messages, and the offsets that groups have in it.
+
+    It is refused while members consume it, unless --force says so: these go on by themselves only
+    if the topic is made again. Which topics a producer sends to nobody knows: stop them first, or
+    their sends fail.
+    """
+    settings = settings_of(ctx)
+    topic = settings.topic(topic)
+    if not (form.for_reader or yes or dry_run):
+        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    if is_system_topic(topic):
+        raise ConfigError(f"{topic} is RocketMQ's own: it is not deleted")
+    began = time.time()
+    with settings.client() as client:
+        found = _look_at(client, topic)
+        if form.for_reader:
+            show(CommandOutput.of(_CONSUMERS, _consumers(found), None), form, settings)
+            _say(f"it holds {counted(found.messages, 'message', f'{found.messages:,}')}")
+            _say(f"producers connected, of this or other topics: {_listed(found.producers)}")
+        uses = found.uses()
+        if uses and not (force or dry_run):
+            raise ConfigError(
+                f"topic {topic} is used: {'; '.join(uses)}. Nothing was deleted; --force deletes it"
+                " all the same"
+            )
+        if not dry_run:
+            if not (yes or confirmed(ctx, f"Delete topic {topic}?", "--yes (or --dry-run)")):
+                _say("nothing was deleted")
+                return NOT_MEASURED
+            client.housekeeping.delete_topic(topic)
+            _say(f"deleted {topic}")
+    if not form.for_reader:
+        heading = {"schema": DELETE_SCHEMA, "time": iso_time(began), "topic": topic}
+        fields = {"dry_run": dry_run, "messages": found.messages, "uses": uses}
+        document = heading | fields | {"groups": _consumers(found), "producers": found.producers}
+        show(CommandOutput.of(_CONSUMERS, _consumers(found), document), form, settings)
+    return 0
+
+
+_CONSUMERS = (Column("group"), Column("members", ColumnKind.COUNT))
+
+
+def _consumers(found: Deletion) -> list[dict[str, Any]]:
+    return [{"group": name, "members": count} for name, count in found.consumers.items()]
+
+
+def _look_at(client: Client, topic: str) -> Deletion:
+    """Look at a topic.
+
+    Raises:
+        TopicNotFound: there is none.
+        OrderlyError: a broker did not answer: it would keep its part of the topic.
+    """
+    stats = client.admin.topic_stats(topic)
+    groups = (name for name in client.groups.consuming(topic) if not is_system_group(name))
+    return Deletion(
+        topic,
+        sum(span.max_offset - span.min_offset for span in stats.values()),
+        {name: _online(client, name, topic) for name in groups},
+        {group: len(ids) for group, ids in sorted(client.groups.producers().items())},
+    )
+
+
+def _online(client: Client, group: str, topic: str) -> int | None:
+    try:
+        members = client.admin.consumer_connections(group)
+    except OrderlyError:
+        return None
+    return len(members.connections) if members and topic in members.subscriptions else 0

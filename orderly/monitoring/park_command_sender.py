@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -142,6 +143,94 @@ def ask_owners(
     outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
     failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
     return outcomes, tuple(sorted(failed.items(), key=itemgetter(0)))
+
+
+Ended = tuple[MessageQueue, Key, Outcome | OrderlyError]
+"""A command that has ended, or of which it is not known."""
+
+
+def run_each(
+    wanted: Mapping[MessageQueue, Sequence[Key]],
+    open_queue: Callable[[MessageQueue], ParkedQueue],
+    verb: Verb,
+    *,
+    patience: float,
+) -> Iterator[Ended]:
+    """Send a command about each of several keys, and yield how it ended.
+
+    An owner carries out one command at a time in a queue. So in each queue there is one under way,
+    and queues go on side by side. A queue that does not answer is given up: the commands about its
+    other keys are not sent.
+
+    Args:
+        wanted: by source queue, the keys that are parked in it, in their order.
+        open_queue: gives its state and park queue.
+        verb: what to do.
+        patience: seconds without a word of an owner after which its queue is given up.
+
+    Raises:
+        OrderlyError: the wait was interrupted (Ctrl-C): the text says which commands stay.
+    """
+    lines = [_Line(open_queue(queue), deque(keys), verb) for queue, keys in wanted.items()]
+    try:
+        while lines := [line for line in lines if line.open]:
+            ended = [end for line in lines for end in line.step(patience)]
+            yield from ended
+            if not ended:
+                time.sleep(_PAUSE)
+    except KeyboardInterrupt as interrupt:
+        sent = ", ".join(repr(line.key) for line in lines if line.open)
+        raise OrderlyError(
+            f"the wait was interrupted, and nothing else: the commands about {sent} stay, and are"
+            " run; see with `orderly parked list`. Those about later keys were not sent"
+        ) from interrupt
+
+
+class _Line:
+    """The commands of one queue, one after the other.
+
+    Attributes:
+        open: whether there is one under way, or to be sent.
+        key: which it is about.
+    """
+
+    def __init__(self, queue: ParkedQueue, keys: deque[Key], verb: Verb) -> None:
+        self._queue = queue
+        self._keys = keys
+        self._verb = verb
+        self._sent: _Sent | None = None
+        self._heard = 0.0
+        self.open = bool(keys)
+        self.key = keys[0] if keys else ""
+
+    def step(self, patience: float) -> Iterator[Ended]:
+        """Look once, or send the next one; yields what has ended."""
+        try:
+            if self._sent is None:
+                self.key = self._keys.popleft()
+                self._sent = _Sent(self._queue, self._verb, self.key)
+                self._sent.send()
+                self._heard = time.monotonic()
+            elif self._sent.look(lambda _: None):
+                self._heard = time.monotonic()
+        except OrderlyError as error:
+            yield from self._give_up(error)
+            return
+        if self._sent.end is not None:
+            end, self._sent = self._sent.end, None
+            self.open = bool(self._keys)
+            yield self._queue.queue, self.key, _outcome(self._queue.queue, self.key, end)
+        elif time.monotonic() - self._heard >= patience:
+            failure = self._sent.failure
+            why = _members(self._queue) if failure is None else str(failure)
+            text = f"no answer within {patience:g} s: {why}"
+            yield from self._give_up(_unanswered(self._queue, self._verb, self.key, text))
+
+    def _give_up(self, error: OrderlyError) -> Iterator[Ended]:
+        self.open = False
+        yield self._queue.queue, self.key, error
+        for key in self._keys:
+            yield self._queue.queue, key, OrderlyError(f"not tried: {self.key!r} was not answered")
 
 
 class _Sent:

@@ -13,6 +13,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from orderly.durable_file import replacing
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.monitoring.park_command_sender import (
+    Ended,
     OnProgress,
     OnSent,
     Outcome,
     ask_owners,
     run_command,
+    run_each,
 )
 from orderly.monitoring.parked_queues import KeyFound, ParkedQueue, ParkedQueues, Unknown
 from orderly.protocol.park_record import Parked, Verb, parked_again, read_parked
@@ -282,6 +285,35 @@ class ParkedMessages:
         `release`.
         """
         return self._command(Verb.TRY, key, patience, on_progress, on_sent)
+
+    def release_each(
+        self,
+        keys: Iterable[tuple[MessageQueue, Key]],
+        *,
+        dry_run: bool = False,
+        patience: float = PATIENCE,
+    ) -> Iterator[Ended]:
+        """Have the messages of several parked keys run, as `release` or `try_` does with one.
+
+        In each queue one key after the other, in the order given; queues go on side by side.
+
+        Args:
+            keys: source queue and key of each, as `list` has them.
+            dry_run: acknowledge none.
+            patience: seconds without a word of an owner after which its queue is given up.
+
+        Yields:
+            Queue, key, and its outcome, or an error if that is not known or was not tried.
+
+        Raises:
+            OrderlyError: the wait was interrupted (Ctrl-C).
+        """
+        wanted: dict[MessageQueue, list[Key]] = {}
+        for queue, key in keys:
+            wanted.setdefault(queue, []).append(key)
+        verb = Verb.TRY if dry_run else Verb.RELEASE
+        open_queue = partial(ParkedQueue, self._client, self._group)
+        yield from run_each(wanted, open_queue, verb, patience=patience)
 
     def drop(
         self,

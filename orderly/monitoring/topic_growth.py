@@ -132,7 +132,7 @@ class Wait:
         if now - self._began >= self._patience.timeout:
             raise OrderlyError(
                 f"the topic was not drained within {self._patience.timeout:g} s: {self.reason}."
-                " `orderly backlog explain -g <group>` says why a group is behind; one that is"
+                " `orderly backlog explain <group>` says why a group is behind; one that is"
                 " gone for good, or need not be waited for, is left out with --ignore-group"
             )
 

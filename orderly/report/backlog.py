@@ -378,7 +378,7 @@ def _queues(
     plots = [_queue_plot(f"queues-{number}", topic) for number, topic in enumerate(several)]
     table = _uneven(topics, top)
     if table is not None:
-        note = "1.0 times the mean and Gini 0 are even. Keys: orderly skew -t TOPIC"
+        note = "1.0 times the mean and Gini 0 are even. Keys: orderly skew TOPIC"
     else:
         note = "How evenly messages flow in is not known: nothing was stored while it was measured."
     if table is None and not plots:

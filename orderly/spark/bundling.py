@@ -27,7 +27,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
 ENTRY = '''\
 """Runs a job of orderly on a cluster:
 
-    spark-submit --py-files orderly.zip orderly_job.py audit --namesrv HOST:PORT --topic TOPIC
+    spark-submit --py-files orderly.zip orderly_job.py audit TOPIC --namesrv HOST:PORT
 """
 
 from orderly.cli import main

@@ -39,7 +39,7 @@ TOLD_OF = [
     "message.retry", "message.skipped",
 ]  # fmt: skip
 COMMANDS = {  # and their formats; {} is the group
-    ("backlog", "ls", "-g", "{}"): ("table", "wide", "json", "yaml", "csv", "prometheus", "nagios"),
+    ("backlog", "list", "{}"): ("table", "wide", "json", "yaml", "csv", "prometheus", "nagios"),
     ("backlog", "describe", "{}"): ("table", "json", "yaml"),
     ("backlog", "explain", "{}"): ("table", "json", "csv"),
     ("parked", "list", "{}"): ("table", "json"),
@@ -115,7 +115,7 @@ def told(group_members, client, caplog, capsys, tmp_path):
             run([*(word.format(min(group_members)) for word in words), "-o", form])
             texts[f"{' '.join(words)} {form}"] = capsys.readouterr().out
     page = tmp_path / "report.html"
-    assert run(["backlog", "report", "-g", f"{min(group_members)}*", "-o", str(page)]) in (0, 3)
+    assert run(["backlog", "report", f"{min(group_members)}*", "--out", str(page)]) in (0, 3)
     return texts | {"report": page.read_text()}
 
 

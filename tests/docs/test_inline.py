@@ -10,7 +10,7 @@ import click
 import pytest
 
 import orderly
-from orderly.cli.backlog import DefaultIsLs
+from orderly.cli.backlog import DefaultIsList
 from orderly.cli.root import root
 from orderly.monitoring.metrics import LEVELS
 from tests.docs.pages import ROOT, pages
@@ -39,8 +39,8 @@ def wrong_with_command(words):
     for word in words:
         if _END.match(word):
             return ""
-        if word.startswith("-") and isinstance(command, DefaultIsLs):
-            command = command.get_command(context, "ls")
+        if word.startswith("-") and isinstance(command, DefaultIsList):
+            command = command.get_command(context, "list")
         if word.startswith("-"):
             known = options(command) | options(root) | {"--help"}
             if (name := word.partition("=")[0]) not in known:

@@ -20,6 +20,7 @@ from docsite.reference import PARTS, expanded
 from docsite.reference.commands import contexts
 from docsite.reference.errors import CLASSES
 from docsite.reference.metrics import asked_by
+from orderly.cli.commands import TASKS
 from orderly.cli.root import root
 from orderly.monitoring.backlog.states import VERDICTS, QueueState
 from orderly.monitoring.metrics import LEVELS, metrics_of
@@ -93,6 +94,17 @@ def test_every_command_and_option_is_there():
         for option in context.command.params:
             if isinstance(option, click.Option) and option.name not in names and not option.hidden:
                 assert option.opts[0] in own, (context.command_path, option.opts)
+
+
+def test_the_tree_of_commands_is_a_table_with_what_each_is_about():
+    rows = PARTS["command-tree"]().splitlines()[2:]
+    told = [re.search(r"<code>orderly (.*?)</code>", row)[1] for row in rows]
+    leaves = [c for c in contexts() if not isinstance(c.command, click.Group)]
+    assert len(told) == len(leaves)
+    assert {"locks GROUP", "offsets reset GROUP TOPIC", "backlog list [GROUP]..."} <= set(told)
+    assert [row.split(" | ")[0] for row in rows] == sorted(
+        (row.split(" | ")[0] for row in rows), key=lambda task: [*TASKS].index(task[2:])
+    ), "a task is in one piece"
 
 
 def test_the_common_options_are_told_once():

@@ -226,10 +226,10 @@ def _of_backlogs(ask: _Asking) -> None:
     with mock.patch.object(survey, "survey", return_value=made):
         namesrv = ("--namesrv", "127.0.0.1:1")
         for by in ("group", "topic", "queue"):
-            ask("backlog ls", "--by", by, *namesrv)
+            ask("backlog list", "--by", by, *namesrv)
         ask("backlog describe", "shipping", *namesrv)
         ask("backlog explain", *namesrv)
-        ask("backlog check", "-g", "shipping", "--warn", "1", "--crit", "2", *namesrv)
+        ask("backlog check", "shipping", "--warn", "1", "--crit", "2", *namesrv)
     look = mock.Mock(side_effect=[made, KeyboardInterrupt])
     with (
         mock.patch.object(watch, "_observer", return_value=SimpleNamespace(look=look)),
@@ -240,7 +240,7 @@ def _of_backlogs(ask: _Asking) -> None:
 
 
 def _of_local_things(ask: _Asking, folder: Path) -> None:
-    ask("context ls")
+    ask("context list")
     ask("context show")
     ask("broker status")
     runs = daemon_state.Daemon(1, "b", "127.0.0.1:1", "127.0.0.1:2", str(folder), "now", {"a": "b"})
@@ -251,7 +251,7 @@ def _of_local_things(ask: _Asking, folder: Path) -> None:
         mock.patch.object(signal, "sigwait"),
         mock.patch.object(signal, "pthread_sigmask"),
     ):
-        ask("broker fake", "--topic", "orders:2")
+        ask("broker fake", "orders:2")
     report = test_story.run(test_story.with_planned_failures())
     ask.found["demo"] = [json.loads(json.dumps(report.as_json()))]
 
@@ -280,7 +280,7 @@ class _Handler:
     dry_run = True
 
     def __call__(self, messages: Any, context: Any) -> Any:
-        if context.key in ("bad", "worse") and not context.replayed:
+        if context.key in ("bad", "worse", "worst") and not context.replayed:
             return context.park(messages[0], _FAILURE.reason, _FAILURE)
         if context.key == "worse":
             return Fail("no such account")
@@ -291,12 +291,12 @@ def _of_a_group(ask: _Asking, fake: FakeBroker) -> None:
     config = ConsumerConfig(consume_from="first", order="key", commit_interval=0.1)
     consumer = OrderlyConsumer("shipping", _Handler(), namesrv=fake.namesrv, config=config)
     with OrderlyProducer(namesrv=fake.namesrv) as producer:
-        for key in ("good", *_ANSWERS, "bad", "worse", "bad"):
+        for key in ("good", *_ANSWERS, "bad", "worse", "bad", "worst"):
             producer.send(Message("orders", key.encode(), sharding_key=key, tags="t"))
     told, of_topic = ("shipping",), ("-t", "orders")
     patiently = (*of_topic, "--timeout", str(WITHIN))
     with consumer.subscribe("orders"):
-        ask.until(lambda it: sum(e["messages"] for e in it["keys"]) == 3, "parked list", *told)
+        ask.until(lambda it: sum(e["messages"] for e in it["keys"]) == 4, "parked list", *told)
         ask("parked list", *told, "--group-by", "class")
         ask("parked show", *told, "bad", *of_topic)
         for key in ("stuck", "bad"):  # the one can be parked, the other one is
@@ -308,14 +308,18 @@ def _of_a_group(ask: _Asking, fake: FakeBroker) -> None:
         ask.until(lambda it: it["dead_letters"], "dlq list", *told)
         ask("dlq list", *told, "--group-by", "topic")
         ask("dlq replay", *told, "--yes")
-        ask.until(lambda it: any(each["owner"] for each in it["queues"]), "locks", "-g", *told)
-        shown = ("offsets show", "-g", *told, *of_topic)
+        ask.until(lambda it: any(each["owner"] for each in it["queues"]), "locks", *told)
+        shown = ("offsets show", *told, *of_topic)
         ask.until(lambda it: all(each["committed"] is not None for each in it["queues"]), *shown)
-        ask("offsets reset", "-g", *told, *of_topic, "--to-earliest", "--dry-run")
-        ask("topic grow", "orders", "--queues", "4", "--dry-run", "--watch", "0.1s")
-        ask("skew", *of_topic)
-        ask("audit placement", *of_topic)
-    ask.until(lambda it: it["members"] == [], "locks", "-g", *told)
+        ask("offsets reset", *told, "orders", "--to-earliest", "--dry-run")
+        ask("topic grow", "orders", "--queues", "4", "--dry-run", "--observe", "0.1s")
+        ask("skew", "orders")
+        ask("placement", "orders")
+        ask.until(lambda it: it["groups"][0]["members"], "group list", *told)
+        for of in ("group delete", "shipping"), ("topic delete", "orders"):
+            ask(*of, "--dry-run")
+    ask.until(lambda it: it["members"] == [], "locks", *told)
+    ask("parked release", *told, "--all", "--yes", "--timeout", "1s")
 
 
 def _of_measurements(ask: _Asking, fake: FakeBroker) -> None:
@@ -328,7 +332,7 @@ def _of_measurements(ask: _Asking, fake: FakeBroker) -> None:
                 selector=lambda queues, _, at: queues[at],
                 arg=number // 2 % 2,
             )
-    ask("skew", "-t", "mixed")
-    ask("audit placement", "-t", "mixed")
+    ask("skew", "mixed")
+    ask("placement", "mixed")
     ask("bench", "-n", "200")
     ask("bench", "--rate", "400", "-n", "200")

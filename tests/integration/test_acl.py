@@ -235,7 +235,7 @@ def test_the_command_line_signs_by_the_settings_file(orderly, broker):
     code, out, err = orderly(broker.app, "send", "orders", "x", "--key", "k", "-o", "json")
     assert (code, err) == (0, "")
     assert json.loads(out)["topic"] == "orders"
-    code, out, err = orderly(ADMIN, "backlog", "ls", "-o", "json")
+    code, out, err = orderly(ADMIN, "backlog", "list", "-o", "json")
     assert (code, err) == (0, "")
 
 
@@ -245,9 +245,9 @@ def test_the_command_line_signs_by_the_settings_file(orderly, broker):
     [
         ("send", "orders", "x", "--key", "k"),
         ("topic", "create", "new"),
-        ("offsets", "show", "-g", "g"),
-        ("offsets", "show", "-g", "g", "-t", "orders"),
-        ("backlog", "ls"),
+        ("offsets", "show", "g"),
+        ("offsets", "show", "g", "-t", "orders"),
+        ("backlog", "list"),
     ],
 )
 def test_a_wrong_key_is_exit_3_and_says_which_setting(orderly, wrong, command):
@@ -260,9 +260,9 @@ def test_a_wrong_key_is_exit_3_and_says_which_setting(orderly, wrong, command):
 
 def test_the_doctor_tells_what_a_key_may_not_do(orderly, broker, client_of):
     groups = client_of(ADMIN).admin.groups()
-    told = _doctor(orderly, broker.app, "-g", "shipping", "-t", "orders", "--order", "key")
+    told = _doctor(orderly, broker.app, "shipping", "-t", "orders", "--order", "key")
     assert "CRITICAL" not in {found["state"] for found in told}
-    told = _doctor(orderly, broker.app, "-g", "billing", "-t", "others")
+    told = _doctor(orderly, broker.app, "billing", "-t", "others")
     advice = " ".join(found["advice"] for found in told if found["state"] == "CRITICAL")
     assert "-s User:app -r Group:billing -a Sub,Get" in advice
     assert "-s User:app -r Topic:others -a Sub,Get" in advice

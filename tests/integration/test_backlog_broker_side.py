@@ -194,10 +194,10 @@ def test_scans_add_nothing_to_what_the_broker_counts_of_consumers(
     before = eventually(lambda: (found := counted()) and surveyed.group in str(found) and found)
     for command in (
         ("backlog", "describe", surveyed.group),
-        ("backlog", "check", "-g", surveyed.group, "--quiet"),
-        ("backlog", "ls", "-o", "json"),
-        ("locks", "-g", surveyed.group),
-        ("exporter", "--once"),
+        ("backlog", "check", surveyed.group, "--quiet"),
+        ("backlog", "list", "-o", "json"),
+        ("locks", surveyed.group),
+        ("backlog", "list", "-o", "prometheus"),
     ):
         run([*command, "--namesrv", broker.namesrv])
     for _ in range(3):

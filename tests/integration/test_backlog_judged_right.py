@@ -66,7 +66,7 @@ def check(orderly, surveyed):
     """Exit code and line of `orderly backlog check` of the group."""
 
     def check(*args):
-        code, out, _ = orderly("backlog", "check", "-g", surveyed.group, *args)
+        code, out, _ = orderly("backlog", "check", surveyed.group, *args)
         return code, out
 
     return check
@@ -157,9 +157,7 @@ def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, 
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("AHEAD", None)
     assert "re-created" in row.cause
-    orderly(
-        "offsets", "reset", "-g", surveyed.group, "-t", surveyed.topic, "--to-earliest", "--yes"
-    )
+    orderly("offsets", "reset", surveyed.group, surveyed.topic, "--to-earliest", "--yes")
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("OFFLINE", 1)
 

@@ -75,7 +75,7 @@ def test_members_are_those_of_all_brokers_together(two, surveyed):
 
 
 def test_a_broker_that_hangs_is_unknown_and_what_was_seen_counts(two, surveyed, orderly):
-    check = "backlog", "check", "-g", surveyed.group, "--timeout", "5s"
+    check = "backlog", "check", surveyed.group, "--timeout", "5s"
     assert states_of(surveyed.rows()) == ["OFFLINE", "OK"]
     assert orderly(*check)[0] == 2
     two.second.pause_broker()
@@ -85,7 +85,7 @@ def test_a_broker_that_hangs_is_unknown_and_what_was_seen_counts(two, surveyed, 
         assert (code, "broker-b did not answer" in line) == (3, True)
         assert orderly(*check, "--crit", "3")[0] == 2, "of the 5 on broker-a nothing is in doubt"
         assert orderly(*check, "--warn", "3")[0] == 3
-        code, metrics = orderly("exporter", "--once")
+        code, metrics = orderly("backlog", "list", "-o", "prometheus")
     finally:
         two.second.resume_broker()
     here, there = snapshot.groups[surveyed.group].rows()

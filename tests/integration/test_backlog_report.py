@@ -21,7 +21,7 @@ def written(orderly, client, producer, orderly_topic, group, tmp_path):
         client.brokers.update_offset(group, MessageQueue(topic, "broker-a", number), 0)
     producer.send(Message(topic, b"1", sharding_key=KEY))
     path = tmp_path / "backlog.html"
-    code, out, _ = orderly("backlog", "report", "-g", group, "-o", str(path))
+    code, out, _ = orderly("backlog", "report", group, "--out", str(path))
     assert (code, out) == (0, "")
     return path
 

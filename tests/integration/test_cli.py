@@ -98,7 +98,7 @@ def test_a_topic_that_only_the_name_server_knows_is_created(orderly, client, top
 
 def test_what_an_earlier_tail_left_is_not_told(orderly, client, topic):
     make_group(client, "orderly-tail", topic)
-    assert "orderly-tail" not in orderly("backlog", "check", "-g", "*")[1]
+    assert "orderly-tail" not in orderly("backlog", "check", "*")[1]
     assert "orderly-tail" not in orderly("backlog", "-o", "json")[1]
 
 
@@ -112,7 +112,7 @@ def test_only_users_topics_are_listed_unless_all_are_wanted(orderly, topic):
 
 
 def test_a_topic_that_does_not_exist_is_not_measured(orderly):
-    for args in (["topic", "show"], ["tail"], ["backlog", "-g", "g", "-t"]):
+    for args in (["topic", "show"], ["tail"], ["backlog", "list", "g", "-t"]):
         code, out, err = orderly(*args, unique("missing"))
         assert (code, out) == (3, "")
         assert err.startswith("error: ")
@@ -142,7 +142,7 @@ def test_tail_starts_where_it_is_told(orderly, topic):
 
 
 def test_tail_makes_and_joins_no_group_and_commits_nothing(orderly, client, topic):
-    orderly("send", topic, "x", "--key", "k", "--count", "40")
+    orderly("send", topic, "x", "--key", "k", "--repeat", "40")
     before = client.admin.groups()
     assert len(tail(orderly, topic, 40)) == 40
     assert client.admin.groups() == before
@@ -167,9 +167,7 @@ def test_check_judges_what_the_broker_holds(
 ):
     fill(orderly, client, topic, 5)
     commit(client, group, topic, *committed)
-    found, out, err = orderly(
-        "backlog", "check", "-g", group, "--warn", str(warn), "--crit", str(crit)
-    )
+    found, out, err = orderly("backlog", "check", group, "--warn", str(warn), "--crit", str(crit))
     assert (found, err) == (code, "")
     assert word in out
     assert out.count("\n") == 1
@@ -178,7 +176,7 @@ def test_check_judges_what_the_broker_holds(
 def test_ls_tells_a_committed_zero_from_never_committed(orderly, client, topic, group):
     fill(orderly, client, topic, 5)
     commit(client, group, topic, 0)
-    code, out, _ = orderly("backlog", "--group", group, "--topic", topic, "-o", "json")
+    code, out, _ = orderly("backlog", "list", group, "--topic", topic, "-o", "json")
     assert code == 0
     (found,) = json.loads(out)["groups"][0]["topics"]
     assert [row["committed"] for row in found["queues"]] == [0, None]
@@ -190,8 +188,8 @@ def test_ls_tells_a_committed_zero_from_never_committed(orderly, client, topic, 
 
 def test_looking_at_a_group_does_not_create_it(orderly, client, topic, group):
     before = client.admin.groups()
-    orderly("backlog", "check", "-g", group, "-t", topic, "--crit", "1")
-    orderly("backlog", "-g", group, "-t", topic)
+    orderly("backlog", "check", group, "-t", topic, "--crit", "1")
+    orderly("backlog", "list", group, "-t", topic)
     orderly("backlog")
     assert client.admin.groups() == before
     assert client.admin.consumer_connections(group) is None
@@ -201,7 +199,7 @@ def test_a_broker_that_does_not_answer_is_not_measured(orderly, orderly_broker, 
     orderly_broker.pause_broker()
     try:
         started = time.monotonic()
-        code, out, err = orderly("backlog", "check", "-g", "g", "--crit", "1")
+        code, out, err = orderly("backlog", "check", "g", "--crit", "1")
         took = time.monotonic() - started
     finally:
         orderly_broker.resume_broker()
@@ -229,9 +227,9 @@ def test_a_namespace_is_meant_by_every_command_and_shown_in_full(orderly, client
     commit(client, real_group, real_topic, 0, 0)
     (listed,) = json.loads(in_namespace("backlog", "-o", "json"))["groups"]
     assert (listed["group"], listed["totals"]["backlog"]) == (real_group, 1)
-    check = ("backlog", "check", "-g", "shipping", "--namespace", namespace)
+    check = ("backlog", "check", "shipping", "--namespace", namespace)
     assert real_group in orderly(*check)[1]
-    in_namespace("offsets", "reset", "-g", "shipping", "-t", name, "--to-latest", "--yes")
-    shown = json.loads(in_namespace("offsets", "show", "-g", "shipping", "-o", "json"))
+    in_namespace("offsets", "reset", "shipping", name, "--to-latest", "--yes")
+    shown = json.loads(in_namespace("offsets", "show", "shipping", "-o", "json"))
     assert sum(row["committed"] for row in shown["queues"]) == 1
     assert {row["topic"] for row in shown["queues"]} == {real_topic}

@@ -86,10 +86,10 @@ def test_replay_sends_them_again_by_key_and_in_order(
 def test_replay_of_chosen_ones_to_another_topic(orderly, orderly_topic, client, group, topic):
     other = orderly_topic(queues=1)
     one = listed(orderly, group)[1]
-    code, out, _ = orderly("dlq", "replay", group, "--ids", one["message_id"], "--to", other, "-y")
+    code, out, _ = orderly("dlq", "replay", group, "--id", one["message_id"], "--into", other, "-y")
     assert code == 0
     assert [line.split()[2] for line in out.splitlines()[1:]] == [other]
-    wrong = orderly("dlq", "replay", group, "--ids", f"{one['message_id']},nobody", "-y")
+    wrong = orderly("dlq", "replay", group, "--id", one["message_id"], "--id", "nobody", "-y")
     assert wrong[0] == 3
     assert "no dead letter has these ids: nobody; nothing was sent" in wrong[2]
 
@@ -99,7 +99,7 @@ def test_without_yes_and_without_somebody_to_ask_nothing_is_sent(orderly, group)
     code, out, err = orderly("dlq", "replay", group)
     assert (code, out) == (3, "")
     assert "give --yes" in err
-    missing = orderly("dlq", "replay", group, "--to", "no-such-topic", "--yes")
+    missing = orderly("dlq", "replay", group, "--into", "no-such-topic", "--yes")
     assert missing[0] == 3
     assert "no-such-topic" in missing[2]
 

@@ -47,14 +47,14 @@ def iso(seconds):
 
 @pytest.mark.usefixtures("known")
 def test_show_tells_never_committed_from_zero(orderly, group, topic):
-    code, out, err = orderly("offsets", "show", "-g", group, "-t", topic, "-o", "json")
+    code, out, err = orderly("offsets", "show", group, "-t", topic, "-o", "json")
     assert (code, err) == (0, "")
     rows = json.loads(out)["queues"]
     assert [(r["queue"], r["min"], r["committed"], r["max"]) for r in rows] == [
         (0, 0, 5, PER_QUEUE),
         (1, 0, None, PER_QUEUE),
     ]
-    table = orderly("offsets", "show", "-g", group, "-t", topic)[1].splitlines()
+    table = orderly("offsets", "show", group, "-t", topic)[1].splitlines()
     assert table[2].split()[-3:] == ["0", "-", str(PER_QUEUE)]
 
 
@@ -69,7 +69,7 @@ def test_show_tells_never_committed_from_zero(orderly, group, topic):
     ],
 )
 def test_reset_with_nobody_online(orderly, client, group, topic, target, after):
-    reset = ["offsets", "reset", "-g", group, "-t", topic, *target]
+    reset = ["offsets", "reset", group, topic, *target]
     code, out, _ = orderly(*reset, "--dry-run", "-o", "json")
     assert code == 0
     planned = json.loads(out)
@@ -88,7 +88,7 @@ def test_reset_to_a_time_between_two_messages(orderly, client, producer, group, 
     moment = time.time()
     sent = producer.send(Message(topic, b"1", sharding_key="later"))
     eventually(lambda: client.brokers.max_offset(sent.queue) == PER_QUEUE + 1)
-    args = ["offsets", "reset", "-g", group, "-t", topic, "--to-time", iso(moment), "--yes"]
+    args = ["offsets", "reset", group, topic, "--to-time", iso(moment), "--yes"]
     assert orderly(*args)[0] == 0
     assert committed(client, group, topic) == [PER_QUEUE, PER_QUEUE]
 
@@ -97,14 +97,14 @@ def test_reset_to_a_time_between_two_messages(orderly, client, producer, group, 
 @pytest.mark.parametrize("offset", [PER_QUEUE + 1, 1000])
 def test_an_offset_the_queue_does_not_have_is_refused(orderly, client, group, topic, offset):
     target = ["--to-offset", str(offset), "--queue", "broker-a:1", "--yes"]
-    code, out, err = orderly("offsets", "reset", "-g", group, "-t", topic, *target)
+    code, out, err = orderly("offsets", "reset", group, topic, *target)
     assert (code, out) == (3, "")
     assert f"0 to {PER_QUEUE}" in err
     assert committed(client, group, topic) == [5, None]
 
 
 def test_a_group_nobody_knows_is_not_created(orderly, client, group, topic):
-    args = ["offsets", "reset", "-g", group, "-t", topic, "--to-earliest", "--yes"]
+    args = ["offsets", "reset", group, topic, "--to-earliest", "--yes"]
     code, _, err = orderly(*args)
     assert code == 3
     assert "unknown" in err
@@ -113,7 +113,7 @@ def test_a_group_nobody_knows_is_not_created(orderly, client, group, topic):
 
 @pytest.mark.usefixtures("known")
 def test_without_a_terminal_nothing_is_assumed(orderly, client, group, topic):
-    code, _, err = orderly("offsets", "reset", "-g", group, "-t", topic, "--to-latest")
+    code, _, err = orderly("offsets", "reset", group, topic, "--to-latest")
     assert code == 3
     assert "--yes" in err
     assert committed(client, group, topic) == [5, None]
@@ -134,7 +134,7 @@ def test_a_running_consumer_starts_again_from_the_first_message(
         eventually(
             lambda: sum(client.brokers.query_offset(group, q) or 0 for q in used) == 40, within=20
         )
-        args = ["offsets", "reset", "-g", group, "-t", topic, "--to-earliest", "--yes"]
+        args = ["offsets", "reset", group, topic, "--to-earliest", "--yes"]
         code, _, err = orderly(*args)
         assert code == 0, err
         assert "1 online" in err

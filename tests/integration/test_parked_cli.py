@@ -178,7 +178,7 @@ def test_what_cannot_be_done_sends_nothing(orderly, group, owner):
 
 def test_export_writes_everything_or_nothing(orderly, group, owner, tmp_path):
     file = tmp_path / "parked.jsonl"
-    code, out, err = orderly("parked", "export", group, str(file))
+    code, out, err = orderly("parked", "export", group, "--out", str(file))
     assert (code, out) == (0, "")
     assert f"4 messages written to {file}" in err
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -193,10 +193,12 @@ def test_export_writes_everything_or_nothing(orderly, group, owner, tmp_path):
     assert (lines[1]["reason"], lines[1]["attempts"]) == ("poison", 3)
     owner.damage()
     before = file.read_bytes()
-    assert orderly("parked", "export", group, str(file))[0] == 3
+    assert orderly("parked", "export", group, "--out", str(file))[0] == 3
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
-    assert "cannot be written" in orderly("parked", "export", group, "/no/such/folder/f")[2]
+    assert (
+        "cannot be written" in orderly("parked", "export", group, "--out", "/no/such/folder/f")[2]
+    )
 
 
 def test_keepalive_appends_what_is_old_and_nothing_counts_twice(orderly, group, owner):

@@ -44,7 +44,7 @@ def send(producer, client, topic):
 @pytest.fixture
 def skew(orderly, topic):
     def call(*args):
-        code, out, _ = orderly("skew", "-t", topic, "-o", "json", *args)
+        code, out, _ = orderly("skew", topic, "-o", "json", *args)
         assert code == 0
         return json.loads(out)
 
@@ -73,7 +73,7 @@ def test_airlines_are_skewed_and_looking_leaves_no_trace(client, topic, send, sk
 def test_the_newest_messages_are_read(topic, send, skew, flights):
     tails = [event.tail for event in flights]
     send(tails)
-    found = skew("--sample", "200")
+    found = skew("-n", "200")
     assert (found["keys"]["messages_planned"], found["keys"]["messages_read"]) == (200, 200)
     assert {key["key"] for key in found["keys"]["top"]} <= set(tails[-400:]), "the latest"
 
@@ -145,7 +145,7 @@ def settled(orderly, group, condition):
     """Exit code and document of `orderly locks`, once it meets the condition."""
 
     def met():
-        code, out, _ = orderly("locks", "-g", group, "-o", "json")
+        code, out, _ = orderly("locks", group, "-o", "json")
         found = json.loads(out) if out else None
         return (code, found) if found and condition(found) else None
 

@@ -186,7 +186,7 @@ def master(folder):
 
 @pytest.fixture(scope="module")
 def bundle(folder):
-    assert run(["spark", "bundle", str(folder / "dist")]) == 0
+    assert run(["spark", "bundle", "--out", str(folder / "dist")]) == 0
     return folder / "dist"
 
 
@@ -215,7 +215,7 @@ def test_a_zip_and_a_script_are_enough_beside_what_is_compiled(
 ):
     out = folder / "audit"
     done = submit(
-        master, bundle / SCRIPT, "audit", "--namesrv", orderly_namesrv, "--topic", topic,
+        master, bundle / SCRIPT, "audit", topic, "--namesrv", orderly_namesrv,
         "--seq-property", "seq", "--no-gaps", "--out", out,
         options=["--py-files", bundle / ZIP], cwd=folder,
         PYSPARK_PYTHON=str(python),

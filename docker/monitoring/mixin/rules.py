@@ -20,7 +20,7 @@ GROUPS = {
     "orderly-offsets": OFFSETS,
     "orderly-watching": WATCHING,
 }
-EXPLAIN = " `orderly backlog explain -g {{ $labels.group }}` names the queues and says why."
+EXPLAIN = " `orderly backlog explain {{ $labels.group }}` names the queues and says why."
 
 
 def rules() -> str:

@@ -12,7 +12,10 @@ from orderly.cli.command import LazyGroup
 from orderly.monitoring.backlog.states import MEANINGS
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "ls": ("orderly.cli.backlog.ls", "The backlog of groups, topics or queues."),
+    "list": (
+        "orderly.cli.backlog.list:list_groups",
+        "The backlog of groups, topics or queues.",
+    ),
     "describe": ("orderly.cli.backlog.describe", "All that is known about one group."),
     "watch": ("orderly.cli.backlog.watch", "The backlog as it changes."),
     "check": ("orderly.cli.backlog.check", "A verdict in one line, for cron, Nagios, CI, a probe."),
@@ -21,14 +24,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class DefaultIsLs(LazyGroup):
-    """`orderly backlog -g G` means `orderly backlog ls -g G`."""
+class DefaultIsList(LazyGroup):
+    """`orderly backlog -t T` means `orderly backlog list -t T`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `ls` first unless a command or a call for help is there, or may be completed."""
+        """Put `list` first unless a command or a call for help is there, or may be completed."""
         begun = args[0] if args else "" if ctx.resilient_parsing else "-"
         if begun.startswith("-") and begun not in ctx.help_option_names:
-            args = ["ls", *args]
+            args = ["list", *args]
         return super().parse_args(ctx, args)
 
 
@@ -37,9 +40,9 @@ STATES = "\b\nStates of a queue; the first that applies counts:\n" + "\n".join(
 )
 
 
-@click.group(cls=DefaultIsLs, table=COMMANDS, epilog=STATES)
+@click.group(cls=DefaultIsList, table=COMMANDS, epilog=STATES)
 def backlog() -> None:
-    """How far behind consumer groups are. Without a command: ls.
+    """How far behind consumer groups are. Without a command: list.
 
     Backlog is what is stored and not yet consumed, in messages. `-` means not known, which is
     never 0.

@@ -12,7 +12,7 @@ from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
 from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show
-from orderly.cli.selection import Names, selection_options
+from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
@@ -73,14 +73,14 @@ def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
 
 EXAMPLES = """\b
 Examples:
-  orderly backlog check -g shipping --warn 1000 --crit 10000 --crit-age 15m
-  orderly backlog check -g shipping --samples 3 --crit-eta 1h    # rates need 3 samples
-  orderly backlog check -g 'ship*' --fail-on critical --quiet    # in CI
+  orderly backlog check shipping --warn 1000 --crit 10000 --crit-age 15m
+  orderly backlog check shipping --samples 3 --crit-eta 1h    # rates need 3 samples
+  orderly backlog check 'ship*' --fail-on critical --quiet    # in CI
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@selection_options
+@groups_options(required=True)
 @threshold_options
 @click.option(
     "--fail-on",
@@ -103,7 +103,7 @@ def check(
     form: Format,
     **limits: str | None,
 ) -> int:
-    """Judge groups in one line, for cron, Nagios, CI or a probe.
+    """Judge GROUP... (names or globs) in one line, for cron, Nagios, CI or a probe.
 
     CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked keys and dead letters are a
     warning, and lost messages are critical; `~:` switches that off.
@@ -111,8 +111,6 @@ def check(
     RANGE is as in Nagios: 10 (alert above), 10: (below), ~:10, 10:20 (outside), @10:20 (inside).
     Times are 90s, 5m, 2h, 1d.
     """
-    if not names.groups:
-        raise click.UsageError("give --group; '*' for all", ctx)
     settings, thresholds = settings_of(ctx), thresholds_of(limits)
     snapshot = measure(settings, names, pace, thresholds=thresholds)
     judgement = judge(list(snapshot.groups.values()), thresholds)
@@ -139,8 +137,6 @@ _COLUMNS = (
 
 
 def _answer(snapshot: Snapshot, judgement: Judgement) -> CommandOutput:
-    from orderly.cli.backlog.listing import metrics  # noqa: PLC0415  only for prometheus
-
     rows = [
         (
             each.group,
@@ -156,9 +152,15 @@ def _answer(snapshot: Snapshot, judgement: Judgement) -> CommandOutput:
         _COLUMNS,
         rows,
         partial(_document, snapshot, judgement),
-        partial(metrics, snapshot),
+        partial(_metrics, snapshot),
         partial(verdict_line, judgement, list(snapshot.groups.values())),
     )
+
+
+def _metrics(snapshot: Snapshot) -> str:
+    from orderly.cli.backlog.listing import metrics  # noqa: PLC0415  only for prometheus
+
+    return metrics(snapshot)
 
 
 def _document(snapshot: Snapshot, judgement: Judgement) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from orderly.cli.output import (
     table,
 )
 from orderly.cli.redacting import redact_option, redacted
-from orderly.cli.selection import Names, complete_group, selection_options
+from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.foreign_text import escaped
@@ -194,8 +194,7 @@ Examples:
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
-@selection_options
+@groups_options(required=True)
 @redact_option
 @pace_options
 @format_options(*OF_BACKLOGS)
@@ -204,20 +203,16 @@ Examples:
 def describe(
     ctx: click.Context,
     *,
-    group_name: str | None,
     names: Names,
     redact_keys: str | None,
     pace: Pace,
     form: Format,
 ) -> int:
-    """Show all that is known about GROUP (or -g GROUP).
+    """Show all that is known about GROUP... (names or globs).
 
     Topics and queues with their offsets and owners, members, first messages that are not finished,
     parked keys, dead letters, and what is odd about the group as a whole.
     """
-    names = names.with_group(group_name)
-    if not names.groups:
-        raise click.UsageError("say which GROUP", ctx)
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names, pace), redact_keys)
     if form.for_reader:

@@ -14,7 +14,7 @@ from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.command import OrderlyCommand
 from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
-from orderly.cli.selection import Names, complete_group, selection_options
+from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.foreign_text import escaped
@@ -117,7 +117,7 @@ def _in_order(group: GroupStatus) -> Iterator[str]:
         yield _indented(f"- in order, being worked off: {_waits(_together(owned), owned)}.")
     if nobodys:
         yield _indented(f"- {_waits(_together(nobodys), nobodys)} whose owner is not known.")
-        yield from _next(("Ask who has them:", (f"orderly locks -g {shlex.quote(group.group)}",)))
+        yield from _next(("Ask who has them:", (f"orderly locks {shlex.quote(group.group)}",)))
 
 
 def _together(rows: Sequence[QueueStatus]) -> int:
@@ -218,8 +218,7 @@ Examples:
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@click.argument("group_name", metavar="[GROUP]", required=False, shell_complete=complete_group)
-@selection_options
+@groups_options()
 @redact_option
 @pace_options
 @format_options(*OF_BACKLOGS)
@@ -228,20 +227,19 @@ Examples:
 def explain(
     ctx: click.Context,
     *,
-    group_name: str | None,
     names: Names,
     redact_keys: str | None,
     pace: Pace,
     form: Format,
 ) -> int:
-    """Say in plain sentences why GROUP (or all groups) is behind, and what to do next.
+    """Say in plain sentences why all groups, or GROUP..., are behind, and what to do next.
 
     The worst comes first. Members of ours report what fails, how often and how; Java's members
     report only what the broker asks for. With --samples 3 --interval 60s it also sees what stands
     still without a visible cause.
     """
     settings = settings_of(ctx)
-    snapshot = redacted(measure(settings, names.with_group(group_name), pace), redact_keys)
+    snapshot = redacted(measure(settings, names, pace), redact_keys)
     if form.for_reader:
         click.echo("\n\n".join(explanation(snapshot)) or "no group has committed an offset")
     else:

@@ -357,6 +357,6 @@ def nothing(snapshot: Snapshot, cut: ListingOptions, names: Names) -> str:
     if names.groups or names.topics:
         return f"no group fits {', '.join((*names.groups, *names.topics))}"
     return (
-        "no group has committed an offset: start a consumer, or give --group and --topic to see"
+        "no group has committed an offset: start a consumer, or give GROUP and --topic to see"
         " a topic's queues"
     )

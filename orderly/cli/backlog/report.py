@@ -11,7 +11,7 @@ from orderly.cli.backlog.listing import unread
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.command import OrderlyCommand
 from orderly.cli.redacting import redact_option, redacted
-from orderly.cli.selection import Names, selection_options
+from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.durable_file import FOR_ALL, replacing
 from orderly.errors import ConfigError
@@ -25,21 +25,20 @@ STDOUT = "-"
 
 EXAMPLES = """\b
 Examples:
-  orderly backlog report -o backlog.html
-  orderly backlog report -o backlog.html --samples 13 --interval 10s   # with rates, over 2 minutes
-  orderly backlog report -g 'ship*' --redact-keys hash -o - > to-send.html
+  orderly backlog report --out backlog.html
+  orderly backlog report --out backlog.html --samples 13 --interval 10s   # rates, over 2 minutes
+  orderly backlog report 'ship*' --redact-keys hash --out - > to-send.html
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
-    "-o",
-    "--output",
+    "--out",
     required=True,
     metavar="FILE.html",
     help="Where to write it; - is stdout. A file that is there is replaced.",
 )
-@selection_options
+@groups_options()
 @click.option(
     "--top",
     type=click.IntRange(1, 200),
@@ -55,29 +54,29 @@ Examples:
 def report(
     ctx: click.Context,
     *,
-    output: str,
+    out: str,
     names: Names,
     top: int,
     redact_keys: str | None,
     pace: Pace,
 ) -> int:
-    """Write a report of the backlog: one HTML file to read, to print, to send.
+    """Write a report of all groups, or GROUP...: one HTML file to read, to print, to send.
 
     Verdict, groups and what to do about them, plots, first messages, parked keys, dead letters.
     The file loads nothing and runs nothing. Drain times need samples over 30 s.
     """
     write_html = _writer()
-    if output != STDOUT:
-        _check_target(Path(output))
+    if out != STDOUT:
+        _check_target(Path(out))
     judge = _Sampling(pace.samples)
     snapshot = measure(settings_of(ctx), names, pace, backlog=judge)
     history = {group: judge.history(group) for group in snapshot.groups}
     html = write_html(redacted(snapshot, redact_keys), history, samples=pace.samples, top=top)
-    if output == STDOUT:
+    if out == STDOUT:
         click.echo(html.encode(), nl=False)
     else:
-        write_whole(Path(output), html)
-        click.echo(f"wrote {output}", err=True)
+        write_whole(Path(out), html)
+        click.echo(f"wrote {out}", err=True)
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 

@@ -24,7 +24,7 @@ from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import Duration
 from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, moment, written
 from orderly.cli.redacting import redact_option, redacted
-from orderly.cli.selection import Names, selection_options
+from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import can_draw, printable
 from orderly.client import Client
@@ -286,14 +286,14 @@ def _timed(answer: CommandOutput, at: str) -> CommandOutput:
 
 EXAMPLES = """\b
 Examples:
-  orderly backlog watch -g shipping --by queue
+  orderly backlog watch shipping --by queue
   orderly backlog watch --only-bad --interval 10s
-  orderly backlog watch -g shipping -o csv --samples 60 > backlog.csv
+  orderly backlog watch shipping -o csv --samples 60 > backlog.csv
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@selection_options
+@groups_options()
 @cut_options
 @click.option(
     "--interval", type=Duration(0.1), default="2s", show_default=True, help="Between two rounds."
@@ -317,7 +317,7 @@ def watch(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Show the backlog again and again, with its trend, until Ctrl-C.
+    """Show the backlog of all groups, or GROUP..., again and again, until Ctrl-C.
 
     A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
     with their time. A round that fails is reported, and the next one tried.

@@ -21,7 +21,7 @@ from orderly.monitoring.texts import Column
 EXAMPLES = """\b
 Examples:
   orderly demo
-  orderly demo --limit 2000 --queues 4
+  orderly demo -n 2000 --queues 4
   orderly demo --namesrv 10.0.0.1:9876 -o json
 """
 _COLUMNS = tuple(
@@ -31,14 +31,15 @@ _COLUMNS = tuple(
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @click.option(
-    "--limit",
+    "-n",
+    "--count",
     type=click.IntRange(min=100),
     default=20_000,
     show_default=True,
     metavar="N",
-    help="Events to send.",
+    help="Messages to send.",
 )
-@click.option("--all", "everything", is_flag=True, help="Send all 656,584 events of the year.")
+@click.option("--all", "everything", is_flag=True, help="Send all 656,584 of the year.")
 @click.option(
     "--queues",
     type=click.IntRange(2, 64),
@@ -59,7 +60,7 @@ _COLUMNS = tuple(
 @common_options
 @click.pass_context
 def demo(
-    ctx: click.Context, *, limit: int, everything: bool, queues: int, seed: int, form: Format
+    ctx: click.Context, *, count: int, everything: bool, queues: int, seed: int, form: Format
 ) -> int:
     """See ordered messages work, in a minute.
 
@@ -78,7 +79,7 @@ def demo(
         logging.getLogger("orderly").setLevel(logging.CRITICAL)
     plan = DemoPlan(
         namesrv=settings.namesrv_if_any(),
-        limit=None if everything else limit,
+        limit=None if everything else count,
         queues=queues,
         seed=seed,
     )

@@ -33,19 +33,13 @@ from orderly.extras import install
 EXAMPLES = """\b
 Examples:
   orderly doctor
-  orderly doctor -g shipping -t orders
-  orderly doctor -g shipping -t orders --order key -o json
+  orderly doctor shipping
+  orderly doctor shipping -t orders --order key -o json
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@click.option(
-    "-g",
-    "--group",
-    metavar="GROUP",
-    shell_complete=complete_group,
-    help="Also what a consumer of GROUP would meet at its start.",
-)
+@click.argument("group", required=False, shell_complete=complete_group)
 @click.option(
     "-t",
     "--topic",
@@ -53,7 +47,7 @@ Examples:
     multiple=True,
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Also TOPIC; may be given again. Default: the topics that GROUP has.",
+    help="Only these topics, in place of all that GROUP has; may be given again.",
 )
 @click.option(
     "--order",
@@ -93,7 +87,8 @@ def doctor(
     """Look for what is wrong with the installation, the cluster, or a consumer's start.
 
     Extras; each name server by itself; brokers with release, role and clock; what the access key
-    may not do; with --group or --topic all that a consumer's start would refuse or warn of.
+    may not do; with GROUP or --topic all that the start of such a consumer
+    would refuse or warn of.
 
     Nothing is joined, pulled or written. ABSENT is no fault: most programs need neither all extras
     nor an administrator's key. Rights to send are not tried: only a message would show them.

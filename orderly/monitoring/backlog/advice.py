@@ -15,14 +15,14 @@ _ADVICE = {
     QueueState.UNKNOWN: "See whether broker {broker} runs and can be reached from here.",
     QueueState.NOT_APPLICABLE: "Ask the members: each keeps its own offsets.",
     QueueState.RECREATED: "Nothing, if members of ours had the queue: they begin at the first"
-    " message of the new topic. For others set the group back:\norderly offsets reset -g {group}"
-    " -t {topic} --to-earliest --dry-run",
+    " message of the new topic. For others set the group back:\norderly offsets reset {group}"
+    " {topic} --to-earliest --dry-run",
     QueueState.NEW: "Start a member; where it begins is its own setting (consume_from; in"
     " Java consumeFromWhere).",
     QueueState.LOST: "What is deleted is gone here: get it from where it came from. Consume"
     " faster, or have the broker keep more (fileReservedTime).",
-    QueueState.AHEAD: "If the topic was made anew, set the group back:\norderly offsets reset -g"
-    " {group} -t {topic} --to-earliest --dry-run",
+    QueueState.AHEAD: "If the topic was made anew, set the group back:\norderly offsets reset"
+    " {group} {topic} --to-earliest --dry-run",
     QueueState.OFFLINE: "Start a member of the group.",
     QueueState.ORPHAN: "A member takes it within 20 s of joining. If it lasts, members subscribe to"
     " different topics: compare them.\norderly backlog describe {group}",

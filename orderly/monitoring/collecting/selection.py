@@ -24,9 +24,6 @@ _SYSTEM_TOPICS = frozenset(
         "TBW102",
         "SCHEDULE_TOPIC_XXXX",
         "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
@@ -34,7 +31,7 @@ _SYSTEM_TOPICS = frozenset(
         PROXY_TOPIC,
     }
 )
-_SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+_SYSTEM_TOPIC_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
 # As Java's MixAll has them, and that of proxies.
 _SYSTEM_GROUPS = frozenset(
     {
@@ -64,7 +61,7 @@ _PART = "-"  # between the parts of a state topic's name
 
 def is_system_topic(topic: str) -> bool:
     """Whether the topic is RocketMQ's own."""
-    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX)
+    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIXES)
 
 
 def is_system_group(group: str) -> bool:

@@ -44,7 +44,7 @@ def require_format(spark: SparkSession, table_format: str) -> None:
     except Exception as error:
         raise ConfigError(
             f"this Spark cannot write {table_format}: give it Delta Lake by --conf"
-            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or take --format parquet"
+            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or take --table-format parquet"
         ) from error
 
 

@@ -1,6 +1,6 @@
 """docs/how-to/operate.md: a group that has handled all, then stops; the exporter scans once."""
 
-REPLACE = {"$ orderly exporter\n": "$ orderly exporter --once\n"}
+REPLACE = {"$ orderly exporter\n": "$ orderly backlog list -o prometheus\n"}
 
 
 def before(page, block):

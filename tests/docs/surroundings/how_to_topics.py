@@ -2,4 +2,4 @@
 
 TOPICS = {"orders": 8}
 BROKER = ("broker-a", "broker-b")
-REPLACE = {"--queues 16 ": "--queues 16 --watch 0.1s --quiet 0.2s "}
+REPLACE = {"--queues 16 ": "--queues 16 --observe 0.1s --idle 0.2s "}

@@ -54,7 +54,7 @@ def end_all(but=0):
 
 def owners():
     """Who has queues of the topic; nobody while one of them changes hands."""
-    locks = told("locks", "-g", "shipping").get("queues", [])
+    locks = told("locks", "shipping").get("queues", [])
     return {lock["owner"] for lock in locks if lock["topic"] == "orders"}
 
 

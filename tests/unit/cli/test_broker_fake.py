@@ -29,7 +29,7 @@ def start():
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_its_topics_until_a_signal(start, end):
-    process = start("--topic", "orders:4", "--topic", "payments:2")
+    process = start("orders:4", "payments:2")
     (namesrv,) = [
         line.partition("ORDERLY_NAMESRV=")[2].strip()
         for line in (process.stdout.readline(), process.stdout.readline())
@@ -42,7 +42,7 @@ def test_it_serves_its_topics_until_a_signal(start, end):
 
 
 def test_as_json_the_first_object_says_where_it_is(start):
-    process = start("--topic", "orders:4", "-o", "json")
+    process = start("orders:4", "-o", "json")
     text = ""
     while not text.endswith("}\n}\n") and (line := process.stdout.readline()):
         text += line
@@ -53,5 +53,5 @@ def test_as_json_the_first_object_says_where_it_is(start):
 
 @pytest.mark.parametrize("topic", ["orders", "orders:", "orders:x", "orders:-1"])
 def test_a_topic_without_a_number_is_refused(topic, capsys):
-    assert run(["broker", "fake", "--topic", topic]) == 3
-    assert "NAME:QUEUES" in capsys.readouterr().err
+    assert run(["broker", "fake", topic]) == 3
+    assert "TOPIC:QUEUES" in capsys.readouterr().err

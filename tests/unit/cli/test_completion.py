@@ -46,7 +46,7 @@ def test_commands_and_options_are_completed():
     assert complete("ba") == ["backlog"]
     assert complete("backlog ") == list(COMMANDS)
     assert "--warn-age" in complete("backlog check --warn")
-    assert complete("backlog ls --sort-by ") == [
+    assert complete("backlog list --sort-by ") == [
         "state", "backlog", "age", "eta", "retention", "in", "out", "lost", "parked", "dead",
     ]  # fmt: skip
 
@@ -94,8 +94,8 @@ TOPICS, GROUPS = ["orders", "payments", "shop%orders"], ["billing", "shipping", 
         ("send pay", ["payments"]),
         ("topic show o", ["orders"]),
         ("topic grow ", TOPICS),
-        ("offsets reset -g shipping -t ", TOPICS),
-        ("dlq replay shipping --to o", ["orders"]),
+        ("offsets reset shipping ", TOPICS),
+        ("dlq replay shipping --into o", ["orders"]),
         ("doctor -t ", TOPICS),
         ("spark replay dir --into ", TOPICS),
         ("--namespace shop tail ", ["orders"]),
@@ -113,7 +113,7 @@ def test_topics_and_groups_are_completed(completed, line, offered):
     assert completed(line) == offered
 
 
-@pytest.mark.parametrize("line", ["context use ", "--context ", "backlog ls --context "])
+@pytest.mark.parametrize("line", ["context use ", "--context ", "backlog list --context "])
 def test_contexts_are_completed(completed, monkeypatch, tmp_path, line):
     path = tmp_path / "config.toml"
     path.write_text('[contexts.prod]\nnamesrv = "a:1"\n[contexts.staging]\nnamesrv = "b:1"\n')

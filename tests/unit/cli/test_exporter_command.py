@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from orderly import Ack, Message, OrderlyConsumer, OrderlyProducer
 from orderly.cli.exporter import exporter
@@ -137,35 +136,6 @@ def test_without_a_cluster_it_lives_is_not_ready_and_ends_cleanly(start):
     assert "no scan is complete yet; the last scan failed" in body
     service.process.terminate()
     assert service.process.wait(SOON) == 0, service.told
-
-
-def test_once_prints_the_metrics_of_one_scan(namesrv, capsys):
-    assert run(["exporter", "--once", "--granularity", "queue", "--namesrv", namesrv]) == 0
-    found = {
-        sample.name: sample.value
-        for family in text_string_to_metric_families(capsys.readouterr().out)
-        for sample in family.samples
-    }
-    assert found["orderly_queue_backlog_messages"] == 3
-    assert found["orderly_broker_up"] == 1
-
-
-def test_once_tells_only_of_the_groups_that_are_chosen(namesrv, capsys):
-    assert run(["exporter", "--once", "-g", "bill*", "--namesrv", namesrv]) == 0
-    assert "orderly_group_" not in capsys.readouterr().out
-
-
-def test_once_for_a_group_that_is_not_there_is_not_measured(namesrv, capsys):
-    assert run(["exporter", "--once", "-g", "shiping", "--namesrv", namesrv]) == 3
-    told = capsys.readouterr()
-    assert (told.out, told.err[:30]) == ("", "error: there is no group shipi")
-
-
-def test_once_without_a_cluster_is_not_measured(capsys):
-    assert run(["exporter", "--once", "--namesrv", "127.0.0.1:1"]) == 3
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("error: ")
 
 
 @pytest.mark.parametrize(

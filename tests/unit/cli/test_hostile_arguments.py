@@ -147,8 +147,9 @@ def test_no_traceback_and_one_line(words, call):
 QUICK = (
     "send", "tail", "topic create", "topic list", "topic show", "offsets show",
     "offsets reset", "parked list", "parked show", "parked export", "parked drop",
-    "parked keepalive", "dlq list", "dlq replay", "backlog ls", "backlog check", "backlog describe",
-    "backlog explain", "locks", "doctor",
+    "parked keepalive", "dlq list", "dlq replay", "backlog list", "backlog check",
+    "backlog describe", "backlog explain", "locks", "doctor", "group list", "group delete",
+    "topic delete",
 )  # fmt: skip
 """What ends by itself soon on a broker that answers."""
 
@@ -225,7 +226,7 @@ def test_what_every_command_takes(option, value, call):
     ids=repr,
 )
 @pytest.mark.parametrize(
-    "line", [["topic", "list"], ["backlog", "check", "-g", "g"], ["backlog"], ["context", "show"]],
+    "line", [["topic", "list"], ["backlog", "check", "g"], ["backlog"], ["context", "show"]],
     ids=" ".join,
 )  # fmt: skip
 def test_a_settings_file_that_says_nonsense(text, line, call, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ SOON = 60
 @pytest.fixture
 def locks(orderly_fake, capsys):
     def call(*args, group="shipping"):
-        code = run(["locks", "-g", group, "--namesrv", orderly_fake.namesrv, *args])
+        code = run(["locks", group, "--namesrv", orderly_fake.namesrv, *args])
         return (code, *capsys.readouterr())
 
     return call

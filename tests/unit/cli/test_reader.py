@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from orderly import Client
-from orderly.cli.reader import TopicReader
+from orderly.cli.options import EARLIEST, LATEST
+from orderly.cli.reader import Span, TopicReader
 from orderly.errors import ConfigError
 from tests.support.topics import expire, fill
 
@@ -30,8 +31,8 @@ def add(orderly_fake):
 def read(orderly_fake, add):
     with Client(namesrv=orderly_fake.namesrv) as client:
 
-        def times(start="first", *, follow=False):
-            reader = TopicReader(client, "orders", start)
+        def times(start=EARLIEST, *, follow=False, **span):
+            reader = TopicReader(client, "orders", Span(start, **span))
             return (message.store_time for message in reader.messages(follow=follow))
 
         yield times
@@ -52,17 +53,34 @@ def test_it_begins_at_the_oldest_message_that_is_left(read, orderly_fake):
     assert list(read()) == [2, 3, 5, 6]
 
 
-def test_from_last_there_is_nothing_yet(read):
-    assert list(read("last")) == []
+def test_from_the_latest_there_is_nothing_yet(read):
+    assert list(read(LATEST)) == []
 
 
 def test_from_a_time(read):
-    assert list(read("1970-01-01T00:00:04+00:00")) == [4, 5, 6]
+    assert list(read(4.0)) == [4, 5, 6]
 
 
-def test_a_start_that_is_none_is_refused(read):
-    with pytest.raises(ConfigError, match="yesterday"):
-        read("yesterday")
+def test_until_a_time_it_ends_before_it(read, add):
+    assert list(read(2.0, until=5.0)) == [2, 3, 4]
+    assert list(read(until=1.0)) == []
+    add(0, *range(10, 50))  # more than one pull
+    assert list(read(9.0, until=45.0)) == list(range(10, 45))
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"),
+    [(1, [3, 4, 5, 6]), (-1, [5, 6]), (-2, [3, 4, 5, 6]), (-9, [1, 2, 3, 4, 5, 6]), (7, [])],
+)
+def test_an_offset_counts_from_the_beginning_or_the_end_of_each_queue(read, offset, found):
+    assert list(read(offset=offset)) == found
+
+
+def test_only_the_queues_that_are_asked_for_are_read(read):
+    assert list(read(queues=[("broker-a", 1)])) == [2, 3, 6]
+    assert list(read(offset=2, queues=[("broker-a", 0)])) == [5]
+    with pytest.raises(ConfigError, match="no queue broker-a/2; it has: broker-a/0, broker-a/1"):
+        read(queues=[("broker-a", 2)])
 
 
 def test_following_goes_on_with_what_comes(read, add):
@@ -86,4 +104,4 @@ def test_a_broker_that_points_back_does_not_make_it_endless(orderly_fake, add):
             pull_now=lambda _query: back,
         )
         forged = SimpleNamespace(routes=client.routes, brokers=brokers)
-        assert list(TopicReader(forged, "orders", "first").messages(follow=False)) == []
+        assert list(TopicReader(forged, "orders", Span()).messages(follow=False)) == []

@@ -20,7 +20,7 @@ from tests.unit.cli.golden.backlog import world
     [
         ["no-such-command"],
         ["--no-such-option"],
-        ["backlog", "check", "--group", "g"],
+        ["backlog", "check", "g"],
         ["demo", "--queues", "1"],
     ],
 )
@@ -40,7 +40,7 @@ def no_namesrv(monkeypatch, tmp_path):
     monkeypatch.setenv("ORDERLY_CACHE", str(tmp_path))
 
 
-CHECK = ["backlog", "check", "--group", "g", "--crit", "1"]
+CHECK = ["backlog", "check", "g", "--crit", "1"]
 
 
 def test_without_a_name_server_the_error_says_how_to_name_one(capsys, no_namesrv):
@@ -77,7 +77,7 @@ def test_looking_for_the_local_broker_imports_nothing_heavy(no_namesrv):
 
 
 def test_an_unreachable_name_server_is_not_measured(capsys):
-    assert run(["backlog", "ls", "--namesrv", "127.0.0.1:1"]) == 3
+    assert run(["backlog", "list", "--namesrv", "127.0.0.1:1"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert "127.0.0.1:1" in err
@@ -128,7 +128,7 @@ HEAVY = ("rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights
 
 @pytest.mark.parametrize(
     "args",
-    [["--version"], ["backlog", "check", "-g", "g", "--crit", "1", "--namesrv", "127.0.0.1:1"]],
+    [["--version"], ["backlog", "check", "g", "--crit", "1", "--namesrv", "127.0.0.1:1"]],
 )
 def test_a_cold_start_imports_nothing_heavy(args):
     assert heavy_after(args, HEAVY) == "[]"

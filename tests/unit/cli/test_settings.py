@@ -163,7 +163,7 @@ def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args
     if env:
         monkeypatch.setenv("ORDERLY_BACKLOG_CHECK_CRIT", env)
     with world(snapshot(row())):
-        assert run(["backlog", "check", "-g", "*", "-o", "json", *args]) == 0
+        assert run(["backlog", "check", "*", "-o", "json", *args]) == 0
     figures = {f["measure"]: f for f in json.loads(capsys.readouterr().out)["figures"]}
     assert figures["backlog"]["crit"] == crit
     assert figures["head_age"]["warn"] == "5m"
@@ -192,7 +192,7 @@ def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args
 def test_every_mistake_is_one_line_and_exit_3(write, capsys, text, said):
     write(text)
     command = ["context", "show", "-o", "table"] if "color" in text else None
-    assert run(command or ["backlog", "check", "-g", "g"]) == 3
+    assert run(command or ["backlog", "check", "g"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
@@ -202,7 +202,7 @@ def test_every_mistake_is_one_line_and_exit_3(write, capsys, text, said):
 
 def test_a_file_that_was_named_must_exist(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("ORDERLY_CONFIG", str(tmp_path / "gone.toml"))
-    assert run(["context", "ls"]) == 3
+    assert run(["context", "list"]) == 3
     assert "does not exist" in capsys.readouterr().err
 
 

@@ -83,7 +83,7 @@ def shell(line):
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("context ls >&-", 0, "there are no contexts"),
+        ("context list >&-", 0, "there are no contexts"),
         ("--help >&- 2>&-", 0, ""),
         ("no-such 2>&-", 3, ""),
         ("context show > /dev/full", 3, "error: no space left on device"),
@@ -105,6 +105,6 @@ def test_names_in_another_script_where_only_ascii_goes_out(tmp_path, monkeypatch
     settings = tmp_path / "config.toml"
     settings.write_text('[contexts."생산"]\nnamesrv = "a:1"\n', encoding="utf-8")
     monkeypatch.setenv("ORDERLY_CONFIG", str(settings))
-    code, told = shell(f"PYTHONIOENCODING=ascii {ORDERLY} context ls")
+    code, told = shell(f"PYTHONIOENCODING=ascii {ORDERLY} context list")
     assert (code, "Traceback" in told, "bug" in told) == (0, False, False)
     assert "a:1" in told

@@ -28,8 +28,8 @@ from orderly.protocol.heartbeat import (
 from orderly.testing.fake.broker import FakeBroker
 from tests.support.waiting import eventually, patient_client
 
-QUICK = ("--watch", "0.1s", "--quiet", "0.2s", "--timeout", "30s", "--yes")
-IMPATIENT = ("--watch", "0.1s", "--quiet", "0.2s", "--timeout", "0.1s", "--yes")
+QUICK = ("--observe", "0.1s", "--idle", "0.2s", "--timeout", "30s", "--yes")
+IMPATIENT = ("--observe", "0.1s", "--idle", "0.2s", "--timeout", "0.1s", "--yes")
 FROM_FIRST = ConsumerConfig(consume_from="first", commit_interval=0.1)
 BY_KEY = ConsumerConfig(consume_from="first", commit_interval=0.1, order="key")
 
@@ -212,7 +212,7 @@ def test_a_topic_that_is_written_to_is_left_alone(fake, client, topic, grow):
         writer = threading.Thread(target=write, daemon=True)
         writer.start()
         assert under_way.wait(60)
-        code, _, err = grow(4, "--watch", "1s", "--yes")
+        code, _, err = grow(4, "--observe", "1s", "--yes")
         stop.set()
         writer.join(30)
     assert code == 3

@@ -10,24 +10,22 @@ from orderly.cli import commands
 from orderly.cli.backlog import COMMANDS as BACKLOG
 from orderly.cli.commands import CODES, GENERAL
 from orderly.cli.options import Duration
-from orderly.cli.root import AUDIT, SPARK, root, run
+from orderly.cli.root import SPARK, root, run
 from orderly.cli.settings import COMMON as COMMON_NAMES
 from tests.support.command_tree import arguments, leaves, options, tree
 
 TREE, LEAVES = tree(), leaves()
 EVERY = [(words, param) for words, command in TREE.items() for param in options(command)]
 COMMON = [param for param in root.params if param.help]
-TABLES = [
-    about for table in (commands.COMMANDS, AUDIT, BACKLOG, SPARK) for _, about in table.values()
-]
+TABLES = [about for table in (commands.COMMANDS, BACKLOG, SPARK) for _, about in table.values()]
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
-UNITS = {"N", "X", "BYTES", "MESSAGES", "SECONDS", "HOURS", "MS", "PORT"}
+UNITS = {"N", "X", "BYTES", "MESSAGES", "MS", "PORT"}
 NOT_OURS = re.compile(
     r"\be\.g\.|\bi\.e\.|\betc\b|\bplease\b|!|\w't\b|  |\bwill be\b|Ctrl\+C|\^C|\bthe the\b",
     re.IGNORECASE,
 )
 SENTENCES = re.compile(r"[A-Z0-9].*\.", re.DOTALL)
-METAVAR = re.compile(r"[A-Z\[][A-Z0-9a-z:=.…,|\[\]]*|first\|last\|TIME")
+METAVAR = re.compile(r"[A-Z\[][A-Z0-9a-z:=.…,/|\[\]]*|earliest\|latest\|TIME")
 WIDTH = 100  # columns that a line of an example may have
 
 
@@ -65,7 +63,7 @@ def _prose(text):
 @pytest.mark.parametrize("words", LEAVES)
 def test_every_argument_is_explained(words):
     for param in arguments(LEAVES[words]):
-        name = (param.metavar or param.name or "").strip("[]").upper()
+        name = re.sub(r"[][]|\.{3}$", "", param.metavar or param.name or "").upper()
         shown = isinstance(param.type, click.Choice)  # its choices are in the usage
         assert shown or name in (LEAVES[words].help or ""), name
 
@@ -138,7 +136,7 @@ def test_one_short_form_of_an_option_everywhere():
     assert {long: letters for long, letters in short.items() if len(letters) > 1} == {}
 
 
-@pytest.mark.parametrize("long", ["--redact-keys", "--regex", "--no-headers", "--raw", "--conf"])
+@pytest.mark.parametrize("long", ["--redact-keys", "--no-headers", "--raw", "--yes"])
 def test_the_same_option_says_the_same_everywhere(long):
     assert len({param.help for _, param in EVERY if long in param.opts}) == 1
 
@@ -157,6 +155,82 @@ def test_what_every_command_takes_is_told_once_and_named_everywhere(capsys):
     assert f"Options of every command: {', '.join(COMMON_NAMES.values())}: see" in told
     assert run(["broker", "start", "--help"]) == 0
     assert "of every command" not in capsys.readouterr().out  # it asks no cluster
+
+
+# --- one grammar -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_what_a_command_is_about_comes_first(words):
+    """A group or a topic is the first argument; as an option it only narrows down."""
+    names = [param.name for param in arguments(LEAVES[words])]
+    subjects = [name for name in names if name in {"group", "topic"}]
+    assert names[: len(subjects)] == subjects
+    for param in options(LEAVES[words]):
+        if {"-g", "-t"} & set(param.opts):
+            assert param.name.rstrip("s") not in names, "one way to name it"
+            assert param.help.startswith("Only "), param.opts
+            assert not param.required
+
+
+def test_there_is_one_word_for_a_list():
+    assert [
+        words for words in TREE if words.rpartition(" ")[2] in {"ls", "show-all", "index"}
+    ] == []
+
+
+VALUES = {"--from": {"earliest|latest|TIME", "WHERE"}, "--until": {"TIME", "WHERE"},
+          "--out": {"FILE.html", "FILE", "DIR"}, "--topic": {"GLOB", "TOPIC"},
+          "--timeout": {None, "DURATION"}}  # fmt: skip
+"""What an option takes that has more than one word for it."""
+
+
+def test_an_option_takes_the_same_everywhere():
+    taken = {}
+    for _, param in EVERY:
+        taken.setdefault(param.opts[-1], set()).add(None if param.is_flag else param.metavar)
+        if param.is_flag:
+            taken[param.opts[-1]].add("(a flag)")
+    for long, kinds in taken.items():
+        assert len(kinds - {"(a flag)", None}) <= 1 or kinds == VALUES[long], (long, kinds)
+        assert "(a flag)" not in kinds or len(kinds) == 2, (long, kinds)
+    choices = {}
+    for _, param in EVERY:
+        if isinstance(param.type, click.Choice) and param.opts[-1] != "--output":
+            choices.setdefault(param.opts[-1], []).append(tuple(param.type.choices))
+    assert {long: found for long, found in choices.items() if len({*found}) > 1} == {
+        "--group-by": [("fingerprint", "class", "queue"), ("topic", "tags", "key")]
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("backlgo check g", "no such command 'backlgo': did you mean backlog?"),
+        ("topics", "no such command 'topics': did you mean topic?"),
+        ("topic ls", "no such command 'ls': did you mean list?"),
+        ("backlog chek g", "no such command 'chek': did you mean check?"),
+        ("group xyz", "no such command 'xyz': orderly group has delete, list"),
+        ("frobnicate", "no such command 'frobnicate' (see: orderly --help)"),
+        ("locks -g shipping", "no such option '-g': it comes first, as in orderly locks GROUP"),
+        (
+            "tail --topic orders",
+            "no such option '--topic': it comes first, as in orderly tail TOPIC",
+        ),
+    ],
+)
+def test_what_was_meant_is_told(line, meant, capsys):
+    assert run(line.split()) == 3
+    assert meant in capsys.readouterr().err
+
+
+def test_the_commands_are_listed_by_what_one_is_about_to_do(capsys):
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    headings = re.findall(r"^(\w+):$", out, re.MULTILINE)
+    assert headings[:4] == ["Start", "Watch", "Repair", "Measure"]
+    assert list(commands.TASKS) == headings[:4]
+    assert out.index("Start:") < out.index("Options:"), "what there is comes first"
 
 
 # --- examples ----------------------------------------------------------------------------------

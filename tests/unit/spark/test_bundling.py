@@ -50,7 +50,7 @@ def test_the_zip_knows_its_version_and_has_its_templates(folder):
 
 def test_without_pyspark_a_job_says_in_one_line_what_is_missing(folder):
     code = "from orderly.cli import main; main('spark')"
-    done = python(folder, code, "audit", "--namesrv", "127.0.0.1:1", "--topic", "orders")
+    done = python(folder, code, "audit", "orders", "--namesrv", "127.0.0.1:1")
     assert done.returncode == 3
     assert done.stderr.startswith("error: orderly spark needs ")
     assert done.stderr.count("\n") == 1

@@ -92,10 +92,10 @@ def test_a_last_port_that_is_taken_is_not_insisted_on(neighbour):
         assert ports_to_use("default") == (0, broker)
 
 
-SAME = ["--port", "20001", "--directory", "/somewhere", "--property", "a=1"]
+SAME = ["--port", "20001", "--directory", "/somewhere", "--conf", "a=1"]
 
 
-@pytest.mark.parametrize("options", [[], SAME, SAME[:2], ["--property", "b=2"]])
+@pytest.mark.parametrize("options", [[], SAME, SAME[:2], ["--conf", "b=2"]])
 def test_a_broker_that_runs_with_these_options_is_left_alone(capsys, options):
     running(a="1", b="2")
     assert run(["broker", "start", *options]) == 0
@@ -105,7 +105,7 @@ def test_a_broker_that_runs_with_these_options_is_left_alone(capsys, options):
 @pytest.mark.parametrize(
     "options",
     [["--port", "1"], ["--port", "2001"], ["--directory", "/other"],
-     ["--property", "a=2"], ["--property", "c=1"]],
+     ["--conf", "a=2"], ["--conf", "c=1"]],
     ids=" ".join,
 )  # fmt: skip
 def test_options_that_the_running_broker_does_not_have_are_an_error(capsys, options):

@@ -12,7 +12,7 @@ import pytest
 from orderly.cli.root import run
 from tests.unit.cli.golden.backlog import world
 
-CHECK = ["backlog", "check", "-g", "shipping"]
+CHECK = ["backlog", "check", "shipping"]
 
 
 def failed(capsys, code, said):

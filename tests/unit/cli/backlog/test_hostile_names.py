@@ -18,10 +18,10 @@ from tests.unit.cli.golden.backlog import world
 EVIL = "=cmd|'/c x'!A0\x1b[2J\x9b31m\u202e\ud800</td><script>x</script>\"}\\\nup 1 #"
 FORMATS = ("table", "wide", "json", "yaml", "csv", "prometheus", "nagios")
 COMMANDS = [
-    *(("backlog", "ls", "--by", by, "-o", form) for by in ("group", "queue") for form in FORMATS),
+    *(("backlog", "list", "--by", by, "-o", form) for by in ("group", "queue") for form in FORMATS),
     *(("backlog", "describe", EVIL, "-o", form) for form in ("table", "json", "yaml")),
     *(("backlog", "explain", "-o", form) for form in ("table", "json", "yaml")),
-    *(("backlog", "check", "-g", "*", "-o", form) for form in ("nagios", "json")),
+    *(("backlog", "check", "*", "-o", form) for form in ("nagios", "json")),
 ]
 READ = {"json": json.loads, "yaml": yaml.safe_load}
 

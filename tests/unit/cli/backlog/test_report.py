@@ -33,7 +33,7 @@ def target(tmp_path):
 def test_it_replaces_a_file_and_leaves_nothing_else(target, capsys):
     target.write_text("old")
     with world(snapshot(row(QueueState.STALL))):
-        assert run(["backlog", "report", "-o", str(target)]) == 0
+        assert run(["backlog", "report", "--out", str(target)]) == 0
     assert target.read_text("utf-8").startswith(PAGE)
     assert "STALL" in target.read_text("utf-8")
     assert list(target.parent.iterdir()) == [target]
@@ -42,7 +42,7 @@ def test_it_replaces_a_file_and_leaves_nothing_else(target, capsys):
 
 def test_a_dash_is_stdout(capsysbinary):
     with world(snapshot(row())):
-        assert run(["backlog", "report", "-o", "-"]) == 0
+        assert run(["backlog", "report", "--out", "-"]) == 0
     out, err = capsysbinary.readouterr()
     assert out.startswith(PAGE.encode())
     assert err == b""
@@ -50,23 +50,23 @@ def test_a_dash_is_stdout(capsysbinary):
 
 def test_what_could_not_be_read_is_exit_code_3_and_a_report(target):
     with world(snapshot(row(QueueState.UNKNOWN))):
-        assert run(["backlog", "report", "-o", str(target)]) == 3
+        assert run(["backlog", "report", "--out", str(target)]) == 3
     assert "UNKNOWN" in target.read_text("utf-8")
 
 
 def test_keys_can_be_hidden(target):
     with world(snapshot(row(QueueState.STALL, head=HEAD))):
-        run(["backlog", "report", "-o", str(target)])
+        run(["backlog", "report", "--out", str(target)])
     assert "order-8" in target.read_text("utf-8")
     with world(snapshot(row(QueueState.STALL, head=HEAD))):
-        run(["backlog", "report", "-o", str(target), "--redact-keys", "hash"])
+        run(["backlog", "report", "--out", str(target), "--redact-keys", "hash"])
     assert "order-8" not in target.read_text("utf-8")
 
 
 def test_options_reach_the_survey_and_the_report(target):
-    args = ["-g", "g*", "-t", "orders", "--top", "2", "--samples", "4", "--interval", "10s"]
+    args = ["g*", "-t", "orders", "--top", "2", "--samples", "4", "--interval", "10s"]
     with world(snapshot(*(row(QueueState.STALL, f"g{n}") for n in range(5)))) as asked:
-        assert run(["backlog", "report", "-o", str(target), *args]) == 0
+        assert run(["backlog", "report", "--out", str(target), *args]) == 0
     assert asked == ["g* of orders: 4 times every 10.0 s within 10.0 s"]
     assert "3 groups left out" in target.read_text("utf-8")
     assert "4 samples" in target.read_text("utf-8")
@@ -75,16 +75,16 @@ def test_options_reach_the_survey_and_the_report(target):
 def test_samples_are_told_as_they_are_taken_and_drawn_over_time(target, capsys):
     args = ["--samples", "2", "--interval", "100ms"]
     with world(looks=watched(5, 7)):
-        run(["backlog", "report", "-o", str(target), *args])
+        run(["backlog", "report", "--out", str(target), *args])
     assert capsys.readouterr().err.startswith("sample 1 of 2\nsample 2 of 2\n")
     assert "Backlog over the samples" in target.read_text("utf-8")
 
 
 def test_a_directory_is_refused_before_anything_is_asked(tmp_path, capsys):
     with world() as asked:
-        code = run(["backlog", "report", "-o", str(tmp_path)])
+        code = run(["backlog", "report", "--out", str(tmp_path)])
         failed(capsys, code, "is a directory")
-        code = run(["backlog", "report", "-o", str(tmp_path / "none" / "x.html")])
+        code = run(["backlog", "report", "--out", str(tmp_path / "none" / "x.html")])
         failed(capsys, code, "there is no directory")
     assert asked == []
 
@@ -95,7 +95,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, target, capsys, 
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     with world() as asked:
-        code = run(["backlog", "report", "-o", str(target)])
+        code = run(["backlog", "report", "--out", str(target)])
     failed(capsys, code, install("monitoring"))
     assert asked == []
 
@@ -103,7 +103,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, target, capsys, 
 def test_a_report_that_cannot_be_made_leaves_the_old_one(target, capsys):
     target.write_text("old")
     with world(NameServerUnavailable("no name server")):
-        failed(capsys, run(["backlog", "report", "-o", str(target)]), "no name server")
+        failed(capsys, run(["backlog", "report", "--out", str(target)]), "no name server")
     assert target.read_text() == "old"
 
 

@@ -145,7 +145,7 @@ def test_a_right_that_a_consumer_needs_is_critical(doctor, answers):
         ResponseCode.NO_PERMISSION,
         "User:app has no permission to access Group:shipping",
     )
-    found = doctor("-g", "shipping", "-t", "orders")
+    found = doctor("shipping", "-t", "orders")
     assert found.code == 2
     state, text, advice = found.of("orders on broker-a")[0]
     assert (state, "Group:shipping" in text) == ("CRITICAL", True)
@@ -162,7 +162,7 @@ def test_a_broker_that_tells_nonsense_of_itself_is_unknown(doctor, answers):
 def test_nothing_is_joined_and_nothing_made(doctor, client_of_fake):
     admin = client_of_fake.admin
     before = admin.topics(), admin.groups()
-    doctor("-g", "shipping", "-t", "orders", "--order", "key")
+    doctor("shipping", "-t", "orders", "--order", "key")
     assert (admin.topics(), admin.groups()) == before
     assert admin.consumer_connections("shipping") is None
 

@@ -70,7 +70,7 @@ def test_without_a_name_server_that_is_said_and_no_fault(doctor):
     assert "--namesrv HOST:PORT" in advice
 
 
-@pytest.mark.parametrize("wanted", [("-g", "shipping"), ("-t", "orders")])
+@pytest.mark.parametrize("wanted", [("shipping",), ("-t", "orders")])
 def test_a_group_or_topic_that_cannot_be_looked_at_is_unknown(doctor, wanted):
     found = doctor(*wanted)
     assert (found.code, found.of("name servers")[0][0]) == (3, "UNKNOWN")

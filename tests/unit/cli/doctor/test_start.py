@@ -1,4 +1,4 @@
-"""`orderly doctor -g … -t …` says what a consumer's start would refuse or warn of, and no more.
+"""`orderly doctor … -t …` says what a consumer's start would refuse or warn of, and no more.
 
 Each case is told to the doctor and to a real consumer: both must say the same.
 """
@@ -100,7 +100,7 @@ def test_what_a_start_refuses_is_critical_in_its_words(
     doctor, client, consumer, prepare, topic, args, settings
 ):
     prepare(client)
-    told = doctor("-g", GROUP, "-t", topic, *args)
+    told = doctor(GROUP, "-t", topic, *args)
     assert told.code == 2
     with pytest.raises(OrderlyError) as refused:
         consumer(topic, **settings).start()
@@ -129,7 +129,7 @@ def test_members_that_would_be_mixed_are_critical_in_its_words(
     member = consumer(**there).start()
     eventually(lambda: len(member.assignment) == 4)
     eventually(lambda: client.admin.consumer_connections(GROUP))
-    told = doctor("-g", GROUP, "-t", TOPIC, *args)
+    told = doctor(GROUP, "-t", TOPIC, *args)
     assert told.code == 2
     with pytest.raises(OrderlyError) as refused:
         consumer(**settings).start()
@@ -142,7 +142,7 @@ def test_members_as_they_are_are_no_fault(doctor, client, consumer):
     eventually(lambda: len(member.assignment) == 4)
     eventually(lambda: client.admin.consumer_connections(GROUP))
     set_group(client, GROUP, orderly=True)
-    told = doctor("-g", GROUP)  # its topic, its order, its filter
+    told = doctor(GROUP)  # its topic, its order, its filter
     assert told.code == 0
     assert ("OK", "1 member online", "") in told.of(f"group {GROUP}")
     assert told.of(f"state and park topic of {TOPIC}") == [("OK", "there", "")]
@@ -154,7 +154,7 @@ def test_another_filter_than_the_members_is_a_warning_that_names_the_difference(
     set_group(client, GROUP, orderly=True)
     consumer(tags="paid").start()
     eventually(lambda: client.admin.consumer_connections(GROUP))
-    told = doctor("-g", GROUP, "-t", TOPIC, "--tags", "shipped")
+    told = doctor(GROUP, "-t", TOPIC, "--tags", "shipped")
     (warning,) = [it for it in told.findings if it["state"] == "WARNING"]
     assert told.code == 1
     assert f"{TOPIC}: 'shipped' here, 'paid' there" in warning["found"]
@@ -162,13 +162,13 @@ def test_another_filter_than_the_members_is_a_warning_that_names_the_difference(
 
 
 def test_whether_a_group_is_marked_as_ordered_is_told(doctor, client):
-    told = doctor("-g", GROUP, "-t", TOPIC)
+    told = doctor(GROUP, "-t", TOPIC)
     assert told.of(f"group {GROUP}")[1][1] == "broker-a: not there yet: made when a member joins"
     set_group(client, GROUP)
-    told = doctor("-g", GROUP, "-t", TOPIC)
+    told = doctor(GROUP, "-t", TOPIC)
     assert told.of(f"group {GROUP}")[1][1].endswith("may broadcast, not marked as ordered")
     set_group(client, GROUP, orderly=True)
-    told = doctor("-g", GROUP, "-t", TOPIC)
+    told = doctor(GROUP, "-t", TOPIC)
     assert told.of(f"group {GROUP}")[1][1].endswith("may broadcast, marked as ordered")
     assert told.code == 0
 
@@ -182,7 +182,7 @@ def test_a_refusal_of_the_members_is_told_once(doctor, fake):
             times=None,
         )
     )
-    told = doctor("-g", GROUP, "-t", TOPIC)
+    told = doctor(GROUP, "-t", TOPIC)
     assert [state for state, _, _ in told.of(f"group {GROUP}")].count("CRITICAL") == 1
 
 
@@ -195,7 +195,7 @@ def test_what_a_start_goes_on_without_is_unknown(doctor, client, consumer, fake)
             RequestCode.GET_CONSUMER_RUNNING_INFO, Fail(ResponseCode.SYSTEM_ERROR, "no"), times=None
         )
     )
-    told = doctor("-g", GROUP, "-t", TOPIC, "--order", "key")
+    told = doctor(GROUP, "-t", TOPIC, "--order", "key")
     assert told.code == 3
     (found,) = [it for it in told.findings if it["state"] == "UNKNOWN"]
     assert "@" in found["found"], "which member"
@@ -203,7 +203,7 @@ def test_what_a_start_goes_on_without_is_unknown(doctor, client, consumer, fake)
 
 def test_a_group_that_is_not_there_and_that_no_broker_makes_is_critical(doctor, client):
     with broker_setting(client, "autoCreateSubscriptionGroup", "false"):
-        told = doctor("-g", GROUP, "-t", TOPIC)
+        told = doctor(GROUP, "-t", TOPIC)
     assert told.code == 2
     assert any("updateSubGroup" in advice for _, _, advice in told.of(f"group {GROUP}"))
 
@@ -226,5 +226,5 @@ def test_read_and_write_queues_that_differ_are_a_warning(doctor, client):
 def test_tags_and_sql_are_refused_together(capsys):
     from orderly.cli.root import run  # noqa: PLC0415
 
-    assert run(["doctor", "-g", GROUP, "--tags", "a", "--sql", "b > 1"]) == 3
+    assert run(["doctor", GROUP, "--tags", "a", "--sql", "b > 1"]) == 3
     assert "give --tags or --sql, not both" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
@@ -11,7 +12,6 @@ from orderly.model import MessageQueue
 from orderly.monitoring import parked as module
 from orderly.monitoring.park_command_sender import Outcome
 from orderly.monitoring.parked import Added, Exported, KeyReport, Listing, Renewal
-from orderly.monitoring.parked_queues import NotParked
 from orderly.protocol.park_record import ParkDetails, Parked
 from tests.support.messages import message
 from tests.support.snapshots import AT
@@ -45,6 +45,7 @@ ALIKE = (
     failed(key="c", fingerprint="a.Bad: other", queue=FOURTH),
     failed(key="d", messages=1),
 )
+THREE = (failed(key="k"), failed(key=7), failed(key="l", queue=FOURTH, parked_at=8.0))
 JANE = {"reason": "of jane", "first_error": "no jane", "last_error": "no jane", "fingerprint": "f"}
 
 
@@ -81,7 +82,7 @@ def world(keys=(REPORT,), unknown=(), exported=None, released=DONE, added=(DONE,
             list=lambda: Listing(keys, (QUEUE,) if keys else (), unknown),
             show=lambda _key: iter([each.first for each in keys]),
             export=export,
-            keys=lambda: (("orders", "k"), ("orders", 7), ("payments", "k")),
+            release_each=partial(each, released, asked),
             release=ask("release", topic),
             try_=ask("try", topic),
             drop=ask("drop", topic),
@@ -95,6 +96,15 @@ def world(keys=(REPORT,), unknown=(), exported=None, released=DONE, added=(DONE,
         mock.patch.object(command, "time", SimpleNamespace(time=lambda: AT)),
     ):
         yield asked
+
+
+def each(released, asked, wanted, *, dry_run, patience):
+    """What becomes of several keys."""
+    for queue, key in wanted:
+        verb = "try" if dry_run else "release"
+        asked.append(f"{verb} {key!r} of {queue} within {patience} s")
+        end = released.get(key, DONE) if isinstance(released, dict) else released
+        yield queue, key, end if isinstance(end, Exception) else replace(end, queue=queue, key=key)
 
 
 def tried(*outcomes, reason=None):
@@ -115,8 +125,13 @@ TABLE = Table(__file__, world, {
     "two are not cured": tried("ok", "f1", "f1"),
     "not all were tried": tried("ok", reason="only the first 1 of 2 were tried"),
     "the broker is gone": {"released": GONE},
-    "gone at 7": {"released": {7: GONE}},
-    "7 is released already": {"released": {7: NotParked("7 is not parked")}},
+    "nothing is parked": {"keys": ()},
+    "gone at 7": {"keys": THREE, "released": {7: GONE}},
+    "k fails again": {"keys": THREE, "released": {"k": replace(DONE, failed_at=6, reason="again")}},
+    "somebody says yes": {"keys": ALIKE, "answer": True},
+    "somebody says no": {"keys": ALIKE, "answer": False},
+    "a key, and a yes": {"keys": THREE, "answer": True},
+    "a key, and a no": {"keys": THREE, "answer": False},
     "not parked": {"added": (replace(DONE, settled=0, reason="no"),)},
     "nothing waits": {"added": ()},
 })  # fmt: skip

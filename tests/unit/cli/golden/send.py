@@ -50,5 +50,8 @@ def world():
 TABLE = Table(__file__, world, {
     "stdin is a body of bytes": {"stdin": b"two\nlines\n\xff"},
     "stdin has three lines": {"stdin": b"one\r\ntwo\nthree"},
+    "lines have keys": {"stdin": b"order-1:created\norder-2:a:b\n"},
+    "keys end with a tab": {"stdin": b"order-1\tcreated\n"},
+    "line 2 has no key": {"stdin": b"order-1:created\ncreated\n"},
     "line 2 of stdin is empty": {"stdin": b"one\n\ntwo\n"},
 })  # fmt: skip

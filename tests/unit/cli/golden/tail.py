@@ -11,6 +11,7 @@ from tests.unit.cli.golden.transcript import Table, client_is
 MESSAGE = replace(message(5, "order-1"), store_time=1_700_000_000.5, body=b"created")
 EVIL = {"__SHARDINGKEY": "k\x1b]0;t\x07\n", "TAGS": "\x9b31mt"}
 INDEXED = replace(MESSAGE, queue_offset=9, properties={"KEYS": "a order-1"})
+OWN = {"KEYS": "a b", "TAGS": "paid", "UNIQ_KEY": "X", "region": "eu", "evil": "\x1b[2J"}
 OTHER = message(6, "order-2")
 
 
@@ -31,6 +32,7 @@ def world(found=(MESSAGE,)):
 
 TABLE = Table(__file__, world, {
     "evil": {"found": (replace(MESSAGE, body=b"\x1b[2Jx\ny\xff", properties=EVIL),)},
+    "with properties": {"found": (replace(INDEXED, properties=OWN),)},
     "no text": {"found": (replace(MESSAGE, body=b"\xff"),)},
     "an escape": {"found": (replace(MESSAGE, body=b"\x1b\n"),)},
     "unreadable": {"found": (UndecodableMessage(MESSAGE, "it is garbage"),)},

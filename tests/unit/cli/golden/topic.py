@@ -26,8 +26,9 @@ def world(names=NAMES, silent=None):
     """Topics, one of which is on a master and on a broker whose master is down or `silent`."""
     asked = []
 
-    def create(name, queues, *, order, message_type):
-        asked.append(f"{name}: {queues}, order {order}, type {message_type}")
+    def create(name, queues, *, order, cluster, message_type):
+        of = "" if cluster is None else f" of {cluster}"
+        asked.append(f"{name}{of}: {queues}, order {order}, type {message_type}")
         if queues == 5:
             raise ConfigError("orders exists already, with queues a: 8; wanted: a: 5")
         return queues != 8

@@ -1,4 +1,4 @@
-"""`orderly audit placement` on a real broker: who placed the keys, which lie in two queues."""
+"""`orderly placement` on a real broker: who placed the keys, which lie in two queues."""
 
 import json
 
@@ -34,7 +34,7 @@ def send(orderly_namesrv, client, topic):
 @pytest.fixture
 def audit(orderly, topic):
     def call(*args):
-        code, out, _ = orderly("audit", "placement", "-t", topic, "-o", "json", *args)
+        code, out, _ = orderly("placement", topic, "-o", "json", *args)
         return code, json.loads(out)
 
     return call

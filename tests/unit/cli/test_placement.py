@@ -1,4 +1,4 @@
-"""`orderly audit placement` on a fake broker: verdicts, formats, and keys that are not shown."""
+"""`orderly placement` on a fake broker: verdicts, formats, and keys that are not shown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from orderly import Message, OrderlyProducer
-from orderly.cli.audit import PlacementReport, report_answer, report_text
 from orderly.cli.output import Format
+from orderly.cli.placement import PlacementReport, report_answer, report_text
 from orderly.cli.root import run
 from orderly.foreign_text import hidden
 from orderly.monitoring.backlog.states import Verdict
@@ -40,7 +40,7 @@ def send(orderly_fake):
 def audit(orderly_fake, capsys):
     def call(*args):
         where = ["--namesrv", orderly_fake.namesrv]
-        code = run(["audit", "placement", "-t", "orders", *where, *args])
+        code = run(["placement", "orders", *where, *args])
         return (code, *capsys.readouterr())
 
     return call
@@ -101,7 +101,7 @@ def test_a_key_is_found_where_gos_client_writes_it(audit, orderly_fake):
 
 def test_a_sample_is_no_larger_than_asked_for(send, audit):
     send("hash_mod")
-    assert json.loads(audit("-o", "json", "--sample", "10")[1])["messages_read"] == 10
+    assert json.loads(audit("-o", "json", "-n", "10")[1])["messages_read"] == 10
 
 
 def test_nothing_to_judge_by_is_3(send, audit, orderly_fake):
@@ -158,8 +158,8 @@ def test_a_key_in_several_queues_that_nothing_explains_is_one_key():
 
 def test_an_unknown_topic_and_a_bad_number_are_one_line(orderly_fake, capsys):
     where = ["--namesrv", orderly_fake.namesrv]
-    for args in (["-t", "nope"], ["-t", "orders", "--sample", "0"]):
-        assert run(["audit", "placement", *args, *where]) == 3
+    for args in (["nope"], ["orders", "-n", "0"]):
+        assert run(["placement", *args, *where]) == 3
         err = capsys.readouterr().err
         assert err.startswith("error: ")
         assert err.count("\n") == 1

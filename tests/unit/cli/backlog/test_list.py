@@ -1,4 +1,4 @@
-"""`orderly backlog ls` at a terminal, and with settings; its answers: `golden/backlog.txt`."""
+"""`orderly backlog list` at a terminal, and with settings; its answers: `golden/backlog.txt`."""
 
 import pytest
 

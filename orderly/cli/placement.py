@@ -1,4 +1,4 @@
-"""`orderly audit placement`: do all producers of a topic put keys into the same queues?"""
+"""`orderly placement`: do all producers of a topic put keys into the same queues?"""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.key_reading import of_topic, patience_option, print_gaps, read_stored_keys
+from orderly.cli.key_reading import patience_option, print_gaps, read_stored_keys, sample_option
 from orderly.cli.output import CommandOutput, Format, format_options, show, written
 from orderly.cli.redacting import redact_option
+from orderly.cli.selection import topic_argument
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
 from orderly.foreign_text import escaped, hidden
@@ -170,22 +171,15 @@ def _fields(report: PlacementReport, seen: Sighting) -> dict[str, Any]:
 
 EXAMPLES = """\b
 Examples:
-  orderly audit placement -t orders
-  orderly audit placement -t orders --sample 50000 -o json
-  orderly audit placement -t orders --redact-keys hash
+  orderly placement orders
+  orderly placement orders -n 50000 -o json
+  orderly placement orders --redact-keys hash
 """
 
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
-@of_topic
-@click.option(
-    "--sample",
-    type=click.IntRange(1, 100_000),
-    default=5000,
-    show_default=True,
-    metavar="N",
-    help="Look at so many messages, the newest of each queue.",
-)
+@topic_argument
+@sample_option
 @patience_option
 @redact_option
 @format_options()
@@ -195,7 +189,7 @@ def placement(
     ctx: click.Context,
     *,
     topic: str,
-    sample: int,
+    limit: int,
     timeout: float,
     redact_keys: str | None,
     form: Format,
@@ -209,7 +203,7 @@ def placement(
     Reads messages without a trace: nothing is pulled, no group appears.
     """
     settings = settings_of(ctx)
-    found = read_stored_keys(settings, topic, sample, timeout)
+    found = read_stored_keys(settings, topic, limit, timeout)
     findings = judge(found.layout, found.topic, found.seen)
     report = PlacementReport(findings, found.errors, found.planned, redact=redact_keys is not None)
     if form.for_reader:
