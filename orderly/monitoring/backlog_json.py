@@ -22,8 +22,9 @@ from orderly.monitoring.backlog.snapshot import (
     Sums,
     TopicStatus,
 )
-from orderly.monitoring.backlog.states import Verdict
-from orderly.monitoring.texts import iso_time
+from orderly.monitoring.backlog.states import VERDICTS, Verdict
+from orderly.monitoring.backlog.thresholds import queues_text
+from orderly.monitoring.texts import counted, iso_time
 
 SCHEMA = "orderly.backlog/v2"
 
@@ -104,6 +105,7 @@ def group_fields(group: GroupStatus) -> Fields:
         "group": group.group,
         "state": str(group.sums.state),
         "verdict": group.sums.verdict.name,
+        "cause": cause_of(group),
         "model": group.model or None,
         "order": group.order or None,
         "members": _listed(group.members),
@@ -113,6 +115,24 @@ def group_fields(group: GroupStatus) -> Fields:
         "dead_letters": None if group.dead is None else _dead(group.dead, group.dead_rate),
         "totals": sums_fields(group.sums),
     }
+
+
+def cause_of(group: GroupStatus) -> str:
+    """Why a group is in trouble: its worst state with the first queue, parked keys; "": it is not.
+
+    In the words of `orderly backlog check`.
+    """
+    causes, sums = [], group.sums
+    if VERDICTS[sums.state] is not Verdict.OK:
+        worst = next((row for row in group.rows() if row.state is sums.state), None)
+        count = sums.states.get(sums.state, 0)
+        if worst is not None:
+            first = f"{queues_text(count)}, first " if count > 1 else ""
+            causes.append(f"{first}{worst.queue}: {worst.cause}")
+    if sums.parked_keys:
+        messages = counted(sums.parked_messages or 0, "message")
+        causes.append(f"{counted(sums.parked_keys, 'key')} parked, with {messages}")
+    return "; ".join(causes)
 
 
 def topic_fields(topic: TopicStatus) -> Fields:

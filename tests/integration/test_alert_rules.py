@@ -17,9 +17,12 @@ ANNOTATIONS = {
     for rule in group["rules"]
 }
 
+OF_PAGE = '{{ reReplaceAll "%" "%25" $labels.group }}'
+
 
 def said(text, labels, shown):
     """What Prometheus makes of an annotation's template."""
+    text = text.replace(OF_PAGE, labels.get("group", "").replace("%", "%25"))
     text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), text)
     return re.sub(r"\{\{ \$value[^}]*\}\}", shown, text)
 

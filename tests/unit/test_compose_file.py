@@ -55,7 +55,8 @@ def test_all_that_know_brokers_by_their_addresses_share_one_network():
     assert sharing == {*PORTS, "exporter", "demo"}
     assert {SERVICES[name]["network_mode"] for name in sharing} == {SHARED}
     assert not any("ports" in SERVICES[name] for name in sharing)
-    assert SERVICES["network"]["ports"] == [f"127.0.0.1:{n}:{n}" for n in PORTS.values()]
+    ports = [*PORTS.values(), 9788]  # and the exporter's, to whose page alerts link
+    assert SERVICES["network"]["ports"] == [f"127.0.0.1:{n}:{n}" for n in ports]
 
 
 @each_service

@@ -9,7 +9,7 @@ import yaml
 from mixin.alert import Alert
 from mixin.consumers import CONSUMERS, SET_ASIDE
 from mixin.delivery import DELIVERY, OFFSETS
-from mixin.thresholds import RUNBOOK
+from mixin.thresholds import PAGE, RUNBOOK
 from mixin.watching import WATCHING
 
 HEADER = "# Rendered by docker/monitoring/render.py from mixin/: change it there.\n"
@@ -22,6 +22,9 @@ GROUPS = {
 }
 EXPLAIN = " `orderly backlog explain {{ $labels.group }}` names the queues and says why."
 
+# A name may have "%", and nothing else that means something there.
+GROUP_PAGE = PAGE + '/?group={{ reReplaceAll "%" "%25" $labels.group }}'
+
 
 def rules() -> str:
     """The rules file."""
@@ -33,6 +36,7 @@ def rules() -> str:
 
 
 def _rule(alert: Alert) -> dict[str, Any]:
+    about_a_group = "$labels.group" in alert.summary
     return {
         "alert": alert.name,
         "expr": alert.expr,
@@ -41,8 +45,8 @@ def _rule(alert: Alert) -> dict[str, Any]:
         "labels": {"severity": alert.severity},
         "annotations": {
             "summary": alert.summary,
-            "description": alert.description
-            + (EXPLAIN if "$labels.group" in alert.summary else ""),
+            "description": alert.description + (EXPLAIN if about_a_group else ""),
             "runbook_url": f"{RUNBOOK}#{alert.name.lower()}",
+            **({"page_url": GROUP_PAGE} if about_a_group else {}),
         },
     }

@@ -5,6 +5,8 @@ Durations are PromQL's ("15m") where a rule waits, seconds where a metric is com
 
 JOB = "orderly"  # of the exporter in Prometheus' scrape_configs
 RUNBOOK = "docs/how-to/alerts.md"  # or the address under which you publish that page
+# The exporter's page, as Prometheus reaches it; or the address under which you publish it.
+PAGE = "http://{{ $labels.instance }}"
 
 MINUTE = 60
 HOUR = 60 * MINUTE

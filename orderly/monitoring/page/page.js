@@ -1,5 +1,6 @@
 // The backlog as a table of groups, their topics and queues. What brokers, members and messages
-// say is untrusted: it gets into the page as text only, by textContent, and never as markup.
+// say is untrusted: it gets into the page as text only, and never as markup. What is open and how
+// it is filtered is in the address, so that it can be sent, and an alert can link to its group.
 
 const EVERY = 5000; // milliseconds between two looks
 const MOST = 300; // rows of one kind at once; the filter finds the others
@@ -8,7 +9,29 @@ const SVG = "http://www.w3.org/2000/svg";
 
 const at = (id) => document.getElementById(id);
 const known = { groups: [], history: {}, details: new Map(), time: null };
-const open = new Set(); // keys of rows whose parts are shown
+const asked = new URLSearchParams(location.search); // as an alert's link has it
+const linked = new Set(asked.getAll("group")); // come first, whatever their state
+const open = new Set([...linked, ...asked.getAll("topic").map(keyOf)]); // rows whose parts are shown
+const opening = new Set(asked.has("topic") ? [] : linked); // their topics in trouble are to be opened
+
+// --- what is shown, in the address -------------------------------------------------------------
+
+function keyOf(place) { // GROUP/TOPIC, of which neither has a "/"
+  return place.replace("/", "\n");
+}
+
+function remember() {
+  const query = new URLSearchParams();
+  for (const key of open) {
+    const [group, topic] = key.split("\n");
+    if (topic == null) query.append("group", group);
+    else if (open.has(group)) query.append("topic", `${group}/${topic}`);
+  }
+  if (at("filter").value.trim()) query.set("filter", at("filter").value.trim());
+  if (at("bad").checked) query.set("bad", "1");
+  const text = query.size ? `?${query.toString().replaceAll("%2F", "/")}` : "";
+  if (text !== location.search) history.replaceState(null, "", text || location.pathname);
+}
 
 // --- asking ------------------------------------------------------------------------------------
 
@@ -46,10 +69,18 @@ async function lookInto(group) {
   const query = new URLSearchParams({ group, detail: "queue" });
   try {
     const { value } = await ask(`api/v1/backlog?${query}`);
-    known.details.set(group, value.groups[0].topics);
+    known.details.set(group, value.groups[0].topics.filter((topic) => !isIdleRetry(topic)));
+    if (opening.delete(group)) {
+      const bad = known.details.get(group).filter((topic) => topic.verdict !== "OK");
+      for (const topic of bad) open.add(`${group}\n${topic.topic}`);
+    }
   } catch {
     known.details.delete(group); // it is gone
   }
+}
+
+function isIdleRetry(topic) {
+  return topic.topic.startsWith("%RETRY%") && topic.totals.backlog === 0 && topic.verdict === "OK";
 }
 
 // --- words -------------------------------------------------------------------------------------
@@ -81,6 +112,14 @@ function make(tag, text, ...classes) {
   const element = document.createElement(tag);
   if (text != null) element.textContent = text;
   element.classList.add(...classes);
+  return element;
+}
+
+function named(tag, text) { // a name or an id may go on in the next line behind a mark, not in a word
+  const element = make(tag);
+  for (const piece of text.split(/(?<=[-_.@#/%:|+])(?=\w)/)) {
+    element.append(piece, document.createElement("wbr"));
+  }
   return element;
 }
 
@@ -132,9 +171,9 @@ function heading(name, key) {
   const shown = make("th");
   shown.scope = "row";
   if (key == null) {
-    shown.append(make("span", name));
+    shown.append(named("span", name));
   } else {
-    const button = make("button", name);
+    const button = named("button", name);
     button.type = "button";
     button.dataset.key = key;
     button.setAttribute("aria-expanded", String(open.has(key)));
@@ -146,8 +185,9 @@ function heading(name, key) {
 
 function* row(kind, of, { name, key, sums, remarks = [], points, dead, members }) {
   const shown = make("tr", null, kind);
-  const state = cell(null);
+  const [state, owner] = [cell(null), named("td", members)];
   state.append(chip(of.state, of.verdict));
+  owner.classList.add("wide", ...(members === NONE ? ["none"] : []));
   shown.append(
     heading(name, key),
     state,
@@ -160,7 +200,7 @@ function* row(kind, of, { name, key, sums, remarks = [], points, dead, members }
     cell(duration(sums.retention_eta_seconds), "number", "wide"),
     cell(count(sums.parked_messages), "number", "wide"),
     cell(dead, "number", "wide"),
-    cell(members, "wide"),
+    owner,
   );
   yield shown;
   for (const remark of remarks) yield note(remark, kind);
@@ -182,7 +222,7 @@ function* groupRows(group) {
     name: group.group,
     key: group.group,
     sums: group.totals,
-    remarks: group.findings,
+    remarks: [group.cause, ...group.findings].filter(Boolean),
     points: known.history[group.group],
     dead: count(group.dead_letters?.messages),
     members: members ?? NONE,
@@ -232,12 +272,14 @@ function* queueRow(queue, advised) {
 // --- showing -----------------------------------------------------------------------------------
 
 function show() {
+  remember();
   const wanted = at("filter").value.trim().toLowerCase();
   const chosen = known.groups
     .filter((group) => group.group.toLowerCase().includes(wanted))
     .filter((group) => !at("bad").checked || group.verdict !== "OK")
     .sort(
       (one, other) =>
+        linked.has(other.group) - linked.has(one.group) ||
         RANK[one.verdict] - RANK[other.verdict] ||
         (other.totals.backlog ?? 0) - (one.totals.backlog ?? 0) ||
         one.group.localeCompare(other.group),
@@ -248,9 +290,16 @@ function show() {
   if (focused != null) {
     [...at("rows").querySelectorAll("button")].find((b) => b.dataset.key === focused)?.focus();
   }
+  for (const group of known.time ? linked : []) {
+    if (!known.groups.some((each) => each.group === group)) at("rows").prepend(note(missing(group)));
+  }
   at("empty").hidden = chosen.length > 0;
   at("empty").textContent = known.groups.length ? "No group matches." : "No group is known yet.";
   showSummary();
+}
+
+function missing(group) {
+  return `There is no group ${group}: it was deleted, or this exporter does not look at it.`;
 }
 
 function showSummary() {
@@ -295,6 +344,8 @@ async function toggle(key) {
   }
 }
 
+at("filter").value = asked.get("filter") ?? "";
+at("bad").checked = asked.has("bad");
 at("filter").addEventListener("input", show);
 at("bad").addEventListener("change", show);
 document.addEventListener("keydown", (event) => {

@@ -50,12 +50,34 @@ def test_the_document_tells_when_what_and_by_whom():
     topics = found.pop("topics")
     assert found.pop("totals")["queues"] == 1
     assert found == {
-        "group": "shipping", "state": "OK", "verdict": "OK", "model": "CLUSTERING",
+        "group": "shipping", "state": "OK", "verdict": "OK", "cause": "", "model": "CLUSTERING",
         "order": "key", "members": ["m1", "m2"], "idle_members": ["m2"], "owner_changes": 2,
         "findings": ["odd"],
         "dead_letters": {"messages": 3, "oldest_time": "2027-01-15T08:00:00.000Z", "rate": 0.5},
     }  # fmt: skip
     assert [len(topic["queues"]) for topic in topics] == [1]
+
+
+PARKED = (ParkedKey("a", 1, 0, 2, 9), ParkedKey("b", 1, 0, 3, 9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ([row(QueueState.OK), row(QueueState.STALL, queue_id=1, cause="it stands still")],
+         "orders/broker-a/1: it stands still"),
+        ([row(QueueState.OFFLINE, queue_id=n, cause="nobody") for n in range(3)],
+         "3 queues, first orders/broker-a/0: nobody"),
+        ([row(QueueState.LAGGING), row(QueueState.BLOCKED, queue_id=1, cause="hangs")],
+         "orders/broker-a/1: hangs"),
+        ([row(parked=PARKED)], "2 keys parked, with 5 messages"),
+        ([row(QueueState.SUSPENDED, cause="it fails", parked=PARKED[:1])],
+         "orders/broker-a/0: it fails; 1 key parked, with 2 messages"),
+    ],
+)  # fmt: skip
+def test_a_group_says_why_in_one_sentence(rows, cause):
+    (found,) = document(snapshot(group(rows=rows)), Detail.GROUP)["groups"]
+    assert found["cause"] == cause
 
 
 def test_a_queue_is_told_in_full():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -10,6 +11,7 @@ from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.exporter import Views
+from orderly.protocol.parked_key import ParkedKey
 from orderly.small_http import Server
 from tests.support.programs import browser
 from tests.support.snapshots import AT, Exporting, group, row, snapshot
@@ -83,7 +85,7 @@ def test_groups_in_trouble_come_first_with_their_figures(opened):
     assert first[-1] == "2, 1 idle"
     assert texts(opened, "#verdicts li") == ["1 CRITICAL", "1 WARNING", "2 OK"]
     assert texts(opened, "#cluster") == ["DefaultCluster"]
-    mail = texts(opened, "tr.group:nth-child(2) td")
+    mail = texts(opened, "tr.group:has([data-key=mail]) td")
     assert mail[-2] == "12"
     assert mail[-1] == NOT_KNOWN
 
@@ -134,6 +136,120 @@ def test_a_group_can_be_found_and_trouble_looked_at_alone(opened):
     assert texts(opened, "#empty") == ["No group matches."]
 
 
+def test_a_group_says_why_it_is_in_trouble_without_being_opened(opened, exporting):
+    held = (ParkedKey("bad", 3, 0, 2, 200), ParkedKey("worse", 4, 0, 1, 100))
+    offline = [row(QueueState.OFFLINE, queue_id=n, cause="nobody is online") for n in range(3)]
+    parked = row(group="mail", parked=held)
+    exporting.take(snapshot(group("shipping", offline), group("mail", [parked]), at=AT + 15))
+    look_again(opened)
+    opened.eventually("document.querySelectorAll('tr.of-group').length === 2")
+    assert texts(opened, "tr.of-group") == [
+        "3 queues, first orders/broker-a/0: nobody is online", "2 keys parked, with 3 messages",
+    ]  # fmt: skip
+
+
+def at_address(page, query):
+    page.evaluate(f"location.search = {query!r}")
+    page.eventually("document.querySelectorAll('tr.group').length > 0")
+
+
+def query(page):
+    return page.evaluate("location.search")
+
+
+def test_an_alerts_link_shows_the_group_first_and_what_is_wrong_there(opened):
+    at_address(opened, "?group=audit&group=shipping")
+    opened.eventually("document.querySelectorAll('tr.topic').length === 2")
+    opened.eventually("document.querySelectorAll('tr.queue').length === 3")
+    assert texts(opened, "tr.group button")[:2] == ["shipping", "audit"]
+    assert texts(opened, "tr.queue .chip") == ["OK", "OK", "BLOCKED"], "audit is well: closed"
+    assert query(opened) == "?group=audit&group=shipping&topic=shipping/orders"
+
+
+def test_what_is_shown_is_in_the_address_and_comes_back(opened):
+    assert query(opened) == ""
+    click(opened, "mail")
+    opened.eventually("document.querySelectorAll('tr.topic').length === 1")
+    opened.evaluate("document.getElementById('bad').click()")
+    opened.press("/")
+    for key in "MAI":
+        opened.press(key)
+    opened.eventually("document.querySelectorAll('tr.group').length === 1")
+    assert query(opened) == "?group=mail&filter=MAI&bad=1"
+    at_address(opened, query(opened))
+    opened.eventually("document.querySelectorAll('tr.topic').length === 1")
+    assert texts(opened, "tr.group button") == ["mail"]
+    assert opened.evaluate("document.getElementById('filter').value") == "MAI"
+    assert opened.evaluate("document.getElementById('bad').checked")
+    opened.press("/")
+    opened.press("Escape")
+    click(opened, "mail")
+    opened.eventually("document.querySelectorAll('tr.topic').length === 0")
+    assert query(opened) == "?bad=1"
+
+
+def test_a_link_to_a_group_that_is_gone_says_so(page, exporting):
+    with Server("127.0.0.1", 0, Views(exporting.exported).answer, "exporter") as server:
+        page.open(f"http://127.0.0.1:{server.port}/?group={quote(MARKUP)}")
+        page.eventually("document.querySelectorAll('tr.note').length > 0")
+        assert texts(page, "tr.note")[0].startswith(f"There is no group {MARKUP}: it was deleted")
+        assert page.evaluate("document.querySelectorAll('img').length") == 0
+        page.open("about:blank")
+
+
+def test_a_groups_own_retries_are_shown_only_if_there_are_some(opened, exporting):
+    retries = row(topic="%RETRY%shipping", backlog=0)
+    exporting.take(snapshot(group("shipping", [row(), retries]), at=AT + 15))
+    look_again(opened)
+    opened.eventually("document.querySelectorAll('tr.group').length === 1")
+    click(opened, "shipping")
+    opened.eventually("document.querySelectorAll('tr.topic').length === 1")
+    waiting = row(topic="%RETRY%shipping", backlog=4)
+    exporting.take(snapshot(group("shipping", [row(), waiting]), at=AT + 30))
+    look_again(opened)
+    opened.eventually("document.querySelectorAll('tr.topic').length === 2")
+    assert texts(opened, "tr.topic th") == ["%RETRY%shipping", "orders"]
+
+
+def test_an_id_is_broken_behind_a_mark_and_never_in_a_word(opened, exporting):
+    owner, name = "10.20.30.40@123456#0123456789abcdef", "the-shipping-of-orders-of-the-whole-world"
+    exporting.take(snapshot(group(name, [row(group=name, owner=owner)]), at=AT + 15))
+    opened.resize(980, 800)
+    look_again(opened)
+    opened.eventually("document.querySelectorAll('tr.group').length === 1")
+    click(opened, name)
+    opened.eventually("document.querySelectorAll('tr.topic').length === 1")
+    click(opened, "orders")
+    opened.eventually("document.querySelectorAll('tr.queue').length === 1")
+    assert owner in texts(opened, "tr.queue td:last-child")
+    broken_behind = set(opened.evaluate(ENDS_OF_LINES))
+    assert broken_behind
+    assert broken_behind <= {*"-.@#"}
+
+
+ENDS_OF_LINES = """
+(() => {
+  const ends = [];
+  for (const e of document.querySelectorAll("tbody th, tbody td:last-child")) {
+    const walker = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+    let last = null, before = "";
+    while (walker.nextNode()) {
+      const text = walker.currentNode;
+      for (let n = 0; n < text.length; n += 1) {
+        const range = document.createRange();
+        range.setStart(text, n);
+        range.setEnd(text, n + 1);
+        const { top } = range.getBoundingClientRect();
+        if (last !== null && top > last + 4) ends.push(before);
+        [last, before] = [top, text.data[n]];
+      }
+    }
+  }
+  return ends;
+})()
+"""
+
+
 def test_what_is_not_known_is_a_gap_in_the_trend(opened):
     lines = opened.evaluate(
         "[...document.querySelector('tr.group svg').children].map((l) => l.getAttribute('points'))"
@@ -151,7 +267,8 @@ def test_nothing_of_others_becomes_markup(opened):
     opened.eventually("document.querySelectorAll('tr.topic').length === 2")
     assert texts(opened, "tr.of-queue")[0] == MARKUP
     assert f"key {MARKUP}" in texts(opened, "tr.of-queue")[1]
-    assert texts(opened, "tr.of-group") == [MARKUP]
+    assert MARKUP in texts(opened, "tr.of-group")
+    assert texts(opened, "tr.of-group")[0] == f"orders/broker-a/2: {MARKUP}"
     assert opened.evaluate("document.querySelectorAll('img, b').length") == 0
     assert opened.evaluate("document.title") == "Backlog"
 
@@ -189,7 +306,11 @@ def test_it_fits_its_window_and_is_readable(opened, exporting, width, scheme, tm
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     opened.call("Emulation.setEmulatedMedia", features=features)
     opened.resize(width, 800)
-    exporting.take(healthy_and_not(row(QueueState.UNKNOWN, "search"), at=AT + 15))
+    exporting.take(
+        healthy_and_not(
+            row(QueueState.UNKNOWN, "search"), row(QueueState.SUSPENDED, "returns"), at=AT + 15
+        )
+    )
     look_again(opened)
     opened.eventually("document.querySelector('.chip.UNKNOWN') !== null")
     for selector in ("html", "main"):
