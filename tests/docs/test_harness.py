@@ -35,7 +35,7 @@ WRONG = [
     (page("sh", "python -m benchmarks.soak --moon", mark="parsed"), "soak has no --moon"),
     (page("console", "$ moonwalk --fast"), "moonwalk is not known"),
     (page("sh", "orderly topic list --moon", mark="parsed"), f"{PAGE}:4: No such option '--moon'"),
-    (page("console", "$ orderly broker begin"), "No such command 'begin'"),
+    (page("console", "$ orderly broker begin"), "no such command 'begin'"),
     (page("console", "orderly topic list"), "no line begins with `$ `"),
     (page("console", "$ python -c 'print(1)'", "never", mark="ctrl-c"), "shows the line"),
     (page("sh", "kubectl apply -f nowhere.yaml"), "no such file: nowhere.yaml"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from orderly.errors import OrderlyError
+from orderly.monitoring import park_command_sender as sender
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.park_record import Result
+from orderly.protocol.park_record import Command, Result, Verb
 from orderly.testing import Cut, Fail, Fault
 
 
@@ -138,3 +141,72 @@ def test_of_several_topics_one_must_be_named(client, parked, owner, new_owner):
     new_owner("payments")
     with pytest.raises(OrderlyError, match="several topics: orders, payments"):
         parked.add("b")
+
+
+# --- several keys at once -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleeps(monkeypatch):
+    """What is done in place of each pause."""
+
+    def instead(act):
+        clock = SimpleNamespace(sleep=act, monotonic=time.monotonic, time=time.time)
+        monkeypatch.setattr(sender, "time", clock)
+
+    return instead
+
+
+def ends_of(parked, owner, keys, **settings):
+    wanted = [(owner.queue, key) for key in keys]
+    return [(key, end) for _, key, end in parked.release_each(wanted, **settings)]
+
+
+def test_in_a_queue_one_key_is_released_after_the_other(parked, owner, sleeps):
+    at = sent = owner.end()
+    order = []
+
+    def answer(_):
+        nonlocal sent
+        assert len([r for r in owner.records(sent) if isinstance(r, Command)]) == 1, "one under way"
+        order.append(owner.answer(sent, on_its_way(1), done(len(order))).key)
+        sent = owner.end()
+
+    sleeps(answer)
+    ends = ends_of(parked, owner, ["b", "a", 7])
+    assert order == ["b", "a", 7]
+    assert [(key, end.settled, end.refused) for key, end in ends] == [
+        ("b", 0, False), ("a", 1, False), (7, 2, False),
+    ]  # fmt: skip
+    verbs = {r.verb for r in owner.records(at) if isinstance(r, Command)}
+    assert verbs == {Verb.RELEASE}
+
+
+def test_a_queue_that_is_silent_is_given_up_and_no_more_commands_are_sent(parked, owner):
+    at = owner.end()
+    (_, first), (_, second) = ends_of(parked, owner, ["a", "b"], dry_run=True, patience=0.1)
+    assert "no answer within 0.1 s: no member" in str(first)
+    assert "The command (try) stays" in str(first)
+    assert "not tried: 'a' was not answered" in str(second)
+    assert len(owner.records(at)) == 1
+
+
+def test_of_an_interrupted_wait_it_is_told_which_commands_stay(parked, owner, sleeps):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    sleeps(interrupt)
+    with pytest.raises(OrderlyError, match=r"interrupted.* about 'a' stay.* later keys were not"):
+        ends_of(parked, owner, ["a", "b"])
+
+
+def test_a_queue_that_takes_no_command_is_given_up(parked, owner, orderly_fake):
+    for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2):
+        orderly_fake.script(Fault(code, BROKEN, times=None))
+    (_, first), (_, second) = ends_of(parked, owner, ["a", "b"])
+    assert "disk on fire" in str(first)
+    assert "not tried" in str(second)
+
+
+def test_without_keys_there_is_nothing_to_wait_for(parked):
+    assert list(parked.release_each([])) == []
