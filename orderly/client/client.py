@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
-from orderly.client.admin import Admin, Housekeeping, Masters
 from orderly.client.background import Schedule
-from orderly.client.broker import BrokerCalls
 from orderly.client.calls import Calls
 from orderly.client.connection import Connection
-from orderly.client.group_admin import GroupAdmin
 from orderly.client.heartbeat import Heartbeats
 from orderly.client.peer_requests import PeerRequests
 from orderly.client.pool import Connections
@@ -27,6 +25,11 @@ from orderly.errors import LifecycleError, OrderlyError, RouteError
 from orderly.model import MessageQueue
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.statistics import retention_of
+
+if TYPE_CHECKING:
+    from orderly.client.admin import Admin, Housekeeping, Masters
+    from orderly.client.broker import BrokerCalls
+    from orderly.client.group_admin import GroupAdmin
 
 _MAX_NOTICES = 16  # of a group, that wait to be passed on
 
@@ -67,16 +70,11 @@ class Client:
             on_loss=self._on_loss,
             security=security_of(self.config),
         )
-        calls = Calls(self.connections, self.config.request_timeout)
-        self.name_servers = NameServers(self.config.addresses, calls)
+        self._calls = Calls(self.connections, self.config.request_timeout)
+        self.name_servers = NameServers(self.config.addresses, self._calls)
         self.routes = Routes(self.name_servers.route, self.config.route_interval)
-        self.brokers = BrokerCalls(calls, self.routes, self.client_id)
         interval = self.config.heartbeat_interval
-        self.heartbeat = Heartbeats(calls, self.routes, self.client_id, interval)
-        masters = Masters(calls, self.name_servers, self.routes)
-        self.admin = Admin(masters, self.name_servers, self.routes)
-        self.groups = GroupAdmin(masters, self.admin, self.routes)
-        self.housekeeping = Housekeeping(masters, self.name_servers, self.routes, self.admin)
+        self.heartbeat = Heartbeats(self._calls, self.routes, self.client_id, interval)
         self._peer_requests = PeerRequests(
             self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
         )
@@ -84,6 +82,43 @@ class Client:
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
+
+    # Each is imported when it is first used: a look at a backlog needs none of them. They keep no
+    # state, so that two threads may well make one each.
+
+    @cached_property
+    def brokers(self) -> BrokerCalls:
+        """Requests to brokers about queues."""
+        from orderly.client.broker import BrokerCalls  # noqa: PLC0415
+
+        return BrokerCalls(self._calls, self.routes, self.client_id)
+
+    @cached_property
+    def admin(self) -> Admin:
+        """Questions about topics and groups."""
+        from orderly.client.admin import Admin  # noqa: PLC0415
+
+        return Admin(self._masters, self.name_servers, self.routes)
+
+    @cached_property
+    def groups(self) -> GroupAdmin:
+        """Requests about groups and their members."""
+        from orderly.client.group_admin import GroupAdmin  # noqa: PLC0415
+
+        return GroupAdmin(self._masters, self.admin, self.routes)
+
+    @cached_property
+    def housekeeping(self) -> Housekeeping:
+        """Requests that make and delete."""
+        from orderly.client.admin import Housekeeping  # noqa: PLC0415
+
+        return Housekeeping(self._masters, self.name_servers, self.routes, self.admin)
+
+    @cached_property
+    def _masters(self) -> Masters:
+        from orderly.client.admin import Masters  # noqa: PLC0415
+
+        return Masters(self._calls, self.name_servers, self.routes)
 
     def start(self) -> Self:
         """Begin the background work; without effect on a client that runs (it may be shared).

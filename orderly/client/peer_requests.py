@@ -35,7 +35,6 @@ from orderly.protocol.offsets import (
     decode_reset,
     encode_member_offsets,
 )
-from orderly.protocol.stored_message import decode_messages
 
 _log = get_logger("orderly.client")
 
@@ -179,6 +178,8 @@ class PeerRequests:
 
     def _consume_directly(self, group: str, command: RemotingCommand) -> RemotingCommand:
         try:
+            from orderly.protocol.stored_message import decode_messages  # noqa: PLC0415  rarely asked
+
             header = from_ext(ConsumeDirectly, command.ext)
             answers = self._of(group)
             messages = decode_messages(command.body, header.broker_name or "")

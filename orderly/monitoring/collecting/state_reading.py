@@ -18,8 +18,8 @@ from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ, QueueRecord, Scan
 from orderly.monitoring.collecting.assembly import ScannedQueue, known_state_topic
-from orderly.monitoring.collecting.heads import Found, OffsetRange, read_ranges
 from orderly.monitoring.collecting.questions import Asking
+from orderly.monitoring.collecting.traceless_reading import Found, OffsetRange, read_ranges
 from orderly.ordering.broker_calls import (
     Call,
     MinOffset,

