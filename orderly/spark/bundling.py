@@ -1,25 +1,33 @@
-"""What spark-submit takes to run our jobs: a zip of pure Python, and a script that starts them.
+"""A zip of pure Python for Spark's processes, which need none of our packages installed.
 
-In the zip: orderly, the module by which Spark finds the format "rocketmq", and the packages they
-need that are pure Python. What is compiled (PySpark, pyarrow, numpy, pandas, matplotlib) is to be
-on the machines, as in every cluster that runs PySpark with Arrow.
+`ship` sends it to the executors of a program that has orderly installed. `write_bundle` writes it
+for spark-submit, where the program itself runs without, beside a script that starts our jobs. What
+is compiled (PySpark, pyarrow, numpy, pandas, matplotlib) is to be on the machines, as in every
+cluster that runs PySpark with Arrow.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import io
+import os
+import tempfile
+import weakref
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import orderly
 from orderly.errors import ConfigError
 from orderly.extras import install
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 ZIP, SCRIPT = "orderly.zip", "orderly_job.py"
-PACKAGES = ("structlog", "tenacity", "click", "jinja2", "markupsafe")
-_OURS = ("orderly", "pyspark_orderly")
+SHIPPED = ("structlog", "tenacity")  # what reading and writing take
+PACKAGES = (*SHIPPED, "click", "jinja2", "markupsafe")  # what the jobs take
 _DISTRIBUTION = "rocketmq-orderly"
 _COMPILED = {".so", ".pyd", ".pyc", ".pyo"}
 _DATE = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
@@ -29,6 +37,12 @@ ENTRY = '''\
 
     spark-submit --py-files orderly.zip orderly_job.py audit TOPIC --namesrv HOST:PORT
 """
+
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("error: orderly needs Python 3.11 or newer, this is %s: let PYSPARK_PYTHON name one"
+             % sys.version.split()[0])
 
 from orderly.cli import main
 
@@ -48,7 +62,7 @@ def write_bundle(directory: Path) -> tuple[Path, Path]:
     Raises:
         ConfigError: a package is not installed here, or the files cannot be written.
     """
-    packed = bundle()
+    packed = bundle(PACKAGES)
     archive, script = directory / ZIP, directory / SCRIPT
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -59,11 +73,11 @@ def write_bundle(directory: Path) -> tuple[Path, Path]:
     return archive, script
 
 
-def bundle() -> bytes:
-    """The zip."""
+def bundle(packages: Iterable[str]) -> bytes:
+    """The zip, with these packages beside orderly."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in sorted(_contents()):
+        for name, content in sorted(_contents(packages)):
             info = zipfile.ZipInfo(name, _DATE)
             info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = 0o644 << 16
@@ -71,28 +85,16 @@ def bundle() -> bytes:
     return packed.getvalue()
 
 
-def _contents() -> Iterator[tuple[str, bytes]]:
-    for module in _OURS:
-        yield from _module(module)
-    for package in PACKAGES:
+def _contents(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    home = Path(orderly.__file__).parent  # installed, or in a checkout
+    for path in home.rglob("*"):
+        if path.is_file() and _is_pure(path):
+            yield path.relative_to(home.parent).as_posix(), path.read_bytes()
+    for package in packages:
         yield from _package(package)
     metadata = _installed(_DISTRIBUTION)
     folder = f"rocketmq_orderly-{metadata.version}.dist-info"  # has the version
     yield f"{folder}/METADATA", (metadata.read_text("METADATA") or "").encode()
-
-
-def _module(name: str) -> Iterator[tuple[str, bytes]]:
-    """The files of a module or package as it is imported here, installed or from a checkout."""
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
-        raise ConfigError(f"{name} is not installed here: {install('cli', 'spark')}")
-    origin = Path(found.origin)
-    if not found.submodule_search_locations:
-        yield origin.name, origin.read_bytes()
-        return
-    for path in origin.parent.rglob("*"):
-        if path.is_file() and _is_pure(path):
-            yield path.relative_to(origin.parents[1]).as_posix(), path.read_bytes()
 
 
 def _package(name: str) -> Iterator[tuple[str, bytes]]:
@@ -112,3 +114,45 @@ def _installed(name: str) -> Distribution:
 
 def _is_pure(path: Path) -> bool:
     return path.suffix not in _COMPILED and "__pycache__" not in path.parts
+
+
+# --- to the processes of an application -----------------------------------------------------------
+
+
+def ship(context: SparkContext) -> None:
+    """Let all Python processes of an application import this library. Once is enough.
+
+    Executors get the zip as one of the application's files. The process that plans a stream does
+    not look where Spark puts those, and it runs on the driver's machine: it gets the zip by
+    PYTHONPATH, which executors get, too, and where that path does not exist.
+
+    Nothing is to do on a local master: there all processes run this Python.
+
+    Raises:
+        ConfigError: a package that belongs into the zip is not installed here.
+    """
+    path = context.environment.get("PYTHONPATH", "")
+    if any(Path(place).name == ZIP for place in path.split(os.pathsep)):
+        return
+    archive = _imported_from()
+    if archive is None:
+        if context.master.partition("[")[0] == "local":
+            return
+        archive = _added(context)
+    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, (archive, path)))
+
+
+def _imported_from() -> str | None:
+    """The zip that this library was imported from, as by `--py-files`; None: from a folder."""
+    home = Path(orderly.__file__).parents[1]
+    return str(home.absolute()) if home.is_file() else None
+
+
+def _added(context: SparkContext) -> str:
+    """Make the zip a file of the application; returns where the driver's machine has it."""
+    folder = tempfile.TemporaryDirectory(prefix="orderly-spark-")
+    weakref.finalize(context, folder.cleanup)  # executors that come later fetch it from here
+    archive = Path(folder.name, ZIP)
+    archive.write_bytes(bundle(SHIPPED))
+    context.addPyFile(str(archive))
+    return str(archive)

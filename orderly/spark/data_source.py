@@ -32,6 +32,7 @@ from orderly.config.arguments import (
 )
 from orderly.errors import ConfigError
 from orderly.protocol.properties import RESERVED
+from orderly.spark.extra import check_version
 from orderly.spark.offsets import QueueRange, dump_offsets, dump_queues
 from orderly.spark.options import (
     BATCH,
@@ -42,6 +43,7 @@ from orderly.spark.options import (
     ReadOptions,
     access_of,
     parse_read,
+    parse_write,
 )
 from orderly.spark.readers import (
     BatchReader,
@@ -55,6 +57,7 @@ from orderly.spark.readers import (
 from orderly.spark.stamps import STAMPS
 from orderly.spark.summary import needed
 from orderly.spark.tracebacks import short_traceback
+from orderly.spark.write_plan import check_write
 from orderly.spark.writers import make_stream_writer, make_writer
 
 NAME = "rocketmq"
@@ -122,12 +125,20 @@ _REPLACED = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("rocketmq")` known to a session. Without effect where it is.
+    """Make `format("rocketmq")` known to a session, and this library to its executors.
+
+    They need Spark's own Python packages (pyarrow, numpy, pandas) and not ours: it is sent to them.
+    `orderly.spark.session.get_session` calls this, and to call it again is fine.
 
     Raises:
-        ConfigError: no session.
+        ConfigError: no session, one of a Spark that is too old, or a package that is to be sent is
+            not installed here.
     """
+    from orderly.spark.bundling import ship  # noqa: PLC0415  not in the processes that plan a read
+
     _check_session(spark)
+    check_version(spark.version)
+    ship(spark.sparkContext)
     spark.dataSource.register(RocketMQDataSource)
 
 
@@ -223,7 +234,8 @@ def write_ordered(
         options: further ones of the sink, as `id_column="id"` for `idColumn`.
 
     Raises:
-        ConfigError: the DataFrame is a stream, or an argument of another kind.
+        ConfigError: the DataFrame is a stream, or an argument or a column that does not fit.
+        TopicNotFound: there is no such topic; nothing was read.
     """
     if not hasattr(df, "isStreaming"):  # Spark has several classes of them
         raise ConfigError(f"df must be a DataFrame, not {type(df).__name__}")
@@ -236,12 +248,13 @@ def write_ordered(
             "a stream has no end to wait for: df.writeStream.foreachBatch(ordered_batches(…))"
         )
     register(df.sparkSession)
-    given = {_camel_case(name): str(value) for name, value in options.items()}
-    selector = given.get("selector", DEFAULT)
+    given = _sink_options(topic, order_by, options)
     if key_column in df.columns:
         given["keyColumn"] = key_column
-    given |= {"topic": topic, "orderBy": order_by}
-    ordered = _keys_together(df, selector, key_column, partitions).sortWithinPartitions(order_by)
+    selector = given.get("selector", DEFAULT)
+    together = _keys_together(df, selector, key_column, partitions)
+    check_write(parse_write(given), dict(df.dtypes))
+    ordered = together.sortWithinPartitions(order_by)
     ordered.write.format(NAME).mode("append").options(**given).save()
 
 
@@ -279,13 +292,25 @@ def ordered_batches(
 
     Raises:
         ConfigError: an argument of another kind.
+        TopicNotFound: there is no such topic; it is looked for at once.
     """
     _check_writing(topic, order_by, options)
+    of_sink = {name: value for name, value in options.items() if name not in _OF_WRITE_ORDERED}
+    check_write(parse_write(_sink_options(topic, order_by, of_sink)))
 
     def write(batch: DataFrame, _batch_id: int) -> None:
         write_ordered(batch, topic=topic, order_by=order_by, **options)  # type: ignore[arg-type]
 
     return write
+
+
+_OF_WRITE_ORDERED = ("key_column", "partitions")
+
+
+def _sink_options(topic: str, order_by: str, options: Mapping[str, object]) -> dict[str, str]:
+    told = {name: value for name, value in options.items() if value is not None}
+    given = {_camel_case(name): str(value) for name, value in told.items()}
+    return given | {"topic": topic, "orderBy": order_by}
 
 
 def user_properties(properties: Column | str) -> Column:

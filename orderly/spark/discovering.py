@@ -102,6 +102,7 @@ def offsets_at(client: Client, position: Position, spans: SpansOfQueues) -> dict
         spans: of the queues.
 
     Raises:
+        ConfigError: a group that has committed nothing in one of the topics.
         OrderlyError: a broker does not answer.
     """
     if isinstance(position, Edge):
@@ -116,7 +117,7 @@ def offsets_at(client: Client, position: Position, spans: SpansOfQueues) -> dict
         found = offsets_since(client, spans, position.millis)
         return {queue: within(at, spans[queue]) for queue, at in found.items()}
     answers = _ask_of_queues(client, spans, lambda queue: one_committed(position.group, queue))
-    return {queue: spans[queue].low if at is None else at for queue, at in answers.items()}
+    return committed(position, answers, spans)
 
 
 def offsets_since(
@@ -171,7 +172,7 @@ def _named(client: Client, position: Position) -> Position:
         table = {in_namespace(client, queue): at for queue, at in position.offsets.items()}
         return replace(position, offsets=table)
     if isinstance(position, GroupPosition):
-        return GroupPosition(wrap(client.config.namespace, position.group))
+        return replace(position, group=wrap(client.config.namespace, position.group))
     return position
 
 
@@ -227,6 +228,40 @@ def planned(queue: MessageQueue, start: int, end: int, span: Span) -> tuple[Queu
 def at_edge(edge: Edge, span: Span) -> int:
     """The offset at one end of a queue."""
     return span.low if edge is Edge.EARLIEST else span.high
+
+
+def committed(
+    position: GroupPosition, answers: Mapping[MessageQueue, int | None], spans: SpansOfQueues
+) -> dict[MessageQueue, int]:
+    """Where a group is in each queue.
+
+    It has committed nothing yet in a queue that was added, or that it holds no message of: there
+    the oldest message counts. In all queues of a topic that means that nobody knows it there.
+
+    Args:
+        position: the group's.
+        answers: what it has committed in each queue; None: nothing.
+        spans: of the same queues.
+
+    Raises:
+        ConfigError: it has committed nothing in a topic with messages, and `position` does not say
+            what that means.
+    """
+    known = {queue.topic for queue, at in answers.items() if at is not None}
+    filled = {queue.topic for queue, span in spans.items() if span.high > span.low}
+    unknown = filled - known
+    if unknown and position.unknown is None:
+        raise ConfigError(
+            f"group {position.group!r} has committed nothing in {', '.join(sorted(unknown))}: is"
+            " that its name? Or say what to take instead: unknownGroup=earliest, or latest"
+        )
+    elsewhere = position.unknown or Edge.EARLIEST
+    return {
+        queue: at
+        if at is not None
+        else at_edge(elsewhere if queue.topic in unknown else Edge.EARLIEST, spans[queue])
+        for queue, at in answers.items()
+    }
 
 
 def within(offset: int, span: Span) -> int:

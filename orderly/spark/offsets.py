@@ -334,9 +334,15 @@ class TimePosition:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """The offset that a consumer group has committed; the oldest message where it has none."""
+    """The offset that a consumer group has committed; the oldest message where it has none.
+
+    Attributes:
+        group: its name.
+        unknown: what holds in a topic in which it has committed nothing at all; None: an error.
+    """
 
     group: str
+    unknown: Edge | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -21,6 +21,7 @@ from orderly.spark.access import Access
 from orderly.spark.columns import DEFAULT_COLUMNS, arrow_schema
 from orderly.spark.offsets import (
     Edge,
+    GroupPosition,
     Position,
     TimePosition,
     load_queues,
@@ -179,6 +180,13 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
         ' `{"topic": {"broker": {"0": 123}}}` with -2 for the oldest message and -1 for the end;'
         " a queue not named begins with its oldest message. A stream with a checkpoint goes on"
         " from there instead",
+    ),
+    Option(
+        "unknownGroup",
+        one_of("error", "earliest", "latest"),
+        "`error`",
+        "what `group:NAME` means in a topic with messages in which that group has committed"
+        " nothing: a name that is misspelt would read everything",
     ),
     Option(
         "startingTimestamp",
@@ -456,6 +464,8 @@ def _position(found: Mapping[str, Any], which: str, default: Edge) -> Position:
     moment: TimePosition | None = found.get(f"{which}Timestamp")
     if offsets is not None and moment is not None:
         raise ConfigError(f"give {which}Offsets or {which}Timestamp, not both")
+    if isinstance(offsets, GroupPosition) and found.get("unknownGroup", "error") != "error":
+        return replace(offsets, unknown=Edge(found["unknownGroup"]))
     return moment or offsets or default
 
 

@@ -1,6 +1,6 @@
-"""A SparkSession that can use this library: Java found, Python the same everywhere.
+"""A SparkSession that can use this library: Java found, Python the same, the format known.
 
-Where a session exists already (a notebook, spark-submit), it is used as it is.
+Where a session exists already (a notebook), it is used as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from orderly.config.arguments import check_given, check_named_texts, check_text
 from orderly.errors import ConfigError
+from orderly.spark.data_source import register
 
 JAVA_NEEDED = 17
 DEFAULT_MASTER = "local[*]"
@@ -30,10 +31,11 @@ DEFAULT_MASTER = "local[*]"
 def get_session(
     name: str = "orderly", *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return the running session, or start one.
+    """Return the running session, or start one; the format "rocketmq" is registered with it.
 
     Local workers get this interpreter unless PYSPARK_PYTHON says another: Spark's own choice is the
-    first `python3` of the PATH, which in a virtual environment lacks every package.
+    first `python3` of the PATH, which in a virtual environment lacks every package. On a cluster
+    PYSPARK_PYTHON names the executors' Python.
 
     Args:
         name: of the application.
@@ -47,17 +49,27 @@ def get_session(
     check_text("name", name, empty=False)
     check_given("master", master, str, "a text")
     check_named_texts("settings", settings)
+    session = _running() or _started(name, master or _master_unless_submitted(), settings or {})
+    register(session)
+    return session
+
+
+def _running() -> SparkSession | None:
     with contextlib.suppress(PySparkRuntimeError):  # there is none, neither of another thread
         return SparkSession.active()
-    if not _submitted():  # else the JVM runs, and executors have a Python of their own
+    return None
+
+
+def _started(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    local = (master or "").startswith("local")
+    if not _submitted():  # else the JVM runs
         check_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if local:  # else executors have a Python of their own
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    chosen = master or _master_unless_submitted()
-    if chosen:
-        builder = builder.master(chosen)
-    here = _LOCAL if (chosen or "").startswith("local") else {}
-    for key, value in {**_SETTINGS, **here, **(settings or {})}.items():
+    if master:
+        builder = builder.master(master)
+    for key, value in {**_SETTINGS, **(_LOCAL if local else {}), **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -1,6 +1,6 @@
 """The public names of the source: topics as DataFrames, in batches and in streams.
 
-`spark.read.format("rocketmq")` needs none of them: Spark finds the data source by itself.
+`register` makes `spark.read.format("rocketmq")` known to a session.
 """
 
 import orderly.spark.extra  # noqa: F401  first: it says what is missing

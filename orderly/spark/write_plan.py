@@ -6,11 +6,12 @@ Everything that can be refused is refused here, before anything is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
 from orderly.client import Client
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, NameServerUnavailable, RouteError
 from orderly.log import get_logger
 from orderly.namespace import wrap
 from orderly.producer.topics import Topics
@@ -184,6 +185,26 @@ def make_plan(options: WriteOptions, types: Mapping[str, str]) -> WritePlan:
     return WritePlan(
         options.access, topic, layout, options.selector, roles, options.max_batch_bytes
     )
+
+
+def check_write(options: WriteOptions, types: Mapping[str, str] | None = None) -> None:
+    """Refuse what cannot be written, before Spark reads a row: it plans a write after a shuffle.
+
+    What may pass until then is not refused: a broker or a name server that is away.
+
+    Args:
+        options: of the write.
+        types: of the rows' columns, by name, as Spark writes them; None: not known yet.
+
+    Raises:
+        ConfigError: columns that do not fit, or no name server is named.
+        TopicNotFound: there is no such topic.
+    """
+    if types is not None:
+        assign_roles(options, types)
+    with options.access.client() as client, suppress(RouteError, NameServerUnavailable):
+        topic = wrap(client.config.namespace, options.topic)
+        Topics(client.routes, LOOSE, _log).queues(topic, ordered=False)
 
 
 def _pinned_layout(client: Client, topic: str, layout: str) -> str:

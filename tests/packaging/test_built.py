@@ -97,7 +97,7 @@ def test_twine_finds_no_fault(built):
 
 
 def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel, tracked):
-    ours = {name for name in tracked if name.startswith("orderly/")} | {"pyspark_orderly.py"}
+    ours = {name for name in tracked if name.startswith("orderly/")}
     about = "rocketmq_orderly-"
     assert {name for name in wheel.namelist() if not name.startswith(about)} == ours
     assert "orderly/py.typed" in ours

@@ -1,26 +1,29 @@
-"""The jobs on a cluster: a master and two workers, as docs/how-to/spark-on-a-cluster.md says."""
+"""On a cluster whose executors have Spark's own Python packages and not ours (how-to/spark.md).
+
+A master and two workers; one program of a user that reads, streams, writes and audits. It is
+submitted in both ways of the page: with orderly where it starts, and with the zip.
+"""
 
 import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
-import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 
 from orderly import Message, OrderlyProducer
+from orderly.cli.demo.flights import load_events
 from orderly.cli.root import run
 from orderly.errors import ConfigError
-from orderly.spark.bundling import SCRIPT, ZIP
+from orderly.spark.bundling import ZIP
 from orderly.spark.session import check_java
 from tests.support.programs import end
+from tests.support.topics import by_key, stored
 from tests.support.waiting import eventually
 
 # Spark's own cluster manager on this machine: a master, workers, and what is submitted to them.
@@ -29,7 +32,7 @@ from tests.support.waiting import eventually
 
 
 LOCAL = "127.0.0.1"
-PATIENCE = 240  # seconds: a hang-guard
+PATIENCE = 900  # seconds: a hang-guard
 
 pytestmark = pytest.mark.nightly
 
@@ -105,7 +108,12 @@ def submit(master, script, *args, cwd, options=(), **env):
         "spark.driver.host": LOCAL,
         "spark.driver.bindAddress": LOCAL,
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
+        # Both workers are there before the first task.
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{PATIENCE}s",
+        # Half the CPU where most code runs only once.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     told = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [home() / "bin/spark-submit", "--master", master, *told, *options, script, *args]
@@ -126,45 +134,65 @@ def bare_python(folder):
     subprocess.run(
         [sys.executable, "-m", "venv", "--copies", "--without-pip", folder], check=True, timeout=60
     )
+    (own,) = folder.glob("lib/python3*/site-packages")
     theirs = Path(sysconfig.get_path("purelib"))
     for name in COMPILED:
         with contextlib.suppress(PackageNotFoundError):
             for top in {file.parts[0] for file in distribution(name).files} - {"..", "__pycache__"}:
-                packages(folder).joinpath(top).symlink_to(theirs / top)
+                own.joinpath(top).symlink_to(theirs / top)
     return folder / "bin/python"
 
 
-def packages(environment):
-    (found,) = environment.glob("lib/python3*/site-packages")
-    return found
-
-
-def packed(environment, archive, target):
-    """Put a zip into an environment, and all into `target` (how-to/spark-on-a-cluster.md)."""
-    with zipfile.ZipFile(archive) as contents:
-        contents.extractall(packages(environment))
-    with tarfile.open(target, "w:gz", compresslevel=1) as tar:
-        tar.add(environment, arcname=".")
-    return target
-
-
-READER = """
+PROGRAM = """
+import os
 import sys
+
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
+from orderly.cli.root import run
+from orderly.spark.sink import write_ordered
+from orderly.spark.source import register
+
+namesrv, flights, streamed, written, folder = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-topic = spark.read.format("rocketmq").option("namesrv", sys.argv[1]).option("topic", sys.argv[2])
-rows = topic.option("columns", "queue_id,sharding_key").load()
+register(spark)
+
 
 @udf("string")
 def where(_):
-    import orderly, pyspark_orderly
-    return sys.executable + " " + orderly.__file__
+    import orderly
 
-found = {row[0] for row in rows.select(where("queue_id")).distinct().collect()}
-print("FOUND", rows.count(), *sorted(found))
+    return f"{os.getcwd()} {orderly.__file__}"
+
+
+rows = spark.read.format("rocketmq").options(namesrv=namesrv, topic=flights).load()
+for row in rows.select(where("queue_id")).distinct().collect():
+    print("EXECUTOR", row[0])
+
+stream = (
+    spark.readStream.format("rocketmq")
+    .options(namesrv=namesrv, topic=flights, startingOffsets="earliest")
+    .options(maxOffsetsPerTrigger=400, columns="sharding_key,queue_offset,body")
+    .load()
+)
+query = (
+    stream.writeStream.format("rocketmq")
+    .options(namesrv=namesrv, topic=streamed, orderBy="queue_offset")
+    .option("checkpointLocation", f"{folder}/checkpoint")
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+print("BATCHES", query.lastProgress["batchId"] + 1)
+
+columns = rows.select("sharding_key", "queue_offset", "body")
+write_ordered(columns, topic=written, order_by="queue_offset", namesrv=namesrv)
+
+audit = ["spark", "audit", "-t", written, "--namesrv", namesrv, "--out", f"{folder}/audit"]
+print("AUDIT", run([*audit, "--seq-property", "ORDERLY_SEQ", "--no-gaps"]))
 """
+FLIGHTS, QUEUES = 1000, 4
 
 
 @pytest.fixture(scope="module")
@@ -185,67 +213,67 @@ def master(folder):
 
 
 @pytest.fixture(scope="module")
-def bundle(folder):
-    assert run(["spark", "bundle", "--out", str(folder / "dist")]) == 0
-    return folder / "dist"
-
-
-@pytest.fixture(scope="module")
 def python(folder):
-    return bare_python(folder / "bare")
+    """A Python with pyarrow and pandas, and proof that it has nothing of ours."""
+    found = bare_python(folder / "bare")
+    for name, code in {"pyarrow, pandas, pyspark": 0, "orderly": 1, "structlog": 1}.items():
+        done = subprocess.run(
+            [found, "-c", f"import {name}"], check=False, cwd=folder, env=environment(),
+            capture_output=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+    return found
 
 
 @pytest.fixture(scope="module")
-def topic(orderly_namesrv, orderly_topic):
-    name = orderly_topic(4)
+def flights(orderly_namesrv, orderly_topic):
+    """Departures and arrivals in a topic; its name, and the bodies of each aircraft in order."""
+    topic = orderly_topic(QUEUES)
+    events, _ = load_events(FLIGHTS)
+    messages = [
+        Message(topic, event.body(place), sharding_key=event.tail)
+        for place, event in enumerate(events)
+    ]
     with OrderlyProducer(namesrv=orderly_namesrv) as producer:
-        sent = [
-            producer.submit(
-                Message(name, b"x", sharding_key=f"key-{n % 17}", properties={"seq": str(n)})
-            )
-            for n in range(1000)
-        ]
-        for each in sent:
-            each.result(30)
-    return name
+        for each in [producer.submit(message) for message in messages]:
+            each.result(60)
+    return topic, by_key(messages, lambda message: message.body)
 
 
-def test_a_zip_and_a_script_are_enough_beside_what_is_compiled(
-    master, bundle, python, topic, orderly_namesrv, folder
+WAYS = ("orderly only where the program starts", "a zip, and orderly nowhere")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_executors_without_orderly_read_stream_write_and_audit(
+    way, master, python, flights, orderly_namesrv, orderly_topic, tmp_path, folder
 ):
-    out = folder / "audit"
+    topic, sent = flights
+    streamed, written = orderly_topic(QUEUES), orderly_topic(QUEUES)
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    env, options = {"PYSPARK_PYTHON": str(python)}, []
+    if way == WAYS[0]:
+        env["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    else:
+        assert run(["spark", "bundle", "--out", str(tmp_path / "dist")]) == 0
+        options = ["--py-files", tmp_path / "dist" / ZIP]
+    names = (topic, streamed, written)
     done = submit(
-        master, bundle / SCRIPT, "audit", topic, "--namesrv", orderly_namesrv,
-        "--seq-property", "seq", "--no-gaps", "--out", out,
-        options=["--py-files", bundle / ZIP], cwd=folder,
-        PYSPARK_PYTHON=str(python),
-    )  # fmt: skip
+        master, script, orderly_namesrv, *names, tmp_path, cwd=tmp_path, options=options, **env
+    )
     assert done.returncode == 0, last_words(done)
-    read = json.loads((out / "result.json").read_text())["read"]
-    assert sum(read["endingOffsets"][topic]["broker-a"].values()) == 1000
-    assert "<html" in (out / "report.html").read_text()
-    assert len(list(folder.glob("work-*/app-*/*"))) == 2, "both workers took part"
 
-
-def test_a_packed_environment_works_where_it_was_not_made(
-    master, bundle, python, topic, orderly_namesrv, folder
-):
-    made = folder / "made"
-    shutil.copytree(python.parents[1], made, symlinks=True)
-    archive = packed(made, bundle / ZIP, folder / "env.tar.gz")
-    shutil.rmtree(made)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder / "here/env", filter="tar")
-    script = folder / "reader.py"
-    script.write_text(READER)
-    done = submit(
-        master, script, orderly_namesrv, topic,
-        options=["--archives", f"{archive}#env"], cwd=folder / "here",
-        PYSPARK_PYTHON="./env/bin/python",
-    )  # fmt: skip
-    assert done.returncode == 0, last_words(done)
-    (line,) = (line.split() for line in done.stdout.splitlines() if line.startswith("FOUND"))
-    assert line[1] == "1000"
-    for path in line[2:]:
-        assert path.startswith(str(folder / "work-")), path
-        assert "/env/" in path
+    told = [line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line]
+    executors = [rest.split() for word, rest in told if word == "EXECUTOR"]
+    assert len({place for place, _ in executors}) == 2, "both workers ran tasks"
+    for place, imported in executors:
+        assert place.startswith(str(folder / "work-"))
+        assert imported.startswith(f"{place}/{ZIP}/"), "the zip was sent there"
+    assert int(dict(told)["BATCHES"]) > 1
+    for name in (streamed, written):
+        messages = stored(orderly_namesrv, name, FLIGHTS, QUEUES)
+        assert by_key(messages, lambda message: message.body) == sent
+    assert dict(told)["AUDIT"] == "0", last_words(done)
+    result = json.loads((tmp_path / "audit" / "result.json").read_text())
+    assert result["figures"]["judged"] == FLIGHTS
+    assert "<html" in (tmp_path / "audit" / "report.html").read_text()

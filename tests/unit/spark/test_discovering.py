@@ -49,9 +49,9 @@ def offsets(**by_id):
     )
 
 
-def commit(fake, offset):
+def commit(fake, offset, group="shipping", topic="orders"):
     with fake._running().changing() as cluster:
-        cluster.brokers["broker-a"].offsets.commit("shipping", "orders", 0, offset)
+        cluster.brokers["broker-a"].offsets.commit(group, topic, 0, offset)
 
 
 def test_all_that_is_there(ask):
@@ -84,6 +84,30 @@ def test_what_a_group_has_committed(ask, orderly_fake):
         assert client.brokers.query_offset("shipping", queue) == 7
     assert ask(startingOffsets="group:shipping") == {0: (7, 10), 1: (0, 5), 2: (0, 0)}
     assert ask(endingOffsets="group:shipping") == {0: (2, 7), 1: (0, 0), 2: (0, 0)}
+
+
+def test_a_group_that_nobody_knows_is_an_error_unless_it_may_be(ask, orderly_fake):
+    for where in ("startingOffsets", "endingOffsets"):
+        with pytest.raises(ConfigError, match="'shiping' has committed nothing in orders"):
+            ask(**{where: "group:shiping"})
+    assert ask(startingOffsets="group:new", unknownGroup="earliest") == ask()
+    at_end = {0: (10, 10), 1: (5, 5), 2: (0, 0)}
+    assert ask(startingOffsets="group:new", unknownGroup="LATEST") == at_end
+    commit(orderly_fake, 7)  # where it has committed, the option says nothing
+    found = ask(startingOffsets="group:shipping", unknownGroup="latest")
+    assert found == {0: (7, 10), 1: (0, 5), 2: (0, 0)}
+
+
+def test_a_group_may_be_unknown_in_a_topic_without_messages_and_in_no_other(orderly_fake):
+    for topic, count in {"orders": 10, "empty": 0, "other": 3}.items():
+        orderly_fake.create_topic(topic, 1)
+        fill(orderly_fake, topic, {0: count})
+    commit(orderly_fake, 7)
+    given = {"namesrv": orderly_fake.namesrv, "startingOffsets": "group:shipping"}
+    found = pin(given | {"topics": "orders,empty"})
+    assert {each.queue.topic: each.start for each in found} == {"orders": 7, "empty": 0}
+    with pytest.raises(ConfigError, match="'shipping' has committed nothing in other:"):
+        pin(given | {"topics": "orders,other"})
 
 
 def test_a_group_that_reads_on_meanwhile_has_lost_nothing(ask, orderly_fake, monkeypatch):
@@ -176,6 +200,7 @@ def test_a_pinned_queue_whose_broker_is_away_is_not_lost():
 def test_a_namespace_goes_before_topics_groups_and_offsets(orderly_fake):
     orderly_fake.create_topic("shop%orders", 2)
     fill(orderly_fake, "shop%orders", {0: 3})
+    commit(orderly_fake, 1, group="shop%g", topic="shop%orders")
     config = ClientConfig(namesrv=orderly_fake.namesrv, namespace="shop")
     with Client(config) as client:
         for choice in (
@@ -186,7 +211,7 @@ def test_a_namespace_goes_before_topics_groups_and_offsets(orderly_fake):
         ):
             first = pin(choice, client)[0]
             assert first.queue == MessageQueue("shop%orders", "broker-a", 0)
-            assert first.end == 3
+            assert (first.start, first.end) == (0 if "topicPattern" in choice else 1, 3)
 
 
 def test_an_unknown_topic_and_brokers_that_are_away_are_errors(ask, orderly_fake):
