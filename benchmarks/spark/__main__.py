@@ -23,7 +23,7 @@ PARTS = ("decode", "source", "audit", "topic", "sink")
 GOALS = {
     "source_vs_parquet_cpu": 1.3,
     "topic_vs_floor_cpu": 1.5,
-    "audit_vs_window_cpu": 0.4,
+    "audit_vs_window_cpu": 1.0,
     "audit_hot_key_wall": 1.3,
     "sink_us_per_row": 6.0,
     "worker_rss_mib": 300.0,

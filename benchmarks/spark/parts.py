@@ -14,7 +14,8 @@ from benchmarks.spark.session import to_nowhere
 from benchmarks.spark.synthetic import EIGHT
 from benchmarks.spark.topics import SEQ_PROPERTY
 from orderly.spark.discovering import pin
-from orderly.spark.jobs.audit.judging import judge, merged, message_columns
+from orderly.spark.jobs.audit.evidence import message_columns
+from orderly.spark.jobs.audit.judging import judge
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.progress import silent
 from orderly.spark.options import ScanOptions
@@ -64,7 +65,7 @@ def topic(session, client, name, rounds):
 
 
 def audit(session, rows, rounds):
-    """The audit beside a window over all rows, and with a key that has half of them."""
+    """The audit beside a window that finds inversions only; and with a key of half of the rows."""
     walls, found = defaultdict(list), defaultdict(set)
 
     def side(name, query, *, hot):
@@ -80,7 +81,6 @@ def audit(session, rows, rounds):
         "window": side("window", _windowed, hot="false"),
         "audit, hot key": side("audit, hot key", _audited, hot="true"),
         "window, hot key": side("window, hot key", _windowed, hot="true"),
-        "whole job": side("whole job", _whole_job, hot="false"),
     }
     values = _measured("audit", sides, rounds)
     assert all(len(numbers) == 1 for numbers in found.values()), f"findings differ: {found}"
@@ -156,26 +156,19 @@ def _lost(loss):
 
 
 def _audited(session, rows, *, hot):
-    """The audit's summaries, merged; returns the inversions."""
-    parts = merged(session.synthetic(rows, hot=hot, emit="summary"), by_seq=True)
-    return parts.agg(F.sum("falls")).first()[0]
-
-
-def _whole_job(session, rows, *, hot):
-    """With evidence, tables and figures: the suspects' messages are read a second time."""
+    """The whole judgement with evidence, suspects' messages read again; returns the inversions."""
     settings = AuditSettings(source={}, seq_property="seq")
 
     def again(suspects, _):
-        keys = ",".join(sorted({row.key for row in suspects.select("key").collect()}))
+        keys = ",".join(sorted(set(suspects["key"].to_pylist())))
         return session.synthetic(
             rows, hot=hot, columns=",".join(message_columns(by_seq=True)), keys=keys
         )
 
-    parts = merged(session.synthetic(rows, hot=hot, emit="summary"), by_seq=True)
-    judgement = judge(parts, again, settings, silent)
-    inversions = judgement.figures.inversions
+    summaries = session.synthetic(rows, hot=hot, emit="summary")
+    judgement = judge(summaries, again, settings, silent, rows)
     session.spark.catalog.clearCache()
-    return inversions
+    return judgement.figures.inversions
 
 
 def _windowed(session, rows, *, hot):

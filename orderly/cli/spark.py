@@ -334,7 +334,6 @@ Examples:
   orderly spark audit orders --seq-property version --no-gaps --out report
   orderly spark audit orders --seq-property n --from 2026-11-20T00:00:00Z
 """
-_SHOWN = 20
 _AUDITED = (
     Column("key"),
     *(
@@ -386,7 +385,7 @@ def audit(
 
 def audit_answer(result: AuditResult) -> CommandOutput:
     """The worst keys."""
-    return CommandOutput.of(_AUDITED, result.worst(_SHOWN), result.document)
+    return CommandOutput.of(_AUDITED, result.worst, result.document)
 
 
 # --- `orderly spark replay`: part of a table into a topic, in each key's order --------------------

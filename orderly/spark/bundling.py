@@ -136,7 +136,7 @@ def ship(context: SparkContext) -> None:
         return
     archive = _imported_from()
     if archive is None:
-        if context.master.partition("[")[0] == "local":
+        if (context.master or "").partition("[")[0] == "local":
             return
         archive = _added(context)
     context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, (archive, path)))

@@ -1,29 +1,65 @@
 """The judgement: every key by its summaries, suspects by their messages, and all of it counted.
 
-A key whose numbers rise one by one in each of its queues, and from queue to queue in the order of
-storing, is in order: that is certain without looking at its messages. All others are suspects.
+Spark brings together what belongs to a key, and each part is judged at once (`merging`,
+`evidence`): few jobs, for each costs as much as a hundred thousand messages. What is small comes
+to the driver as notes, pickled tables beside the rows of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark
-from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody does
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, StructType
 
 from orderly.model import MessageQueue
+from orderly.spark.columns import arrow_schema
+from orderly.spark.jobs.audit.evidence import EVIDENCE, KINDS, Spans, look_at, message_columns
 from orderly.spark.jobs.audit.figures import AuditFigures
+from orderly.spark.jobs.audit.merging import KEYS, add_up, merge, spans_of, worst
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.progress import Progress
 from orderly.spark.offsets import QueueRange
+from orderly.spark.summary import SCHEMA
 
-Messages = Callable[[DataFrame, Sequence[QueueRange]], DataFrame]
+Messages = Callable[[pa.Table, Sequence[QueueRange]], DataFrame]
 """Reads messages again, columns `message_columns`: those of the suspects (topic, key) at least,
 which lie in these ranges."""
 
+_Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+SPANS = 40  # of the time that suspects have messages of
 _KEPT = pyspark.StorageLevel.MEMORY_AND_DISK
+_AT_ONCE = 250_000  # rows of a part: what a worker's memory is sized for
+_NOTED = 1_000  # suspects of a part that are noted; of more Spark makes a choice
+_KEY = ("topic", "key")
+_QUEUE = ("topic", "broker", "queue_id")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTables:
+    """What an audit found.
+
+    Attributes:
+        keys: a DataFrame: each key (see KEYS in `merging`) with inversions, across, repeats,
+            resent, gaps, missing, exact (False: a suspect that was not looked at), wrong.
+        evidence: a DataFrame: each thing that is wrong (EVIDENCE in `evidence`).
+        queues: each queue with messages: messages, keyless, unnumbered, keys, evidence by kind.
+        losses: each queue of which offsets were gone.
+    """
+
+    keys: DataFrame
+    evidence: DataFrame
+    queues: pa.Table
+    losses: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,464 +69,351 @@ class AuditJudgement:
     Attributes:
         figures: counted.
         tables: in full.
-        sequence: the judged messages of the suspects looked at (`sequences`); None: there
-            are no suspects.
+        times: start (milliseconds), kind, count of evidence; a row for each span with any.
+        span: the length of a span, milliseconds.
+        pictures: messages of keys that may be drawn, by part.
     """
 
     figures: AuditFigures
     tables: AuditTables
-    sequence: DataFrame | None
+    times: pa.Table | None = None
+    span: int = 1
+    pictures: Sequence[pa.Table] = ()
 
 
 def judge(
-    parts: DataFrame, messages: Messages, settings: AuditSettings, progress: Progress
+    summaries: DataFrame,
+    messages: Messages,
+    settings: AuditSettings,
+    progress: Progress,
+    expected: int = 0,
 ) -> AuditJudgement:
     """Find what is wrong.
 
     Args:
-        parts: of `merged`.
+        summaries: columns of `orderly.spark.summary.SCHEMA`; no two of a key and queue overlap.
         messages: called once if there are suspects.
         settings: of the audit.
         progress: shows the steps.
+        expected: how many messages there are, about; decides into how many parts keys are divided.
     """
-    parts = parts.persist(_KEPT)
-    keys = keys_of(parts, by_seq=settings.by_seq, gaps=settings.judges_gaps).persist(_KEPT)
+    merging = partial(
+        _merged_part,
+        by_seq=settings.by_seq,
+        gaps=settings.judges_gaps,
+        look_at_messages=settings.look_at_messages,
+    )
+    merged = _parts_by_key(summaries, merging, KEYS, expected).persist(_KEPT)
+    keys = merged.where("notes IS NULL").drop("notes")
     with progress("judging every key"):
-        suspects = worst(keys, settings.look_at, settings.look_at_messages).persist(_KEPT)
-        ranges = _ranges(parts, suspects)
-    sequence, found, looked_at = None, no_evidence(parts.sparkSession), suspects
-    if ranges:
-        again = messages(suspects, ranges)
-        sequence = sequences(again, suspects, by_seq=settings.by_seq).persist(_KEPT)
-        found = evidence(sequence, gaps=settings.judges_gaps).persist(_KEPT)
-        looked_at = _whole(sequence, keys)
-    tables = AuditTables(
-        judged_keys(keys, looked_at, found, gaps=settings.judges_gaps).persist(_KEPT),
-        found,
-        by_queue(parts, found).persist(_KEPT),
-        losses_of(parts),
-    )
-    with progress("looking at suspects" if ranges else "counting"):
-        figures = figures_of(tables)
-    return AuditJudgement(figures, tables, sequence)
-
-
-def _whole(sequence: DataFrame, keys: DataFrame) -> DataFrame:
-    """The suspects all messages of which could be read again; of others some have expired."""
-    counts = sequence.groupBy("topic", "key").agg(F.count("*").alias("judged"))
-    whole = keys.select("topic", "key", "judged").join(F.broadcast(counts), [*counts.columns])
-    return whole.select("topic", "key")
-
-
-def _ranges(parts: DataFrame, suspects: DataFrame) -> list[QueueRange]:
-    """Where the suspects' messages are; [] if there are none."""
-    queue = ("topic", "broker", "queue_id")
-    rows = (
-        parts.join(F.broadcast(suspects), ["topic", "key"], "left_semi")
-        .groupBy(*queue)
-        .agg(F.min("first_offset").alias("start"), (F.max("last_offset") + 1).alias("end"))
-        .collect()
-    )
-    return sorted(
-        QueueRange(MessageQueue(*(row[name] for name in queue)), row.start, row.end) for row in rows
-    )
-
-
-_KINDS = {"inversion": "inversions", "across": "across", "repeat": "repeats", "gap": "gaps"}
-# What the summaries count of a suspect that was not looked at.
-_INEXACT = {"inversions": "falls", "across": "falls_between", "repeats": "same", "gaps": "jumps"}
-
-
-@dataclass(frozen=True, slots=True)
-class AuditTables:
-    """What an audit found, as DataFrames.
-
-    Attributes:
-        keys: a row for each key.
-        evidence: a row for each thing that is wrong; see `evidence()`.
-        queues: a row for each queue with messages.
-        losses: a row for each queue with offsets that were gone.
-    """
-
-    keys: DataFrame
-    evidence: DataFrame
-    queues: DataFrame
-    losses: DataFrame
-
-
-def judged_keys(
-    keys: DataFrame, looked_at: DataFrame, found: DataFrame, *, gaps: bool
-) -> DataFrame:
-    """Each key with what is wrong with it.
-
-    Args:
-        keys: of `keys_of`.
-        looked_at: (topic, key) of the suspects that `found` covers.
-        found: evidence.
-        gaps: whether gaps are looked for.
-
-    Returns:
-        Rows of `keys`, and for each: inversions, across, repeats, resent, gaps, missing, exact
-        (False: a suspect that was not looked at), wrong.
-    """
-    by = ("topic", "key")
-    counts = found.groupBy(*by).agg(
-        *(F.count_if(F.col("kind") == kind).alias(name) for kind, name in _KINDS.items()),
-        F.count_if("same_id").alias("resent"),
-        _bounded(F.sum(F.when(F.col("kind") == "gap", _wide("distance")))).alias("missing"),
-    )
-    looked_at = looked_at.withColumn("_looked_at", F.lit(True))
-    rows = keys.join(F.broadcast(looked_at), [*by], "left").join(F.broadcast(counts), [*by], "left")
-    exact = ~F.col("suspect") | F.coalesce("_looked_at", F.lit(False))
-    rows = rows.withColumn("exact", exact)
-    rows = rows.withColumns(
-        {name: _counted(name, gaps=gaps) for name in _INEXACT}
-        | {name: F.coalesce(F.col(name).cast("bigint"), F.lit(0)) for name in ("resent", "missing")}
-    )
-    wrong = sum((F.col(name) for name in _INEXACT), F.lit(0)) > 0
-    return rows.withColumn("wrong", wrong | F.col("mixed")).drop("_looked_at", "suspect")
-
-
-def _wide(name: str) -> Column:
-    """A number of which a sum can't run over."""
-    return F.col(name).cast("decimal(38,0)")
-
-
-def _bounded(number: Column) -> Column:
-    """The number, or the greatest there is; 0 for null, which `least` would pass over."""
-    most = F.lit(2**63 - 1).cast("decimal(38,0)")
-    return F.least(F.coalesce(number, F.lit(0)), most).cast("bigint")
-
-
-def _counted(name: str, *, gaps: bool) -> Column:
-    """The evidence's count; of a suspect that was not looked at the summaries'."""
-    rough = F.lit(0) if name == "gaps" and not gaps else F.col(_INEXACT[name])
-    return F.when(F.col("exact"), F.coalesce(F.col(name), F.lit(0))).otherwise(rough)
-
-
-def by_queue(parts: DataFrame, found: DataFrame) -> DataFrame:
-    """A row for each queue: messages, keyless, unnumbered, keys, and evidence by kind."""
-    by = ("topic", "broker", "queue_id")
-    keyed = F.col("key").isNotNull()
-    counts = (
-        parts.where("lost = 0")
-        .groupBy(*by)
-        .agg(
-            F.sum("n").alias("messages"),
-            F.sum(F.when(keyed, 0).otherwise(F.col("n"))).alias("keyless"),
-            F.sum(F.when(keyed, F.col("n") - F.col("judged")).otherwise(0)).alias("unnumbered"),
-            F.count_if(keyed).alias("keys"),
+        notes = _Notes(merged, merging)
+        suspects = _suspects(notes, keys, settings)
+    queues, losses = add_up(notes.table("queues")), spans_of(notes.tables("losses"))
+    totals = _Totals.of(notes.table("totals"))
+    ranges = _ranges(spans_of(notes.tables("ranges"))) if suspects.num_rows else []
+    if not ranges:
+        tables = AuditTables(
+            _not_looked_at(keys, gaps=settings.judges_gaps),
+            keys.sparkSession.createDataFrame([], from_arrow_schema(EVIDENCE)),
+            _with_kinds(queues, None),
+            losses,
         )
+        rough = _of_suspects(totals, None, gaps=settings.judges_gaps)
+        return AuditJudgement(_figures(tables, totals, rough), tables)
+    spans = _spans(suspects)
+    looking = partial(
+        _looked_at_part,
+        suspects=suspects.select(_KEY),
+        spans=spans,
+        by_seq=settings.by_seq,
+        gaps=settings.judges_gaps,
     )
-    place = found.select("topic", "kind", "message.broker", "message.queue_id")
-    kinds = place.groupBy(*by).agg(
-        *(F.count_if(F.col("kind") == kind).alias(name) for kind, name in _KINDS.items())
+    again = messages(suspects.select(_KEY), ranges)
+    size = _sum(suspects, "messages")
+    found = _parts_by_key(again, looking, EVIDENCE, size, key="sharding_key").persist(_KEPT)
+    with progress("looking at suspects"):
+        seen = _Notes(found, looking)
+    exact = _exact(seen.table("keys"), suspects)
+    tables = AuditTables(
+        _looked_at(keys, exact, gaps=settings.judges_gaps),
+        found.where("notes IS NULL").drop("notes"),
+        _with_kinds(queues, add_up(seen.table("queues"))),
+        losses,
     )
-    return counts.join(F.broadcast(kinds), [*by], "left").fillna(0, [*_KINDS.values()])
+    counts = _of_suspects(totals, (suspects, exact), gaps=settings.judges_gaps)
+    figures = _figures(tables, totals, counts)
+    times = add_up(seen.table("times"), ("start", "kind"))
+    return AuditJudgement(figures, tables, times, spans.length, seen.tables("pictures"))
 
 
-def losses_of(parts: DataFrame) -> DataFrame:
-    """A row for each queue of which offsets were gone."""
-    lost = parts.where("lost > 0")
-    return lost.select("topic", "broker", "queue_id", "first_offset", "last_offset", "lost")
+# --- parts: what belongs to some keys, judged by one task -----------------------------------------
 
 
-def figures_of(tables: AuditTables) -> AuditFigures:
-    """Add up the tables."""
-    queues = _one(
-        tables.queues, messages="sum(messages)", keyless="sum(keyless)",
-        unnumbered="sum(unnumbered)",
-    )  # fmt: skip
-    keys = _one(
-        tables.keys, keys="count(*)", judged="sum(judged)", moved="count_if(queues > 1)",
-        mixed="count_if(mixed)", wrong="count_if(wrong)", inversions="sum(inversions)",
-        across="sum(across)", repeats="sum(repeats)", resent="sum(resent)", gaps="sum(gaps)",
-        missing="sum(cast(missing AS decimal(38, 0)))", leaping="count_if(jumps > 0)",
-        inexact="count_if(not exact)",
-    )  # fmt: skip
-    lost = _one(tables.losses, lost="sum(lost)")
-    return AuditFigures(**queues, **keys, **lost)
+def _parts_by_key(
+    rows: DataFrame,
+    work: _Work,
+    schema: pa.Schema,
+    expected: int,
+    key: str = "key",
+) -> DataFrame:
+    """Rows of `schema` and notes: what `work` makes of all rows of some keys."""
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    parts = max(cores, -(-expected // _AT_ONCE))
+    whole = StructType(from_arrow_schema(schema).fields).add("notes", BinaryType())
+    return rows.repartition(parts, "topic", key).mapInArrow(work, whole)
 
 
-def _one(rows: DataFrame, **sums: str) -> dict[str, int]:
-    (row,) = rows.select(*(F.expr(text).alias(name) for name, text in sums.items())).collect()
-    return {name: int(value or 0) for name, value in row.asDict().items()}
+def _merged_part(batches: Iterable[pa.RecordBatch], **how: Any) -> Iterator[pa.RecordBatch]:
+    found = merge(_together(batches, SCHEMA), **how)
+    suspects = found.keys.filter(found.keys["suspect"])
+    notes = {
+        "queues": found.queues,
+        "losses": found.losses,
+        "ranges": found.ranges,
+        "totals": _totals(found.keys, gaps=how["gaps"]),
+        "suspects": suspects if suspects.num_rows <= _NOTED else None,
+    }
+    yield from _with_notes(found.keys, notes)
 
 
-# --- summaries of chunks become one row for each key and queue, then one for each key -------------
-# Only summaries are sorted here, never messages: a key with half of all messages has a row for
-# each chunk, and costs no more than any other.
+def _looked_at_part(
+    batches: Iterable[pa.RecordBatch], suspects: pa.Table, spans: Spans, **how: Any
+) -> Iterator[pa.RecordBatch]:
+    names = message_columns(by_seq=how["by_seq"])
+    messages = _together(batches, arrow_schema(names)).rename_columns({"sharding_key": "key"})
+    found = look_at(messages, suspects, spans, **how)
+    notes = {name: getattr(found, name) for name in ("keys", "queues", "times", "pictures")}
+    yield from _with_notes(found.lines, notes)
 
 
-_BEFORE = """
-    last_value(CASE WHEN judged > 0 THEN struct(last_seq AS seq, last_uniq AS uniq) END)
-        IGNORE NULLS OVER earlier AS before"""
-
-SAME_SEQ = "first_seq = before.seq"
-SAME_UNIQ = "first_uniq = before.uniq"
-JUMP = "CASE WHEN first_seq > before.seq THEN first_seq - 1 > before.seq END"  # -1 can't run over
-
-_MERGED = f"""
-WITH chunks AS (
-  SELECT *, {_BEFORE}
-  FROM {{summaries}}
-  WINDOW earlier AS (
-    PARTITION BY topic, broker, queue_id, key, lost > 0 ORDER BY first_offset
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-)
-SELECT
-  topic, broker, queue_id, key,
-  sum(n) AS n,
-  sum(judged) AS judged,
-  min(first_offset) AS first_offset,
-  max(last_offset) AS last_offset,
-  min_by(first_store_ts, first_offset) AS first_store_ts,
-  max_by(last_store_ts, last_offset) AS last_store_ts,
-  min_by(first_seq, first_offset) FILTER (WHERE judged > 0) AS first_seq,
-  max_by(last_seq, last_offset) FILTER (WHERE judged > 0) AS last_seq,
-  min(min_seq) AS min_seq,
-  max(max_seq) AS max_seq,
-  sum(falls) + count_if(first_seq < before.seq) AS falls,
-  sum(repeats) + count_if({{same}}) AS repeats,
-  sum(jumps) + count_if({{jump}}) AS jumps,
-  min_by(first_uniq, first_offset) FILTER (WHERE judged > 0) AS first_uniq,
-  max_by(last_uniq, last_offset) FILTER (WHERE judged > 0) AS last_uniq,
-  sum(lost) AS lost
-FROM chunks
-GROUP BY topic, broker, queue_id, key, lost > 0
-"""  # noqa: S608  no text from outside
+def _together(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """The rows of a part, of none, too; types are Spark's, which knows other names of zones."""
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    tables = [pa.table(batch.columns, schema.names).cast(nullable) for batch in batches]
+    return pa.concat_tables([*tables, nullable.empty_table()])
 
 
-def merged(summaries: DataFrame, *, by_seq: bool) -> DataFrame:
-    """Fold summaries: one row for each key and queue, and one for each queue's losses.
-
-    Args:
-        summaries: columns of summary.SCHEMA; no two of a key and queue overlap.
-        by_seq: whether numbers were judged, so that equal ones are the same message.
-
-    Returns:
-        Rows with the same columns.
-    """
-    query = _MERGED.format(
-        summaries="{summaries}",
-        same=SAME_SEQ if by_seq else SAME_UNIQ,
-        jump=JUMP if by_seq else "false",
-    )
-    return summaries.sparkSession.sql(query, summaries=summaries)
+def _with_notes(rows: pa.Table, notes: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """The rows, and a row more that has only notes."""
+    schema = rows.schema.append(pa.field("notes", pa.binary()))
+    plain = rows.append_column(schema.field("notes"), pa.nulls(rows.num_rows, pa.binary()))
+    yield from plain.to_batches()
+    columns = [pa.nulls(1, field.type) for field in rows.schema]
+    columns.append(pa.array([pickle.dumps(notes)], pa.binary()))
+    yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-_KEYS = """
-WITH placed AS (
-  SELECT *,
-    max(last_store_ts) OVER earlier AS left_at,
-    last_value(CASE WHEN judged > 0 THEN struct(last_seq AS seq, last_uniq AS uniq) END)
-        IGNORE NULLS OVER earlier AS before
-  FROM {parts}
-  WHERE key IS NOT NULL
-  WINDOW earlier AS (
-    PARTITION BY topic, key ORDER BY first_store_ts, last_store_ts, broker, queue_id
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-)
-SELECT
-  topic, key,
-  sum(n) AS messages,
-  sum(judged) AS judged,
-  count(*) AS queues,
-  coalesce(bool_or(first_store_ts < left_at), false) AS mixed,
-  coalesce(bool_or(first_store_ts = left_at), false) AS tied,
-  min(first_store_ts) AS first_store_ts,
-  max(last_store_ts) AS last_store_ts,
-  min(min_seq) AS min_seq,
-  max(max_seq) AS max_seq,
-  sum(falls) AS falls,
-  count_if(first_seq < before.seq) AS falls_between,
-  sum(repeats) + count_if(<same>) AS same,
-  sum(jumps) + count_if(<jump>) AS jumps
-FROM placed
-GROUP BY topic, key
-"""
+class _Notes:
+    """The notes of all parts, fetched; and of a part without rows, since there may be none."""
+
+    def __init__(self, rows: DataFrame, work: _Work) -> None:
+        found = [row.notes for row in rows.where("notes IS NOT NULL").select("notes").collect()]
+        *_, empty = work([])
+        found.append(empty["notes"][-1].as_py())
+        self._parts = [pickle.loads(each) for each in found]  # noqa: S301  of our own tasks
+
+    def tables(self, name: str) -> list[Any]:
+        """The table of that name of each part."""
+        return [part[name] for part in self._parts]
+
+    def table(self, name: str) -> pa.Table:
+        """Those of all parts, one after the other."""
+        return pa.concat_tables(self.tables(name))
 
 
-def keys_of(parts: DataFrame, *, by_seq: bool, gaps: bool) -> DataFrame:
-    """Judge each key by its summaries.
-
-    Args:
-        parts: of `merged`.
-        by_seq: as there.
-        gaps: whether numbers that are left out count.
-
-    Returns:
-        A row for each key: messages, judged, queues, mixed (it was in one queue, then in another,
-        then in the first again), falls (neighbours in a queue, the later number lower),
-        falls_between (from one queue to the next), same (neighbours that are the same), jumps,
-        suspect (whether its messages must be looked at).
-    """
-    query = _KEYS.replace("<same>", SAME_SEQ if by_seq else SAME_UNIQ)
-    query = query.replace("<jump>", JUMP if by_seq else "false")
-    keys = parts.sparkSession.sql(query, parts=parts)
-    wrong = F.col("falls") + F.col("falls_between") + F.col("same")
-    counted = wrong + F.col("jumps") if gaps else wrong
-    # Of equal times the summaries can't say which came first.
-    suspect = F.col("mixed") | F.col("tied") | (counted > 0)
-    return keys.withColumn("suspect", suspect).drop("tied")
+# --- suspects -------------------------------------------------------------------------------------
 
 
-def worst(keys: DataFrame, most: int, messages: int) -> DataFrame:
-    """The suspects to look at: (topic, key), those with the most falls first.
-
-    Args:
-        keys: of `keys_of`.
-        most: how many.
-        messages: keys with more are left out.
-    """
+def _suspects(notes: _Notes, keys: DataFrame, settings: AuditSettings) -> pa.Table:
+    """The suspects to look at: rows of KEYS."""
+    noted = notes.tables("suspects")
+    limits = (settings.look_at, settings.look_at_messages)
+    if all(table is not None for table in noted):
+        return worst(pa.concat_tables(noted), *limits)
     order = (
         (F.col("falls") + F.col("falls_between")).desc(),
         (F.col("same") + F.col("jumps")).desc(),
         F.col("messages").desc(),
-        "topic",
-        "key",
+        *_KEY,
     )
-    return (
-        keys.where("suspect")
-        .where(F.col("messages") <= messages)
-        .orderBy(*order)
-        .limit(most)
-        .select("topic", "key")
+    fit = keys.where("suspect").where(F.col("messages") <= settings.look_at_messages)
+    return fit.orderBy(*order).limit(settings.look_at).toArrow()
+
+
+def _ranges(rows: pa.Table) -> list[QueueRange]:
+    """Where suspects' messages are."""
+    return [
+        QueueRange(
+            MessageQueue(*(row[name] for name in _QUEUE)),
+            row["first_offset"],
+            row["last_offset"] + 1,
+        )
+        for row in rows.to_pylist()
+    ]
+
+
+def _spans(suspects: pa.Table) -> Spans:
+    first, last = pc.min(suspects["first_store_ts"]), pc.max(suspects["last_store_ts"])
+    low, high = (each.cast(pa.timestamp("ms", "UTC"), safe=False).value for each in (first, last))
+    return Spans(low, max((high - low) // SPANS + 1, 1))
+
+
+def _exact(seen: pa.Table, suspects: pa.Table) -> pa.Table:
+    """The counts of suspects all messages of which could be read again; of others some expired."""
+    both = seen.join(suspects.select([*_KEY, "judged"]), [*_KEY], join_type="inner")
+    return both.filter(pc.equal(both["seen"], both["judged"])).drop_columns(["seen", "judged"])
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+# What the summaries count of a suspect that was not looked at.
+_INEXACT = {"inversions": "falls", "across": "falls_between", "repeats": "same", "gaps": "jumps"}
+
+
+def _rough(name: str, *, gaps: bool) -> str:
+    return "0" if name == "gaps" and not gaps else _INEXACT[name]
+
+
+def _not_looked_at(keys: DataFrame, *, gaps: bool) -> DataFrame:
+    """Each key with what is wrong with it, where none was looked at."""
+    counts = {name: f"IF(suspect, {_rough(name, gaps=gaps)}, 0)" for name in _INEXACT}
+    columns = {name: F.expr(text) for name, text in counts.items()}
+    nothing = {name: F.lit(0).cast("bigint") for name in ("resent", "missing")}
+    return _finished(keys.withColumns({**columns, **nothing, "exact": F.expr("NOT suspect")}))
+
+
+def _looked_at(keys: DataFrame, exact: pa.Table, *, gaps: bool) -> DataFrame:
+    """Each key with what is wrong with it; of suspects that were not looked at, roughly."""
+    counts = keys.sparkSession.createDataFrame(exact).withColumn("_exact", F.lit(True))
+    rows = keys.join(F.broadcast(counts), [*_KEY], "left")
+    rows = rows.withColumn("exact", F.expr("NOT suspect OR coalesce(_exact, false)")).drop("_exact")
+    found = {
+        name: F.expr(f"IF(exact, coalesce({name}, 0), {_rough(name, gaps=gaps)})")
+        for name in _INEXACT
+    }
+    sums = {name: F.expr(f"coalesce({name}, 0)") for name in ("resent", "missing")}
+    return _finished(rows.withColumns({**found, **sums}))
+
+
+def _finished(rows: DataFrame) -> DataFrame:
+    wrong = F.expr("mixed OR inversions + across + repeats + gaps > 0")
+    kept = [name for name in KEYS.names if name != "suspect"]
+    counts = ["inversions", "across", "repeats", "resent", "gaps", "missing", "exact", "wrong"]
+    return rows.withColumn("wrong", wrong).select(*kept, *counts)
+
+
+def _with_kinds(queues: pa.Table, kinds: pa.Table | None) -> pa.Table:
+    """Queues, and how much of each kind of evidence they have."""
+    known = kinds.to_pylist() if kinds is not None else []
+    counts = {tuple(row[name] for name in _QUEUE): row for row in known}
+    places = [tuple(row[name] for name in _QUEUE) for row in queues.select(_QUEUE).to_pylist()]
+    for name in KINDS.values():
+        values = [counts.get(place, {}).get(name, 0) for place in places]
+        queues = queues.append_column(name, pa.array(values, pa.int64()))
+    return queues
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """Sums over keys.
+
+    Attributes:
+        keys, judged, moved, mixed, leaping: as in the figures.
+        suspects: how many.
+        rough_wrong, falls, falls_between, same, jumps: of suspects, by their summaries.
+    """
+
+    keys: int = 0
+    judged: int = 0
+    moved: int = 0
+    mixed: int = 0
+    leaping: int = 0
+    suspects: int = 0
+    rough_wrong: int = 0
+    falls: int = 0
+    falls_between: int = 0
+    same: int = 0
+    jumps: int = 0
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Totals:
+        return cls(**{name: pc.sum(table[name]).as_py() or 0 for name in table.column_names})
+
+
+def _totals(keys: pa.Table, *, gaps: bool) -> pa.Table:
+    """One row of sums."""
+    suspects = keys.filter(keys["suspect"])
+    jumps = suspects["jumps"] if gaps else pa.nulls(suspects.num_rows, pa.int64()).fill_null(0)
+    counts = [suspects["falls"], suspects["falls_between"], suspects["same"], jumps]
+    rough: Any = 0
+    for each in counts:
+        rough = pc.add(rough, each)
+    sums: dict[str, Any] = {
+        "keys": keys.num_rows,
+        "judged": pc.sum(keys["judged"]),
+        "moved": pc.sum(pc.greater(keys["queues"], 1)),
+        "mixed": pc.sum(keys["mixed"]),
+        "leaping": pc.sum(pc.greater(keys["jumps"], 0)),
+        "suspects": suspects.num_rows,
+        "rough_wrong": pc.sum(pc.or_(suspects["mixed"], pc.greater(rough, 0))),
+        **dict(zip(("falls", "falls_between", "same", "jumps"), map(pc.sum, counts), strict=True)),
+    }
+    values = {name: value.as_py() or 0 if isinstance(value, pa.Scalar) else value
+              for name, value in sums.items()}  # fmt: skip
+    return pa.table({name: pa.array([value], pa.int64()) for name, value in values.items()})
+
+
+def _figures(tables: AuditTables, totals: _Totals, suspects: Mapping[str, int]) -> AuditFigures:
+    """Add up the queues and the keys; of suspects it is said what was found."""
+    return AuditFigures(
+        messages=_sum(tables.queues, "messages"),
+        keyless=_sum(tables.queues, "keyless"),
+        unnumbered=_sum(tables.queues, "unnumbered"),
+        lost=_sum(tables.losses, "lost"),
+        judged=totals.judged,
+        keys=totals.keys,
+        moved=totals.moved,
+        mixed=totals.mixed,
+        leaping=totals.leaping,
+        **suspects,
     )
 
 
-# --- what exactly is wrong with the suspects: pairs of messages that show it ----------------------
-# repeat: a number (without numbers: an id) that the key had before; the copy stored first counts,
-# the others are repeats: sent again by the producer if the ids are equal, else by the program.
-# inversion: without repeats, a message after one with a higher number, in one queue. across: the
-# same between two queues, by the times at which the broker stored them. gap: numbers between two
-# that are there, and found nowhere; filled late is no gap: the late message is an inversion. All
-# of a key's messages meet in one task, once, and are sorted there four times. Spark sorts on disk
-# what does not fit, and `look_at_messages` bounds how long it takes.
-
-
-_MESSAGE_TYPE = (
-    "struct<broker string, queue_id int, queue_offset bigint, seq bigint, msg_id string,"
-    " uniq_key string, born_ts timestamp, store_ts timestamp>"
-)
-_EVIDENCE_TYPE = (
-    f"kind string, topic string, key string, message {_MESSAGE_TYPE}, before {_MESSAGE_TYPE},"
-    " distance bigint, same_id boolean, adjacent boolean"
-)
-_MESSAGE_COLUMNS = (
-    "broker", "queue_id", "queue_offset", "seq", "msg_id", "uniq_key", "born_ts", "store_ts",
-)  # fmt: skip
-_KEY = ("topic", "key")
-
-
-def message_columns(*, by_seq: bool) -> tuple[str, ...]:
-    """What `sequences` needs of the source."""
-    names = [name for name in _MESSAGE_COLUMNS if by_seq or name != "seq"]
-    return ("topic", "sharding_key", *names, "commitlog_offset")
-
-
-def no_evidence(spark: SparkSession) -> DataFrame:
-    """Evidence where there is none."""
-    return spark.createDataFrame([], _EVIDENCE_TYPE)
-
-
-def sequences(rows: DataFrame, suspects: DataFrame, *, by_seq: bool) -> DataFrame:
-    """The judged messages of suspects, each with those that it must be compared with.
+def _of_suspects(
+    totals: _Totals, looked: tuple[pa.Table, pa.Table] | None, *, gaps: bool
+) -> dict[str, int]:
+    """What was found of suspects, and roughly what is wrong with the others.
 
     Args:
-        rows: messages with `message_columns(by_seq=…)`.
-        suspects: (topic, key), few enough to be sent to every executor.
-        by_seq: whether numbers were judged.
-
-    Returns:
-        A row for each message: topic, key, the columns of a message, `message` (all of them) and
-        the messages `original` (stored first of the same), `in_queue`, `in_store`, `in_numbers`
-        (before it there, without repeats); copy (1: it is the original), adjacent.
+        totals: of all keys.
+        looked: the suspects chosen, and the counts of those that were looked at; None: none was.
+        gaps: whether numbers left out count.
     """
-    seq = F.col("seq") if by_seq else F.unix_millis("born_ts")
-    same = seq.cast("string") if by_seq else F.coalesce("uniq_key", "msg_id")
-    judged = rows.withColumnRenamed("sharding_key", "key").withColumn("seq", seq)
-    judged = judged.where("seq IS NOT NULL").join(F.broadcast(suspects), [*_KEY], "left_semi")
-    # All windows are of one key or part of it, so Spark moves each row once.
-    here = judged.withColumns({"same": same, "message": F.struct(*_MESSAGE_COLUMNS)}).repartition(
-        *_KEY
+    rough = {name: getattr(totals, source) for name, source in _INEXACT.items()}
+    if looked is None:
+        return {**rough, "wrong": totals.rough_wrong, "inexact": totals.suspects}
+    suspects, exact = looked
+    chosen = suspects.join(exact.select(_KEY), [*_KEY], join_type="inner")
+    theirs = _Totals.of(_totals(chosen, gaps=gaps))
+    counts = exact.join(chosen.select([*_KEY, "mixed"]), [*_KEY], join_type="inner")
+    some = pc.add(
+        pc.add(counts["inversions"], counts["across"]), pc.add(counts["repeats"], counts["gaps"])
     )
-    stored = ("store_ts", "broker", "commitlog_offset")
-    copies = Window.partitionBy(*_KEY, "same").orderBy(*stored)
-    queue = Window.partitionBy(*_KEY, "broker", "queue_id").orderBy("queue_offset")
-    compared = here.withColumns(
-        {"original": F.first("message").over(copies), "copy": F.row_number().over(copies)}
-    ).withColumn("_once", F.when(F.col("copy") == 1, F.col("message")))
-    return compared.withColumns(
-        {
-            "in_queue": _once_before(queue),
-            "adjacent": F.coalesce(F.lag("same").over(queue) == F.col("same"), F.lit(False)),
-            "in_store": _once_before(Window.partitionBy(*_KEY).orderBy(*stored)),
-            "in_numbers": _once_before(Window.partitionBy(*_KEY).orderBy("seq")),
-        }
-    ).drop("_once", "same")
+    wrong = pc.sum(pc.or_(counts["mixed"], pc.greater(some, 0))).as_py() or 0
+    return {
+        name: _sum(counts, name) + rough[name] - getattr(theirs, source)
+        for name, source in _INEXACT.items()
+    } | {
+        "resent": _sum(counts, "resent"),
+        "missing": _sum(counts, "missing"),
+        "wrong": wrong + totals.rough_wrong - theirs.rough_wrong,
+        "inexact": totals.suspects - theirs.suspects,
+    }
 
 
-def _once_before(window: WindowSpec) -> Column:
-    before = window.rowsBetween(Window.unboundedPreceding, -1)
-    return F.last("_once", ignorenulls=True).over(before)
-
-
-def evidence(sequence: DataFrame, *, gaps: bool) -> DataFrame:
-    """Every pair of messages that shows what is wrong.
-
-    Args:
-        sequence: of `sequences`.
-        gaps: whether to look for numbers that are left out.
-
-    Returns:
-        kind (inversion, across, repeat, gap), topic, key, message, before (both: broker, queue_id,
-        queue_offset, seq, msg_id, uniq_key, born_ts, store_ts; of a repeat `before` is the
-        original), distance (inversions: by how much the number fell; gap: how many are missing),
-        same_id and adjacent (repeats only: equal ids; nothing of the key in between).
-    """
-    original = F.col("copy") == 1
-    # Equal times say nothing between two brokers; in one broker's log the place does.
-    across = F.expr(
-        "seq < in_store.seq"
-        " AND struct(broker, queue_id) != struct(in_store.broker, in_store.queue_id)"
-        " AND (broker = in_store.broker OR store_ts > in_store.store_ts)"
-    )
-    found = [
-        _found("repeat", ~original, "original", F.lit(None)),
-        _found("inversion", original & F.expr("seq < in_queue.seq"), "in_queue",
-               _between("in_queue.seq", "seq")),
-        _found("across", original & across, "in_store", _between("in_store.seq", "seq")),
-    ]  # fmt: skip
-    if gaps:  # numbers rise here, so `seq - 1` can't run over
-        leap = original & F.expr("CASE WHEN seq > in_numbers.seq THEN seq - 1 > in_numbers.seq END")
-        missing = _between("seq", "in_numbers.seq") - 1
-        found.append(_found("gap", leap, "in_numbers", missing))
-    lines = sequence.select(
-        *_KEY, "message", F.explode(F.array_compact(F.array(*found))).alias("_")
-    )
-    return lines.select("_.kind", *_KEY, "message", *(f"_.{name}" for name in _FOUND))
-
-
-_FOUND = ("before", "distance", "same_id", "adjacent")
-
-
-def _found(kind: str, where: Column, before: str, distance: Column) -> Column:
-    """What is to be said of a message, where it is so; else null."""
-    same_id = F.coalesce(F.col("message.uniq_key") == F.col("original.uniq_key"), F.lit(False))
-    repeat = kind == "repeat"
-    return F.when(
-        where,
-        F.struct(
-            F.lit(kind).alias("kind"),
-            F.col(before).alias("before"),
-            distance.cast("bigint").alias("distance"),
-            (same_id if repeat else F.lit(None).cast("boolean")).alias("same_id"),
-            (F.col("adjacent") if repeat else F.lit(None).cast("boolean")).alias("adjacent"),
-        ),
-    )
-
-
-def _between(higher: str, lower: str) -> Column:
-    """The difference; the greatest number that there is where it does not fit."""
-    return F.expr(f"coalesce(try_subtract({higher}, {lower}), {2**63 - 1})")
+def _sum(table: pa.Table, name: str) -> int:
+    return sum(table[name].to_pylist())  # pyarrow's would run over

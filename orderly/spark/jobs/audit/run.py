@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody does
 
 from orderly.monitoring.backlog.states import Verdict
 from orderly.spark.data_source import read, spread
 from orderly.spark.discovering import pin
+from orderly.spark.jobs.audit.evidence import message_columns, worst_pictures
 from orderly.spark.jobs.audit.figures import AuditFigures, headline
 from orderly.spark.jobs.audit.judging import (
     AuditJudgement,
     AuditTables,
     Messages,
     judge,
-    merged,
-    message_columns,
 )
 from orderly.spark.jobs.audit.report import KeyPicture, ShownMessage, ShownRows, report
 from orderly.spark.jobs.audit.settings import AuditSettings
@@ -39,7 +38,10 @@ class AuditResult:
     Attributes:
         figures: counted; `figures.verdict` is the verdict.
         headline: the whole in a sentence or two.
-        tables: keys, evidence, queues, losses as DataFrames, kept by Spark until the session ends.
+        tables: keys and evidence as DataFrames, kept by Spark until the session ends; queues and
+            losses as Arrow tables.
+        worst: rows of the table of keys with something wrong, those with the most first, at most
+            20.
         origin: what was read, and with what; the same offsets can be audited again.
         document: what `result.json` holds.
     """
@@ -47,6 +49,7 @@ class AuditResult:
     figures: AuditFigures
     headline: str
     tables: AuditTables
+    worst: tuple[dict[str, Any], ...]
     origin: Origin
     document: dict[str, Any]
 
@@ -54,10 +57,6 @@ class AuditResult:
     def verdict(self) -> Verdict:
         """OK: in order; WARNING: only repeats; CRITICAL: order broken; UNKNOWN: not judged."""
         return self.figures.verdict
-
-    def worst(self, most: int) -> tuple[dict[str, Any], ...]:
-        """Rows of the table of keys with something wrong, those with the most first."""
-        return worst_keys(self.tables.keys, most)
 
 
 def run(
@@ -80,20 +79,23 @@ def run(
     """
     with progress("pinning offsets"):
         pinned = pin(settings.source)
-    parts = merged(summaries(spark, pinned, settings), by_seq=settings.by_seq)
-    found = judge(parts, suspects_reader(spark, settings), settings, progress)
+    again = suspects_reader(spark, settings)
+    size = sum(each.messages for each in pinned)
+    found = judge(summaries(spark, pinned, settings), again, settings, progress, size)
     made_from = origin("audit", pinned, settings.document())
     document = made_from.document(found.figures.verdict, asdict(found.figures))
     said = headline(found.figures, settings.seq_property)
     document["headline"] = said
+    with progress("choosing the worst"):
+        worst = worst_keys(found)
     if output is not None:
         with progress("writing tables"):
             for name in ("keys", "evidence", "queues", "losses"):
                 output.table(name, getattr(found.tables, name))
         with progress("drawing"):
-            page = report(found.figures, rows_to_show(found), settings, made_from)
+            page = report(found.figures, rows_to_show(found, worst), settings, made_from)
         output.finish(document, page)
-    return AuditResult(found.figures, said, found.tables, made_from, document)
+    return AuditResult(found.figures, said, found.tables, worst, made_from, document)
 
 
 # --- what the audit reads of a topic: summaries of all messages, then messages of suspects --------
@@ -113,7 +115,7 @@ def summaries(
 def suspects_reader(spark: SparkSession, settings: AuditSettings) -> Messages:
     """How to read suspects' messages from the topic."""
 
-    def messages(suspects: DataFrame, ranges: Sequence[QueueRange]) -> DataFrame:
+    def messages(suspects: pa.Table, ranges: Sequence[QueueRange]) -> DataFrame:
         given = {
             name: text
             for name, text in source_options(spark, settings).items()
@@ -122,10 +124,12 @@ def suspects_reader(spark: SparkSession, settings: AuditSettings) -> Messages:
         # A suspect of which messages have expired since is judged by its summaries.
         given |= {"pushdown": "true", "failOnDataLoss": "false"}
         rows = read(spark, ranges, columns=message_columns(by_seq=settings.by_seq), **given)
-        few = [] if settings.redact_keys else suspects.select("key").limit(_FEW + 1).collect()
-        if 0 < len(few) <= _FEW:  # then other messages need not leave the Python worker
-            rows = rows.where(F.col("sharding_key").isin([row.key for row in few]))
-        return redacted_rows(rows, "sharding_key", settings)
+        few = suspects.num_rows <= _FEW and not settings.redact_keys
+        if few:  # then other messages need not leave the Python worker
+            return rows.where(F.col("sharding_key").isin(suspects["key"].to_pylist()))
+        rows = redacted_rows(rows, "sharding_key", settings)
+        theirs = spark.createDataFrame(suspects.rename_columns(["topic", "sharding_key"]))
+        return rows.join(F.broadcast(theirs), theirs.columns, "left_semi").select(*rows.columns)
 
     return messages
 
@@ -150,33 +154,32 @@ def source_options(spark: SparkSession, settings: AuditSettings) -> dict[str, st
 # --- the few rows of an audit's tables that its report shows, collected ---------------------------
 
 
-KEYS, EVIDENCE = 20, 40  # rows of the tables; queues are few, and all are collected
-PICTURES, DOTS = 4, 60
-SPANS = 40  # of the time that has evidence
+KEYS, EVIDENCE = 20, 40  # rows of the tables; queues are few, and all are shown
 _WRONG = "inversions + across + repeats + gaps"
 
 
-def worst_keys(keys: DataFrame, most: int) -> tuple[dict[str, Any], ...]:
+def worst_keys(found: AuditJudgement) -> tuple[dict[str, Any], ...]:
     """Rows of keys with something wrong, those with the most first."""
+    if not found.figures.wrong:
+        return ()
     order = (F.expr(_WRONG).desc(), F.col("mixed").desc(), F.col("messages").desc(), "key")
-    return _dicts(keys.where("wrong").orderBy(*order).limit(most))
+    return _dicts(found.tables.keys.where("wrong").orderBy(*order).limit(KEYS))
 
 
-def rows_to_show(found: AuditJudgement) -> ShownRows:
-    """Collect what is shown."""
-    tables = found.tables
-    places = ("topic", "broker", "queue_id")
-    worst = worst_keys(tables.keys, KEYS)
-    span, times = _spans_of_time(tables.evidence)
+def rows_to_show(found: AuditJudgement, worst: tuple[dict[str, Any], ...]) -> ShownRows:
+    """What the report shows."""
+    tables, times = found.tables, found.times.to_pylist() if found.times is not None else []
     by_kind = ("kind", "topic", "key", "message.store_ts", "message.queue_offset")
     return ShownRows(
         keys=worst,
-        evidence=_dicts(tables.evidence.orderBy(*by_kind).limit(EVIDENCE)),
-        queues=_dicts(tables.queues.orderBy(*places)),
-        losses=_dicts(tables.losses.orderBy(*places)),
-        times=times,
-        span=span,
-        pictures=_pictures(found, worst),
+        evidence=_dicts(tables.evidence.orderBy(*by_kind).limit(EVIDENCE)) if times else (),
+        queues=tuple(tables.queues.to_pylist()),
+        losses=tuple(tables.losses.to_pylist()),
+        times=tuple((row["start"] / 1000, row["kind"], row["count"]) for row in times),
+        span=found.span / 1000,
+        pictures=tuple(
+            KeyPicture(key, _places(rows)) for key, rows in worst_pictures(found.pictures, worst)
+        ),
     )
 
 
@@ -184,57 +187,21 @@ def _dicts(rows: DataFrame) -> tuple[dict[str, Any], ...]:
     return tuple(row.asDict(recursive=True) for row in rows.collect())
 
 
-def _spans_of_time(evidence: DataFrame) -> tuple[float, tuple[tuple[float, str, int], ...]]:
-    """How much evidence there is in each span of time; the spans begin with the first of it."""
-    at = F.unix_millis("message.store_ts")
-    (ends,) = evidence.select(F.min(at).alias("low"), F.max(at).alias("high")).collect()
-    if ends.low is None:
-        return 1.0, ()
-    span = max((ends.high - ends.low) // SPANS + 1, 1)
-    start = F.floor((at - ends.low) / span) * span + ends.low
-    rows = evidence.groupBy(start.alias("start"), "kind").count().orderBy("start", "kind").collect()
-    return span / 1000, tuple((row["start"] / 1000, row["kind"], row["count"]) for row in rows)
-
-
-def _pictures(found: AuditJudgement, worst: tuple[dict[str, Any], ...]) -> tuple[KeyPicture, ...]:
-    chosen = [row for row in worst if row["exact"]][:PICTURES]
-    if found.sequence is None or not chosen:
-        return ()
-    rows = reduce(DataFrame.unionByName, (_around(found, it["topic"], it["key"]) for it in chosen))
-    by_key: dict[tuple[str, str], list[Row]] = {(it["topic"], it["key"]): [] for it in chosen}
-    for row in rows.collect():
-        by_key[row.topic, row.key].append(row)
-    return tuple(KeyPicture(key, _places(mine)) for (_, key), mine in by_key.items() if mine)
-
-
-def _around(found: AuditJudgement, topic: str, key: str) -> DataFrame:
-    """The key's messages stored nearest to the first thing that is wrong."""
-    assert found.sequence is not None
-    this = (F.col("topic") == topic) & (F.col("key") == key)
-    evidence = found.tables.evidence.where(this)
-    first = evidence.agg(F.min("message.store_ts").alias("first"))
-    marks = evidence.select(
-        *(F.col(f"message.{name}").alias(name) for name in ("broker", "queue_id", "queue_offset")),
-        F.lit(True).alias("wrong"),
-    ).distinct()
-    columns = ("topic", "key", "broker", "queue_id", "queue_offset", "seq", "store_ts")
-    near = found.sequence.where(this).select(*columns).crossJoin(F.broadcast(first))
-    away = F.coalesce(F.abs(F.unix_micros("store_ts") - F.unix_micros("first")), F.lit(0))
-    near = near.orderBy(away, "queue_offset").limit(DOTS).drop("first")
-    return near.join(F.broadcast(marks), ["broker", "queue_id", "queue_offset"], "left")
-
-
-def _places(rows: list[Row]) -> tuple[ShownMessage, ...]:
-    ordered = sorted(rows, key=lambda row: (row.store_ts, row.broker, row.queue_id,
-                                            row.queue_offset))  # fmt: skip
-    brokers = {row.broker for row in rows}
+def _places(rows: list[dict[str, Any]]) -> tuple[ShownMessage, ...]:
+    ordered = sorted(
+        rows,
+        key=lambda row: (row["store_ts"], row["broker"], row["queue_id"], row["queue_offset"]),
+    )
+    brokers = {row["broker"] for row in rows}
     return tuple(
         ShownMessage(
-            queue=f"{row.broker} {row.queue_id}" if len(brokers) > 1 else f"queue {row.queue_id}",
-            offset=row.queue_offset,
-            seq=row.seq,
-            at=row.store_ts.timestamp(),
-            wrong=bool(row.wrong),
+            queue=f"{row['broker']} {row['queue_id']}"
+            if len(brokers) > 1
+            else f"queue {row['queue_id']}",
+            offset=row["queue_offset"],
+            seq=row["seq"],
+            at=row["store_ts"].timestamp(),
+            wrong=row["wrong"],
         )
         for row in ordered
     )
