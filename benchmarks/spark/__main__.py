@@ -22,6 +22,8 @@ from orderly.client import Client
 PARTS = ("decode", "source", "audit", "topic", "sink")
 GOALS = {
     "source_vs_parquet_cpu": 1.3,
+    "topic_vs_parquet_four_cpu": 2.0,
+    "topic_vs_parquet_all_cpu": 2.0,
     "topic_vs_floor_cpu": 1.5,
     "audit_vs_window_cpu": 1.0,
     "audit_hot_key_wall": 1.3,

@@ -41,23 +41,31 @@ def source(session, rows, rounds):
 
 
 def topic(session, client, name, rounds):
-    """A topic through Spark beside the same pulls in one process."""
+    """A topic through Spark beside the same rows from files, and the same pulls in one process."""
     options = {"namesrv": client.config.namesrv, "topic": name, "seqProperty": SEQ_PROPERTY}
     ranges = pin(options, client)
     messages = sum(each.messages for each in ranges)
 
-    def scanned(names):
-        return _scan(session, read(session.spark, ranges, columns=names, **options), messages)
+    def rows(names):
+        return read(session.spark, ranges, columns=names, **options)
 
-    sides = {
-        "bare pull": lambda: _own(lambda: _pulled(client, ranges), messages),
-        "pull and decode": lambda: _own(lambda: _decoded(client, ranges), messages),
-        "narrow": scanned(NARROW),
-        "all columns": scanned(None),
-    }
-    values = _measured("topic", sides, rounds)
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "rows")
+        rows(None).write.parquet(path)
+        copy = session.spark.read.parquet(path)
+        sides = {
+            "bare pull": lambda: _own(lambda: _pulled(client, ranges), messages),
+            "pull and decode": lambda: _own(lambda: _decoded(client, ranges), messages),
+            "four columns": _scan(session, rows(NARROW), messages),
+            "all columns": _scan(session, rows(None), messages),
+            "parquet, four columns": _scan(session, copy.select(*NARROW), messages),
+            "parquet, all columns": _scan(session, copy, messages),
+        }
+        values = _measured("topic", sides, rounds)
     ratios = {
-        "topic_vs_floor_cpu": ("narrow", "pull and decode"),
+        "topic_vs_parquet_four_cpu": ("four columns", "parquet, four columns"),
+        "topic_vs_parquet_all_cpu": ("all columns", "parquet, all columns"),
+        "topic_vs_floor_cpu": ("four columns", "pull and decode"),
         "full_row_vs_floor_cpu": ("all columns", "pull and decode"),
         "decode_vs_bare_pull_cpu": ("pull and decode", "bare pull"),
     }

@@ -298,6 +298,7 @@ def ordered_batches(
     of_sink = {name: value for name, value in options.items() if name not in _OF_WRITE_ORDERED}
     check_write(parse_write(_sink_options(topic, order_by, of_sink)))
 
+    @short_traceback
     def write(batch: DataFrame, _batch_id: int) -> None:
         write_ordered(batch, topic=topic, order_by=order_by, **options)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ class WantedColumns:
         columns: names, in the order wanted.
         seq_property: the property that column `seq` is read from; empty: `seq` is null.
         tags: rows with other tags are left out; empty: all rows.
+        only: by column, the texts that rows may have; other rows are left out. Columns of texts.
         schema: of the batches.
 
     Raises:
@@ -44,6 +45,7 @@ class WantedColumns:
     columns: tuple[str, ...]
     seq_property: str = ""
     tags: frozenset[str] = frozenset()
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
     schema: pa.Schema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,21 +56,33 @@ class WantedColumns:
         object.__setattr__(self, "schema", arrow_schema(self.columns))
 
 
+class Decoded(NamedTuple):
+    """Rows in the order of the messages.
+
+    Attributes:
+        batch: the rows.
+        offsets: the queue offset of each.
+        seen: the offsets of all messages with a wanted tag, rows or not.
+    """
+
+    batch: pa.RecordBatch
+    offsets: Ints
+    seen: Ints
+
+
 def decode(
     data: bytes, queue: MessageQueue, wanted: WantedColumns, end: int | None = None
-) -> tuple[pa.RecordBatch, Ints]:
+) -> Decoded:
     """Turn stored messages of a queue into rows.
 
-    Bodies are compared with their checksums and unpacked only if they are asked for.
+    Bodies are compared with their checksums and unpacked only if they are asked for, and nothing
+    but the texts of `wanted.only` is looked at of messages that are left out for them.
 
     Args:
         data: messages, one after the other, less than 2 GiB.
         queue: where they were pulled from; what the columns topic, broker and queue_id say.
         wanted: which columns, and which tags.
         end: the offset after the last of them, as the broker says it; None: not known.
-
-    Returns:
-        The rows in the order of the messages, and the queue offset of each.
 
     Raises:
         ProtocolError: bytes that are no messages.
@@ -78,19 +92,24 @@ def decode(
     if starts is None:  # broken, and the loop says where
         starts = np.zeros(1, np.int64)
         part = _by_loop(data, starts, starts, queue, wanted, end=end)
-        return part.batch, part.offsets
+        return Decoded(part.batch, part.offsets, part.seen)
     bulk, rest = _in_bulk(data, starts, queue, wanted)
     if not len(rest):
-        return bulk.batch, bulk.offsets
+        return Decoded(bulk.batch, bulk.offsets, bulk.seen)
     return _merged(bulk, _by_loop(data, starts, rest, queue, wanted, end=end))
 
 
 class _Part(NamedTuple):
-    """Rows of some messages, and the place of each one's message in the block."""
+    """Rows of some messages: each one's offset, and the place of its message in the block.
+
+    Likewise of all messages with a wanted tag: `seen`, `seen_places`.
+    """
 
     batch: pa.RecordBatch
     offsets: Ints
     places: Ints
+    seen: Ints
+    seen_places: Ints
 
 
 def _in_bulk(
@@ -98,18 +117,22 @@ def _in_bulk(
 ) -> tuple[_Part, Ints]:
     """The rows of plain messages, and the places of the others."""
     messages, places = plain_messages(data, starts)
-    bulk = Bulk(messages, queue, wanted)
-    batch = bulk.batch()
-    while bulk.odd.any():
-        places = places[~bulk.odd]
-        bulk = Bulk(bulk.messages.only(~bulk.odd), queue, wanted)
-        batch = bulk.batch()
     left = np.ones(len(starts), np.bool_)
     left[places] = False
-    part = _Part(batch, bulk.offsets(), places)
-    if wanted.tags:
-        mask = bulk.tagged()
-        part = _Part(batch.filter(pa.array(mask)), part.offsets[mask], places[mask])
+    while True:
+        bulk = Bulk(messages, queue, wanted)
+        tagged, fits = bulk.tagged(), bulk.fitting()
+        kept = tagged & fits
+        rows = bulk if kept.all() else Bulk(messages.only(kept), queue, wanted)
+        batch = rows.batch()
+        odd = bulk.odd.copy()
+        odd[kept] |= rows.odd
+        if not odd.any():
+            break
+        left[places[odd]] = True
+        messages, places = messages.only(~odd), places[~odd]
+    seen = bulk.offsets()
+    part = _Part(batch, seen[kept], places[kept], seen[tagged], places[tagged])
     return part, np.flatnonzero(left)
 
 
@@ -125,16 +148,25 @@ def _by_loop(
     """The rows of the messages at the places `rest`."""
     ends = np.append(starts[1:], len(data))
     following = [*map(partial(queue_offset_at, data), starts[1:].tolist()), end]
-    found = [
+    seen = [
         (place, message)
         for place in rest.tolist()
         for message in _members(data[starts[place] : ends[place]], queue, following[place])
         if not wanted.tags or message.tags in wanted.tags
     ]
-    messages = [message for _, message in found]
-    offsets = np.array([message.queue_offset for message in messages], np.int64)
-    places = np.array([place for place, _ in found], np.int64)
-    return _Part(rows_of(messages, queue, wanted), offsets, places)
+    found = [
+        (place, message)
+        for place, message in seen
+        if all(_value(name, message, queue, wanted) in texts for name, texts in wanted.only.items())
+    ]
+    batch = rows_of([message for _, message in found], queue, wanted)
+    return _Part(batch, *_where(found), *_where(seen))
+
+
+def _where(found: Sequence[tuple[int, ReceivedMessage]]) -> tuple[Ints, Ints]:
+    """The offsets and the places of messages."""
+    offsets = np.array([message.queue_offset for _, message in found], np.int64)
+    return offsets, np.array([place for place, _ in found], np.int64)
 
 
 def _members(data: bytes, queue: MessageQueue, end: int | None) -> Iterator[ReceivedMessage]:
@@ -144,10 +176,15 @@ def _members(data: bytes, queue: MessageQueue, end: int | None) -> Iterator[Rece
         yield message
 
 
-def _merged(bulk: _Part, loop: _Part) -> tuple[pa.RecordBatch, Ints]:
-    order = np.argsort(np.append(bulk.places, loop.places), kind="stable")
+def _merged(bulk: _Part, loop: _Part) -> Decoded:
     both = pa.concat_batches([bulk.batch, loop.batch])
-    return both.take(pa.array(order)), np.append(bulk.offsets, loop.offsets)[order]
+    rows = np.argsort(np.append(bulk.places, loop.places), kind="stable")
+    seen = np.argsort(np.append(bulk.seen_places, loop.seen_places), kind="stable")
+    return Decoded(
+        both.take(pa.array(rows)),
+        np.append(bulk.offsets, loop.offsets)[rows],
+        np.append(bulk.seen, loop.seen)[seen],
+    )
 
 
 # --- where messages begin, and what their fixed heads say -----------------------------------------
@@ -456,10 +493,17 @@ class Bulk:
         return self.messages.heads["queue_offset"].astype(np.int64)
 
     def tagged(self) -> Mask:
-        """Which rows have one of the wanted tags."""
-        tags = pa.array(sorted(self.wanted.tags), pa.string())
-        mask: Mask = pc.is_in(self.property(TAGS), value_set=tags).to_numpy(zero_copy_only=False)
-        return mask
+        """Which messages have one of the wanted tags."""
+        if not self.wanted.tags:
+            return np.ones(len(self.messages), np.bool_)
+        return _among(self.property(TAGS), self.wanted.tags)
+
+    def fitting(self) -> Mask:
+        """Which messages have the texts that are wanted."""
+        found = np.ones(len(self.messages), np.bool_)
+        for name, texts in self.wanted.only.items():
+            found &= _among(_COLUMNS[name](self), texts)
+        return found
 
     def property(self, name: str) -> pa.Array:
         """A property, null where a message has none."""
@@ -503,6 +547,12 @@ class Bulk:
             self._found = find_entries(self.messages)
             self.odd |= self._found.illegible()
         return self._found
+
+
+def _among(column: pa.Array, texts: Collection[str]) -> Mask:
+    wanted = pa.array(sorted(texts), pa.string())
+    found: Mask = pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _may_be_hexadecimal(texts: pa.Array) -> bool:

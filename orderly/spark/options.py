@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -333,6 +333,7 @@ class ScanOptions:
         batch_bytes: of stored messages, that a record batch is made of.
         fail_on_data_loss: whether messages that are gone are an error.
         group_prefix: the group that pulls are counted for; a broker makes it at the first pull.
+        only: by column, the texts that rows may have; those of other rows are left out.
     """
 
     columns: tuple[str, ...]
@@ -343,6 +344,7 @@ class ScanOptions:
     batch_bytes: int = 1024 * 1024
     fail_on_data_loss: bool = True
     group_prefix: str = "orderly-spark"
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 _SELECTING = ("topic", "topics", "topicPattern", "assign")

@@ -7,7 +7,7 @@ Nothing here joins a group, commits, or needs to hear that a query is over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
@@ -132,14 +131,12 @@ class RangeReader:
         scan: what of each message.
         schema: what Spark expects.
         summary: whether summaries are read, not messages.
-        only: by column, the texts that rows may have; those of other rows are left out.
     """
 
     access: Access
     scan: ScanOptions
     schema: pa.Schema
     summary: bool = False
-    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part; Spark makes one up, without a range, where there are none."""
@@ -147,18 +144,9 @@ class RangeReader:
             return
         try:
             for batch in self._batches(part.value):
-                kept = self._fitting(batch)
-                if kept.num_rows:
-                    yield fitted(kept, self.schema)
+                yield fitted(batch, self.schema)
         except OrderlyError as error:
             raise shortened(error) from None
-
-    def _fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that a query's conditions on texts let through."""
-        for column, texts in self.only.items():
-            allowed = pa.array(sorted(texts), pa.string())
-            batch = batch.filter(pc.is_in(batch.column(column), allowed))
-        return batch
 
     def _batches(self, wanted: QueueRange) -> Iterator[pa.RecordBatch]:
         losses: list[Loss] = []
@@ -353,7 +341,8 @@ class FilteringReader(BatchReader):
                 self._narrowing, honoured = narrow(self._narrowing, condition)
             if not honoured:
                 left.append(each)
-        self._reading = replace(self._reading, scan=self._tagged(), only=self._narrowing.texts())
+        scan = replace(self._tagged(), only=self._narrowing.texts())
+        self._reading = replace(self._reading, scan=scan)
         return left
 
     def _tagged(self) -> ScanOptions:

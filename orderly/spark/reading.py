@@ -36,7 +36,7 @@ from orderly.protocol.ext import from_ext, to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply
-from orderly.spark.decoding import Ints, WantedColumns, decode
+from orderly.spark.decoding import Ints, Mask, WantedColumns, decode
 from orderly.spark.offsets import Loss, QueueRange, Span, data_lost, readable
 from orderly.spark.options import ScanOptions
 
@@ -74,14 +74,17 @@ def read_range(
         losses(loss)
 
     tags = Subscription.from_expression(wanted.queue.topic, scan.tags, version=0).tags
-    columns = WantedColumns(scan.columns, scan.seq_property, tags)
+    columns = WantedColumns(scan.columns, scan.seq_property, tags, scan.only)
     pieces = RangePulls(client, scan, wanted, lost).pieces()
     for start, pulled_to, data in _blocks(pieces, scan.batch_bytes):
         end = min(pulled_to, wanted.end)
-        batch, offsets = _rows_between(*decode(data, wanted.queue, columns, pulled_to), start, end)
-        if not tags and len(batch) < end - start:
-            for first, last in _holes(offsets, start, end):
+        rows = decode(data, wanted.queue, columns, pulled_to)
+        if not tags and len(rows.seen) != end - start:
+            seen = rows.seen[_between(rows.seen, start, end)]
+            for first, last in _holes(seen, start, end):
                 lost(Loss(wanted.queue, first, last, LEFT_OUT))
+        kept = _between(rows.offsets, start, end)
+        batch = rows.batch if kept.all() else rows.batch.filter(pa.array(kept))
         if len(batch):
             yield batch
 
@@ -103,17 +106,11 @@ def _blocks(pieces: Iterable[_Block], size: int) -> Iterator[_Block]:
         yield begin, at, b"".join(bodies)
 
 
-def _rows_between(
-    batch: pa.RecordBatch, offsets: Ints, start: int, end: int
-) -> tuple[pa.RecordBatch, Ints]:
-    """The rows within a range, each once: a batch that a broker stores as one comes whole."""
-    if not len(offsets):
-        return batch, offsets
-    if offsets[0] >= start and offsets[-1] < end and bool((np.diff(offsets) > 0).all()):
-        return batch, offsets
-    before = np.maximum.accumulate(np.append(start - 1, offsets[:-1]))
-    kept = (offsets > before) & (offsets < end)
-    return batch.filter(pa.array(kept)), offsets[kept]
+def _between(offsets: Ints, start: int, end: int) -> Mask:
+    """Which are within a range and rise: a batch that a broker stores as one comes whole."""
+    before = np.maximum.accumulate(np.append(start - 1, offsets[:-1])[: len(offsets)])
+    found: Mask = (offsets > before) & (offsets < end)
+    return found
 
 
 def _holes(offsets: Ints, start: int, end: int) -> list[tuple[int, int]]:

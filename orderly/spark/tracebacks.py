@@ -15,10 +15,10 @@ _log = get_logger("orderly.spark")
 
 
 def short_traceback(entry: Callable[P, R]) -> Callable[P, R]:
-    """Wrap what Spark calls: an error of ours is raised anew, without the way it came.
+    """Wrap what Spark calls: an error of ours is raised again, without the way it came.
 
-    Its text says what is wrong and what to do, and Spark puts it behind the traceback. Any other
-    error is a defect and keeps all.
+    Its text says what is wrong and what to do, and Spark puts it behind the traceback, with its
+    causes, one a line. Any other error is a defect and keeps all.
     """
 
     @wraps(entry)
@@ -32,6 +32,12 @@ def short_traceback(entry: Callable[P, R]) -> Callable[P, R]:
 
 
 def shortened(error: OrderlyError) -> OrderlyError:
-    """The error without the way it came, to be raised `from None`."""
+    """The error without the way it came, to be raised `from None`; causes become its notes."""
     _log.debug("spark.failed", exc_info=error)
+    told, cause = str(error), error.__cause__
+    while cause is not None:
+        if str(cause) not in told:
+            error.add_note(f"caused by {type(cause).__name__}: {cause}")
+            told += str(cause)
+        cause = cause.__cause__
     return error.with_traceback(None)

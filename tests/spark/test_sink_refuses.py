@@ -2,8 +2,8 @@
 
 import pytest
 
-from orderly.errors import ConfigError
-from orderly.spark.sink import write_ordered
+from orderly.errors import ConfigError, TopicNotFound
+from orderly.spark.sink import ordered_batches, write_ordered
 from orderly.spark.source import register
 from tests.support.topics import stored
 
@@ -62,3 +62,15 @@ def test_a_stream_is_no_frame(spark):
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ConfigError, match="foreachBatch"):
         write_ordered(stream, topic="t", order_by="value")
+
+
+def test_a_topic_that_is_missing_is_named_before_a_row_is_read(spark, rows, orderly_namesrv):
+    to = {"topic": "no-such-topic", "order_by": "seq", "namesrv": orderly_namesrv}
+    unread = rows(("a", 1, "x")).selectExpr("sharding_key", "seq", "raise_error('read') AS body")
+    unread = unread.selectExpr("sharding_key", "seq", "CAST(body AS string) AS body")
+    with pytest.raises(TopicNotFound, match="no running broker has the topic 'no-such-topic'"):
+        write_ordered(unread, **to)
+    with pytest.raises(TopicNotFound, match="'no-such-topic'"):
+        ordered_batches(**to)
+    with pytest.raises(ConfigError, match="column extra would not be sent"):
+        write_ordered(unread.selectExpr("*", "1 extra"), **to)

@@ -110,6 +110,17 @@ def test_the_first_batch_is_the_same_when_it_is_run_again(stream, orderly_namesr
     assert query.run() == [[(0, offset) for offset in range(10, 30)]]
 
 
+def test_a_group_that_nobody_knows_ends_the_stream_unless_it_may_be(
+    stream, orderly_namesrv, orderly_topic
+):
+    topic = orderly_topic(queues=1)
+    send(orderly_namesrv, topic, 5)
+    options = {"namesrv": orderly_namesrv, "topic": topic, "startingOffsets": "group:shiping"}
+    with pytest.raises(Exception, match="'shiping' has committed nothing"):
+        stream(**options).run()
+    assert stream(**options, unknownGroup="latest").run() == []
+
+
 def test_a_stream_outlives_its_broker_and_tells_what_is_lost(stream):
     with FakeBroker() as fake:
         fake.create_topic("orders", 2)
