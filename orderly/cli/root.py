@@ -84,7 +84,7 @@ SPARK: dict[str, tuple[str, str]] = {
     "replay": ("orderly.cli.spark", "From a table into a topic, in each key's order."),
     "bundle": (
         "orderly.cli.spark",
-        "What a cluster needs to run these: a zip and a script.",
+        "A zip and a script for spark-submit, where orderly is not installed.",
     ),
 }
 
@@ -94,8 +94,8 @@ def spark() -> None:
     """Jobs over whole topics, by Spark.
 
     They read beside consumers: no group is joined, nothing is committed. Spark runs inside this
-    command, on all cores, unless --master names a cluster; `orderly spark bundle` makes what
-    spark-submit takes.
+    command, on all cores, unless --master names a cluster, whose machines need nothing of ours;
+    `orderly spark bundle` makes what spark-submit takes.
     """
 
 

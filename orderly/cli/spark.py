@@ -532,7 +532,7 @@ def replay_answer(result: ReplayResult) -> CommandOutput:
     return CommandOutput(columns, rows, document=lambda: result.document)
 
 
-# --- `orderly spark bundle`: what a cluster needs to run the jobs ---------------------------------
+# --- `orderly spark bundle`: for programs that start without orderly ------------------------------
 
 
 BUNDLE_EXAMPLES = """\b
@@ -554,6 +554,9 @@ Examples:
 @common_options
 def bundle(out: Path) -> int:
     """Write orderly.zip and orderly_job.py, for spark-submit.
+
+    They are for programs that start where orderly is not installed: on a cluster in deploy mode
+    "cluster". Where it is, `orderly spark audit --master URL` needs neither.
 
     The zip has orderly and the pure Python packages that it needs. The machines of the cluster
     need Python 3.11 or newer with numpy, pandas and pyarrow, the driver's also matplotlib.

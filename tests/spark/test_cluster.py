@@ -163,7 +163,7 @@ register(spark)
 def where(_):
     import orderly
 
-    return f"{os.getcwd()} {orderly.__file__}"
+    return f"{os.getcwd()} {os.path.abspath(orderly.__file__)}"
 
 
 rows = spark.read.format("rocketmq").options(namesrv=namesrv, topic=flights).load()

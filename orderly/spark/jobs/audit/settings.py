@@ -23,8 +23,8 @@ class AuditSettings:
             missing. False for numbers that only rise: versions, times, offsets of elsewhere.
         look_at: suspects whose messages are looked at; of more keys only the summaries' counts
             count.
-        look_at_messages: a suspect with more messages is not looked at: they would have to be
-            sorted by one task.
+        look_at_messages: a suspect with more messages is not looked at: one task would have all of
+            them in memory, about 300 bytes each.
         redact_keys: whether results show hashes instead of keys.
 
     Raises:
@@ -35,7 +35,7 @@ class AuditSettings:
     seq_property: str = ""
     gaps: bool = True
     look_at: int = 100_000
-    look_at_messages: int = 2_000_000
+    look_at_messages: int = 1_000_000
     redact_keys: bool = False
 
     def __post_init__(self) -> None:
