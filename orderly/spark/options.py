@@ -270,7 +270,7 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
     Option(
         "batchBytes",
         whole_number(64 * 1024, 64 * MIB),
-        f"`{MIB}`",
+        f"`{4 * MIB}`",
         "bytes of stored messages that an Arrow batch is made of",
     ),
     Option(
@@ -341,7 +341,7 @@ class ScanOptions:
     tags: str = ALL_TAGS
     pull_batch: int = 512
     pull_depth: int = 8
-    batch_bytes: int = 1024 * 1024
+    batch_bytes: int = 4 * MIB
     fail_on_data_loss: bool = True
     group_prefix: str = "orderly-spark"
     only: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -120,7 +120,11 @@ def check_java() -> Path:
 
 
 def java_version(java: str) -> int | None:
-    """The major version that `java -version` prints; None if it cannot be read."""
+    """The major version, by the file beside it or by `java -version`; None if it cannot be read."""
+    with contextlib.suppress(OSError):  # a JVM less to start
+        release = Path(java).resolve().parents[1].joinpath("release").read_text("utf-8", "replace")
+        if found := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE):
+            return int(found[1])
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)  # noqa: S603, PLW1510  the user's Java
     except (OSError, subprocess.TimeoutExpired):

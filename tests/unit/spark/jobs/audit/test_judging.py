@@ -1,12 +1,13 @@
 """What is told of keys and their messages is what brute force says, over hundreds of logs."""
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
 from orderly.spark.jobs.audit.evidence import DOTS, PICTURES, Spans, look_at, message_columns
 from orderly.spark.jobs.audit.merging import merge, worst
-from tests.support.logs import lines, logs, summaries, table, wrong
+from tests.support.logs import BEGIN, lines, logs, summaries, table, wrong
 
 ROWS = logs(250)
 ALWAYS = Spans(0, 10**15)
@@ -99,6 +100,36 @@ def test_the_worst_suspects_are_those_with_the_most_falls_and_not_too_many_messa
     assert falls == sorted(falls, reverse=True)
     assert max(row["messages"] for row in chosen) <= 5
     assert len(chosen) == 10
+
+
+def by_birth(rows):
+    """What is found where times of birth are judged."""
+    merged = merge(summaries(rows, ""), by_seq=False, gaps=False, look_at_messages=10**9)
+    messages = table(rows).select(message_columns(by_seq=False))
+    messages = messages.rename_columns({"sharding_key": "key"})
+    suspects = merged.keys.filter(merged.keys["suspect"])
+    return look_at(messages, suspects, ALWAYS, by_seq=False, gaps=False).lines.to_pylist()
+
+
+def test_a_producers_clock_that_is_wrong_matters_only_beside_another_one():
+    late = timedelta(minutes=10)
+
+    def row(place, key, seq, behind):
+        at = BEGIN + timedelta(seconds=place)
+        return {
+            "topic": "t", "broker": "a", "queue_id": 0, "queue_offset": place, "seq": seq,
+            "sharding_key": key, "msg_id": f"m{place}", "uniq_key": f"u{place}",
+            "born_ts": at - behind, "store_ts": at, "commitlog_offset": place,
+        }  # fmt: skip
+
+    # One producer sends x, its clock ten minutes slow; another takes turns with it at y.
+    rows = [row(2 * n, "x", n, late) for n in range(10)]
+    rows += [row(2 * n + 1, "y", n, late * (n % 2)) for n in range(10)]
+    rows.sort(key=lambda each: each["queue_offset"])
+    assert judged(rows)[1].lines.num_rows == 0, "numbers know no clocks"
+    found = by_birth(rows)
+    assert {(line["kind"], line["key"]) for line in found} == {("inversion", "y")}
+    assert len(found) == 5
 
 
 def test_nothing_is_judged_where_nothing_is():
