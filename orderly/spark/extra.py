@@ -3,7 +3,6 @@
 import re
 
 from orderly.errors import ConfigError
-
 from orderly.extras import install
 
 try:
