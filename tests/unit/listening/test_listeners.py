@@ -1,6 +1,7 @@
 """What a consumer is told of each message, for plain and async functions alike."""
 
 import asyncio
+import json
 import sys
 import threading
 from dataclasses import replace
