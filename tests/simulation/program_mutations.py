@@ -101,7 +101,7 @@ def roll_back_the_last_batch_only(set_):
     def forgetful(self, batch, disposition, **options):
         if disposition is Disposition.ROLLBACK:
             disposition = Disposition.PUT_BACK
-        finish(self, batch, disposition, **options)
+        return finish(self, batch, disposition, **options)
 
     set_(Lanes, "finish", forgetful)
 

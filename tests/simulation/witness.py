@@ -35,6 +35,7 @@ _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
 )
 _STILL = 130.0  # seconds; what cannot be read is tried again after 60 at most
 _IN_HAND = 1.0  # seconds within which a message that was taken before a pause is handed out
+_IN_TIME = 1.0  # seconds within which an answer comes, so that somebody surely waits for it
 _DEFECTS = ("run.failed", "periodic_work.failed")
 
 
@@ -107,6 +108,8 @@ class Witness:
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
         self._places = {}
         self.rejected = set()
+        self._dead = {}  # by request to store a dead letter: (process, place), and when it was sent
+        self._known_dead = set()  # (process, place): it got the answer in time
         self._last_calls = {}  # by lane, the last call of a handler and what it has handled
         self._homes = {}  # by process, message and offset: where that is counted
         self._generations = world.generations
@@ -129,7 +132,7 @@ class Witness:
         world.network.sending = self._leaves
         world.network.watch = self._arrives
         world.network.answered = self._answered
-        world.network.heard = self._grants.heard
+        world.network.heard = self._heard_answer
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -146,6 +149,9 @@ class Witness:
         self._spring(member, command, leaving=True)
         if command.code == LOCK:
             self._grants.asked(link, command)
+        if command.code == SEND and (place := self._dead_letter(command)) is not None:
+            request = link.number, command.request_id
+            self._dead[request] = (member.process, place), self._kernel.now
         if command.code != COMMIT:
             return
         header, queue = self._commit(link, command)
@@ -235,11 +241,25 @@ class Witness:
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
 
-    def _note_dead_letter(self, member, command):
+    def _heard_answer(self, link, command):
+        """A member gets an answer: it knows that it has a lock, or that a dead letter is stored."""
+        self._grants.heard(link, command)
+        if command.is_response and (link.number, command.request_id) in self._dead:
+            dead, asked_at = self._dead.pop((link.number, command.request_id))
+            in_time = max(self._kernel.now, dead[0].paused_until) - asked_at < _IN_TIME
+            if in_time and not command.code:
+                self._known_dead.add(dead)
+
+    def _dead_letter(self, command):
+        """The place of a message that is sent as a dead letter, or None."""
         header = from_ext(SendMessage, command.ext)
-        if header.topic.startswith("%RETRY%"):
-            unique = decode_properties(header.properties.encode())["UNIQ_KEY"]
-            queue, offset = place = self._places[unique]
+        if not header.topic.startswith("%RETRY%"):
+            return None
+        return self._places[decode_properties(header.properties.encode())["UNIQ_KEY"]]
+
+    def _note_dead_letter(self, member, command):
+        if (place := self._dead_letter(command)) is not None:
+            queue, offset = place
             self._world.note("dead letter", queue, offset)
             self._world.happened["dead letter"] += 1
             self._truth.finished[queue].add(offset)
@@ -277,6 +297,8 @@ class Witness:
         self.latest = {moved(place): delivery for place, delivery in self.latest.items()}
         self._places = {unique: moved(place) for unique, place in self._places.items()}
         self.rejected = {moved(place) for place in self.rejected}
+        self._known_dead = {(process, moved(place)) for process, place in self._known_dead}
+        self._dead = {r: ((p, moved(place)), at) for r, ((p, place), at) in self._dead.items()}
         self._homes = {known: former.get(home, home) for known, home in self._homes.items()}
         for event in self.events:
             if isinstance(event, Delivery):
@@ -320,6 +342,7 @@ class Witness:
         self._check_key_pause(member, messages[0], context)
         self._checked(self._pace.begins, member, lane, len(messages))
         self._check_seek(member, queue, messages[0])
+        self._check_dead(member, queue, messages, context)
         task = self._kernel.current
         began = self._kernel.now
         call = Running(member, queue, lane, member.process, task, context.replayed, began)
@@ -343,6 +366,13 @@ class Witness:
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             text = f"{member}: {message.sharding_key}"
             self._kernel.fail(Broken("handled while its key was paused", text))
+
+    def _check_dead(self, member, queue, messages, context):
+        """A member that knows that a dead letter is stored does not handle that message again."""
+        for message in () if context.replayed or queue in self.commits.reset else messages:
+            if (member.process, self.place(member.process, message)) in self._known_dead:
+                text = f"{member}: {message.queue_offset} of {queue}"
+                self._kernel.fail(Broken("handled after its dead letter", text))
 
     def place(self, process, message):
         """Where a message that a member handles is counted: (queue, offset)."""
@@ -422,8 +452,13 @@ class Witness:
             self._world.happened["seek back" if target < stored else "seek on"] += 1
         held = member.consumer._session.find(queue)
         given_up = held is None or held.owned.dropped is not None
+        self._forget_dead(member, queue)
         self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
+
+    def _forget_dead(self, member, queue):
+        mine = {d for d in self._known_dead if d[0] is member.process and d[1][0] == queue}
+        self._known_dead -= mine
 
     def _check_seek(self, member, queue, message):
         """What a seek passed over is not handed out, but for what had been taken before."""
@@ -457,6 +492,7 @@ class Witness:
         for queue in queues:
             self._finished_by.pop((member.process, queue), None)
             self._lost.discard((member.process, queue))
+            self._forget_dead(member, queue)
             self._world.happened["paused and taken"] += member.process in self._paused_at
             paused = any(process is member.process for process, _ in self._keys_paused_at)
             self._world.happened["key paused and taken"] += paused
