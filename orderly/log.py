@@ -122,7 +122,9 @@ def _hand_to_standard_logging(
     fields = {n: _on_one_line(n, value) for n, value in named.items() if value is not None}
     stack = indent(fields.pop("stack", ""), "  ") if error is None else traceback_text(error)
     raised = None if error is None else (type(error), error, error.__traceback__)
-    level = logging.getLevelNamesMapping()[method.upper()]
+    level = (
+        logging.ERROR if method == "exception" else logging.getLevelNamesMapping()[method.upper()]
+    )
     record = logger.makeRecord(
         logger.name, level, __file__, 0, "", (), raised, extra={"event_fields": fields}
     )

@@ -84,7 +84,7 @@ SPARK: dict[str, tuple[str, str]] = {
     "replay": ("orderly.cli.spark", "From a table into a topic, in each key's order."),
     "bundle": (
         "orderly.cli.spark",
-        "A zip and a script for spark-submit, where orderly is not installed.",
+        "What spark-submit takes where orderly is not installed.",
     ),
 }
 

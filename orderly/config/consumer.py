@@ -102,8 +102,8 @@ class ConsumerConfig(FromEnv):
         batch_size: messages handed to the handler at once; with order="key" all of one key (fewer
             after the key fell behind: bodies come back `pull_batch` at a time).
         max_rate: messages a second for which the handler is called, of all queues together (1/3600
-            or more); up to a tenth of a second's at once. None: no limit. Nothing sleeps for it, nothing counts as
-            tried, and queues go on in the order in which they came to wait.
+            or more); up to a tenth of a second's at once. None: no limit. Nothing sleeps for it,
+            nothing counts as tried, and queues go on in the order in which they came to wait.
         max_rate_per_key: with order="key", the same for each key: its next message begins no
             earlier than 1 / max_rate_per_key seconds after the one before has begun.
         suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key

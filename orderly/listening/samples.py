@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from orderly.config.arguments import (
     MAX_LANE_SUSPEND,
     check_count,
+    check_flag,
     check_given,
+    check_group,
     check_kind,
-    check_text,
 )
 from orderly.listening.handler_call import Attempt, Delivery
 from orderly.message import Message
@@ -80,18 +81,14 @@ def context(
     Raises:
         ConfigError: an argument of another kind.
     """
-    check_text("group", group)
-    check_given("token", token, int)
-    found = received(message, attempt)
-    return ConsumeContext(
-        found.queue,
-        group,
-        attempt=found.reconsume_times + 1,
-        key=found.sharding_key,
-        ownership=None if token is None else SampleOwnership(token),
-        max_suspend=MAX_LANE_SUSPEND,
-        replayed=replayed,
-        dry_run=dry_run,
+    check_group(group)
+    if token is not None:
+        check_count("token", token, 0)
+    check_flag("replayed", replayed)
+    check_flag("dry_run", dry_run)
+    ownership = None if token is None else SampleOwnership(token)
+    return _context(
+        received(message, attempt), group, ownership, replayed=replayed, dry_run=dry_run
     )
 
 
@@ -132,7 +129,27 @@ def delivery_of(message: Given, number: int, given: ConsumeContext | None) -> De
     """
     check_given("context", given, ConsumeContext)
     found = received(message, number)
-    return Delivery(found, context(found, group="") if given is None else given)
+    return Delivery(found, _context(found, "") if given is None else given)
+
+
+def _context(
+    found: ReceivedMessage,
+    group: str,
+    ownership: SampleOwnership | None = None,
+    *,
+    replayed: bool = False,
+    dry_run: bool = False,
+) -> ConsumeContext:
+    return ConsumeContext(
+        found.queue,
+        group,
+        attempt=found.reconsume_times + 1,
+        key=found.sharding_key,
+        ownership=ownership,
+        max_suspend=MAX_LANE_SUSPEND,
+        replayed=replayed,
+        dry_run=dry_run,
+    )
 
 
 def _received(message: Message, offset: int) -> ReceivedMessage:

@@ -18,7 +18,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orderly
 from orderly.errors import ConfigError
 from orderly.extras import install
 
@@ -86,7 +85,7 @@ def bundle(packages: Iterable[str]) -> bytes:
 
 
 def _contents(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    home = Path(orderly.__file__).parent  # installed, or in a checkout
+    home = Path(__file__).parents[1]  # installed, or in a checkout
     for path in home.rglob("*"):
         if path.is_file() and _is_pure(path):
             yield path.relative_to(home.parent).as_posix(), path.read_bytes()
@@ -144,7 +143,7 @@ def ship(context: SparkContext) -> None:
 
 def _imported_from() -> str | None:
     """The zip that this library was imported from, as by `--py-files`; None: from a folder."""
-    home = Path(orderly.__file__).parents[1]
+    home = Path(__file__).parents[2]
     return str(home.absolute()) if home.is_file() else None
 
 

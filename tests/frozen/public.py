@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,6 +132,8 @@ def _member(name: str, kind: type, member: str) -> Iterator[str]:
     static = inspect.getattr_static(kind, member)
     if isinstance(static, property):
         yield f"{name} | property: {_annotation(static.fget.__annotations__['return'])}"
+    elif isinstance(static, cached_property):
+        yield f"{name} | property: {_annotation(static.func.__annotations__['return'])}"
     elif isinstance(static, classmethod | staticmethod):
         yield f"{name} | {type(static).__name__}"
         yield from _call(name, static.__func__, skip=isinstance(static, classmethod))

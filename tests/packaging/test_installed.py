@@ -148,7 +148,7 @@ def test_without_the_extra_cli_the_command_says_so(environment, wheel):
     [
         ("broker start", "embedded"),
         ("exporter --namesrv 127.0.0.1:1 --otlp", "cli,otlp"),
-        ("spark audit --namesrv 127.0.0.1:1 -t orders", "cli,spark"),
+        ("spark audit orders --namesrv 127.0.0.1:1", "cli,spark"),
         ("spark bundle --out orderly.zip", "cli,spark"),
     ],
 )

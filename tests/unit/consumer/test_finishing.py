@@ -18,8 +18,9 @@ class Setting:
     """One queue; `handle(answer)` has its next batch answered so and finished."""
 
     def __init__(self, session, hold, order):
+        longest = {"max_suspend": LONGEST} if order == "key" else {}
         session.config = ConsumerConfig(
-            order=order, suspend=WAIT, max_suspend=LONGEST, batch_size=2, max_reconsume_times=None
+            order=order, suspend=WAIT, batch_size=2, max_reconsume_times=None, **longest
         )
         self.session, self.timers = session, session.client.schedule
         self.ready, self.reopened = [], []

@@ -33,6 +33,7 @@ def test_the_json_says_all_of_it():
                 "cached_messages": 2,
                 "cached_bytes": 100,
                 "parked_keys": 2,
+                "paused_keys": 0,
             }
         ],
         "reasons": ["no queue is assigned"],

@@ -39,7 +39,7 @@ class Memory:
     def recorded(self, key):
         return None
 
-    def due(self, *content):
+    def due(self, *content, **how):
         return False
 
     def remember(self, *content, **how):

@@ -177,6 +177,7 @@ class World:
             "client_id": self.client.client_id,
             "code": 10,
             "connection": self.connection,
+            "consumer": self.consumer,
             "context": ConsumeContext(QUEUE),
             "df": SimpleNamespace(isStreaming=False, columns=[]),
             "events": [],

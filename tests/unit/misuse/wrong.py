@@ -30,6 +30,7 @@ def many_arguments(_one, _two, _three, _four, _five):
 
 
 NO_TEXT = (5, b"text", THING, ["text"])
+NO_CHOICE = (None, *NO_TEXT, "none of these")
 NO_INT = ("1", b"1", True, THING, [1], math.nan, math.inf, -math.inf, 1.5)
 NO_NUMBER = (*NO_INT[:-1], HUGE)
 NO_COUNT = (*NO_INT, -1)
@@ -65,6 +66,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "Mapping[str, str] | None": (*NO_MAPPING, {"name": 5}, {5: "value"}),
     "Mapping[str, Any] | None": (*NO_MAPPING, {5: "value"}),
     "object": (None, 1.5, True, THING, b"key"),
+    "Hashable": (5, b"key", THING, ["key"], 1.5),
     # --- numbers
     "int": (None, *NO_COUNT),
     "int | None": NO_COUNT,
@@ -74,6 +76,17 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "int | str | datetime": (None, 1.5, True, b"first", "yesterday", "", THING),
     # --- functions
     "Handler | AsyncHandler": (None, 5, "text", THING, no_arguments, many_arguments),
+    "Handler | AsyncHandler | Handlers": (
+        None,
+        5,
+        "text",
+        THING,
+        {},
+        {"orders": 5},
+        {5: lambda _messages, _context: None},
+        no_arguments,
+        many_arguments,
+    ),
     "Allocation": (None, *NO_FUNCTION, no_arguments, many_arguments),
     "Selector": (None, 5, "text", THING),
     "Selector | None": (5, "text", THING),
@@ -109,8 +122,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
 
 _OF_A_CLASS = (
     "Action", "AsyncConnection", "AsyncRedis", "BrokerData", "Connection", "ConsumeContext",
-    "DataFrame", "Layout", "MetaData", "Owner", "ParkLimits", "Redis", "Retry", "SparkSession",
-    "Subscription", "TopicConfig", "TopicRoute",
+    "DataFrame", "Layout", "MetaData", "OrderlyConsumer", "Owner", "ParkLimits", "Redis",
+    "Retry", "SparkSession", "Subscription", "TopicConfig", "TopicRoute",
 )  # fmt: skip
 _OF_A_CLASS_OR_NONE = (
     "Client", "ClientConfig", "ConsumeContext", "ConsumerConfig", "ConsumerHooks", "Failure",
@@ -151,7 +164,8 @@ def wrong_values(public: Public, parameter: Parameter) -> Iterator[Any]:
     annotation = str(parameter.annotation)
     stars = {Parameter.VAR_POSITIONAL: " *", Parameter.VAR_KEYWORD: " **"}
     annotation += stars.get(parameter.kind, "")
-    found = callable_kind(annotation) or WRONG.get(annotation)
+    is_choice = annotation.startswith("Literal[")
+    found = NO_CHOICE if is_choice else callable_kind(annotation) or WRONG.get(annotation)
     assert found is not None, (
         f"{public.name} takes {parameter.name}: {annotation}; say in WRONG what it must not be"
     )

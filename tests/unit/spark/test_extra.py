@@ -57,7 +57,7 @@ def test_the_api_says_so_in_its_last_line(old_spark, line):
 
 def test_a_command_says_so_in_one_line(old_spark):
     code = "from orderly.cli import main; main('spark')"
-    done = old_spark(code, "audit", "--namesrv", "127.0.0.1:1", "-t", "orders")
+    done = old_spark(code, "audit", "orders", "--namesrv", "127.0.0.1:1")
     assert done.returncode == 3
     assert done.stderr.startswith(f"error: {TOLD}")
     assert done.stderr.count("\n") == 1
