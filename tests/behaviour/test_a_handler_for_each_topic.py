@@ -126,7 +126,7 @@ async def coroutine(messages, context):
         ({"a b": both}, "topic name"),
         ({"a": Listener(both, on_poison="park_key")}, "order='key'"),
     ],
-    ids=str,
+    ids=["none", "plain and async", "no function", "a class", "no name", "a bad name", "parks"],
 )
 def test_what_cannot_work_is_refused_when_it_is_made(make, handlers, said):
     with pytest.raises(ConfigError, match=said):
