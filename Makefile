@@ -51,7 +51,7 @@ test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
 	@$(BIN)/pytest $(WAITING) tests/behaviour --members=1,2,3 $(ARGS)
 
 test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
-	@$(BIN)/pytest $(WAITING) tests/behaviour --broker=fake --members=1,2,3 $(ARGS)
+	@$(BIN)/pytest $(WAITING) tests/behaviour --orderly-broker=fake --members=1,2,3 $(ARGS)
 
 # The container's own, and a few that show that all of it can be reached; the rest knows no other broker.
 SMOKE_TESTS := container container_bad_input bad_input cli state_topics
@@ -60,7 +60,7 @@ ON_CONTAINER := $(SMOKE_TESTS) offsets_cli members_are_asked java_member mqadmin
 test-container: $(READY)  ## Run behaviour and integration tests on a broker in a container (needs Docker; SMOKE=1: a few)
 	@$(BIN)/pytest $(COMPUTING) $(patsubst %,tests/integration/test_%.py,$(if $(SMOKE),$(SMOKE_TESTS),$(ON_CONTAINER))) \
 	  tests/contract $(if $(SMOKE),,tests/behaviour) \
-	  --broker=container -m "not slow" $(ARGS)
+	  --orderly-broker=container -m "not slow" $(ARGS)
 
 test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build_compose.sh

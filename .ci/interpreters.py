@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).parent.parent
 KNOWN = ("python3.12", "python3.13", "python3.14")
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-spark.lock")
-SUITES = (("tests/unit", "tests/frozen"), ("tests/behaviour", "--broker=fake"))
+SUITES = (("tests/unit", "tests/frozen"), ("tests/behaviour", "--orderly-broker=fake"))
 
 
 def main(pythons: list[str]) -> int:

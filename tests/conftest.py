@@ -60,7 +60,7 @@ def pytest_ignore_collect(collection_path, config):
     of_container = name.startswith("test_container") and folder == "integration"
     program = NEEDS_PROGRAM.get(collection_path.name)
     without_program = program is not None and not database_is_wanted(program)
-    without_container = of_container and config.getoption("--broker") != "container"
+    without_container = of_container and config.getoption("--orderly-broker") != "container"
     without_compose = folder == "compose" and not COMPOSE_IS_WANTED
     without_history = name == "test_builds_are_mixed.py" and not _has_history()
     left_out = without_program, without_container, without_compose, without_history
@@ -74,7 +74,7 @@ def _has_history():
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """What a fake broker cannot do is not collected on it, nor is what `--nightly` leaves out."""
-    if config.getoption("--broker") == "fake":
+    if config.getoption("--orderly-broker") == "fake":
         items[:] = [item for item in items if item.get_closest_marker("broker") is None]
     nightly = [item for item in items if item.get_closest_marker("nightly") is not None]
     if config.getoption("--nightly") == "only":
@@ -124,7 +124,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def _missing(config):
     """What the tests are about that are not collected here."""
-    where = config.getoption("--broker")
+    where = config.getoption("--orderly-broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
     missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
     missing += [] if _has_history() else ["a former build (the repository's history)"]

@@ -1,7 +1,7 @@
 """pytest plugin: a RocketMQ broker and fresh topics for tests. Registered as `orderly`.
 
-`--broker` chooses what the tests run on. Imports are inside the fixtures, because pytest loads this
-file in every run of every project that has `orderly` installed.
+`--orderly-broker` chooses what the tests run on. Imports are inside the fixtures, because pytest
+loads this file in every run of every project that has `orderly` installed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ENDED = pytest.StashKey["Callable[[], str]"]()  # says why the session's broker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--broker`."""
+    """Add `--orderly-broker`."""
     parser.getgroup("orderly").addoption(
-        "--broker",
+        "--orderly-broker",
         default=os.environ.get("ORDERLY_TEST_BROKER", "embedded"),
         metavar="WHERE",
         help="what tests run on: embedded (default; a local RocketMQ 5.5.0), container (the same"
@@ -40,12 +40,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a `--broker` that means nothing, before any test runs."""
-    config.addinivalue_line("markers", "broker: needs a real broker; skipped with --broker=fake")
-    where = config.getoption("--broker")
+    """Refuse a `--orderly-broker` that means nothing, before any test runs."""
+    config.addinivalue_line(
+        "markers", "broker: needs a real broker; skipped with --orderly-broker=fake"
+    )
+    where = config.getoption("--orderly-broker")
     if where not in _OURS and not _is_address(where):
         raise pytest.UsageError(
-            f"--broker={where}: choose embedded, container, fake or HOST:PORT (of a name server)"
+            f"--orderly-broker={where}: choose embedded, container, fake or HOST:PORT (of a name"
+            " server)"
         )
 
 
@@ -61,15 +64,17 @@ def _is_address(where: str) -> bool:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what the tests run on."""
-    return f"orderly: broker={config.getoption('--broker')}"
+    return f"orderly: broker={config.getoption('--orderly-broker')}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what only a real broker can do, where there is none."""
-    if config.getoption("--broker") == "fake":
+    if config.getoption("--orderly-broker") == "fake":
         for item in items:
             if item.get_closest_marker("broker") is not None:
-                item.add_marker(pytest.mark.skip(reason="needs a real broker, not --broker=fake"))
+                item.add_marker(
+                    pytest.mark.skip(reason="needs a real broker, not --orderly-broker=fake")
+                )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -113,9 +118,9 @@ def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
 
     Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
     """
-    where = pytestconfig.getoption("--broker")
+    where = pytestconfig.getoption("--orderly-broker")
     if where not in _OURS:
-        pytest.skip(f"needs a broker it may stop; --broker={where} is not ours")
+        pytest.skip(f"needs a broker it may stop; --orderly-broker={where} is not ours")
     broker = _STARTS[where](pytestconfig)
     yield broker
     broker.stop()
@@ -167,8 +172,8 @@ def _show(config: pytest.Config, text: str) -> None:
 
 @pytest.fixture(scope="session")
 def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> str:
-    """Address of a name server ("host:port") with a broker behind it, as `--broker` chose."""
-    where = pytestconfig.getoption("--broker")
+    """Address of a name server ("host:port"), with the broker that `--orderly-broker` chose."""
+    where = pytestconfig.getoption("--orderly-broker")
     if ":" in where:
         return str(where)
     return str(request.getfixturevalue("orderly_broker").namesrv)
@@ -195,7 +200,7 @@ def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def orderly_fake() -> Iterator[FakeBroker]:
-    """A fake broker of this test alone, whatever `--broker` says: `orderly.testing.FakeBroker`.
+    """An `orderly.testing.FakeBroker` of this test alone, whatever `--orderly-broker` says.
 
     It starts in milliseconds, knows no topic yet, and its `script` makes requests go wrong:
 

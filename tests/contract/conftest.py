@@ -8,8 +8,8 @@ from orderly.testing import FakeBroker
 @pytest.fixture(scope="session")
 def real(pytestconfig, request):
     """The address of a real broker's name server."""
-    if pytestconfig.getoption("--broker") == "fake":
-        pytest.skip("compares the fake broker with a real one; run with --broker=embedded")
+    if pytestconfig.getoption("--orderly-broker") == "fake":
+        pytest.skip("compares the fake broker with a real one; run with --orderly-broker=embedded")
     return request.getfixturevalue("orderly_namesrv")
 
 

@@ -60,7 +60,7 @@ class Real:
 # What is expected is written here: only the fake one can change with this repository.
 @pytest.fixture(params=[Fake, pytest.param(Real, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def kind(request, pytestconfig):
-    if request.param is Real and pytestconfig.getoption("--broker") != "embedded":
+    if request.param is Real and pytestconfig.getoption("--orderly-broker") != "embedded":
         pytest.skip("kills an embedded broker")
     kind = request.param()
     with kind.broker:

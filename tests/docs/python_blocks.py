@@ -35,7 +35,15 @@ def run_files(room, tests):
     """Run the page's test files by one pytest, as a reader would."""
     if not tests:
         return
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--broker=fake"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--orderly-broker=fake",
+    ]
     names = [block.file for block in tests]
     done = _finished([*command, "-W", "error", *names], room)
     if done.returncode != 0 or " passed" not in done.stdout:

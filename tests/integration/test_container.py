@@ -1,4 +1,4 @@
-"""RocketMQContainer on a real engine; runs with --broker=container (`make test-container`)."""
+"""RocketMQContainer on a real engine; runs with `make test-container`."""
 
 import os
 import subprocess

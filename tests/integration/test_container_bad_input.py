@@ -1,6 +1,6 @@
 """What goes wrong around a container: one clear error each, and nothing is left behind.
 
-Runs with --broker=container (`make test-container`).
+Runs with --orderly-broker=container (`make test-container`).
 """
 
 import contextlib
@@ -235,7 +235,7 @@ def test_needs_none(): pass
 def test_the_plugin_says_which_test_it_died_in_and_fails_the_others_at_once(tmp_path):
     (tmp_path / "test_it.py").write_text(DIES)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--broker=container"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--orderly-broker=container"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "1 failed, 1 passed, 1 error" in done.stdout, done.stdout

@@ -162,7 +162,9 @@ def test_without_its_extra_a_command_names_it(environment, wheel, arguments, ext
 def test_the_pytest_plugin_works_from_the_wheel(environment, tmp_path):
     test = "def test_it(orderly_fake):\n    orderly_fake.create_topic('orders', queues=4)\n"
     (tmp_path / "test_it.py").write_text(test)
-    done = environment("testing").run("pytest", "-q", "--broker=fake", "-W", "error", tmp_path)
+    done = environment("testing").run(
+        "pytest", "-q", "--orderly-broker=fake", "-W", "error", tmp_path
+    )
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -190,7 +190,8 @@ def change_settings(state: BrokerState, call: Call) -> RemotingCommand:
     wanted = {name.strip(): value.strip() for name, _, value in pairs}
     unknown = {n: v for n, v in wanted.items() if n not in state.settings and _FIXED.get(n) != v}
     if unknown:
-        remark = f"the fake broker cannot be set to {unknown}; use a real one (--broker=embedded)"
+        real = "use a real one (--orderly-broker=embedded)"
+        remark = f"the fake broker cannot be set to {unknown}; {real}"
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
     state.settings |= {n: v for n, v in wanted.items() if n in state.settings}
     state.announce(state.topics.all())

@@ -47,7 +47,10 @@ def test_the_plugin_without_an_engine_skips_and_in_ci_fails(tmp_path, env, expec
     (tmp_path / "test_it.py").write_text(A_TEST)
     inherited = {k: v for k, v in os.environ.items() if k not in ("CI", "ORDERLY_REQUIRE_BROKER")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--broker=container", "-rs"],
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+            *("--orderly-broker=container", "-rs"),
+        ],
         cwd=tmp_path, env=inherited | {"DOCKER_HOST": NO_ENGINE} | env,
         capture_output=True, text=True, check=False,
     )  # fmt: skip

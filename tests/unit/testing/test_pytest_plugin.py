@@ -33,7 +33,7 @@ def run_pytest(tmp_path):
 
 
 def test_an_address_is_used_as_it_is(run_pytest):
-    code, text = run_pytest("--broker=127.0.0.1:9876")
+    code, text = run_pytest("--orderly-broker=127.0.0.1:9876")
     assert (code, "1 passed" in text) == (0, True), text
     assert "orderly: broker=127.0.0.1:9876" in text
 
@@ -54,7 +54,7 @@ def test_has_a_fake_broker_of_its_own(orderly_fake):
 
 def test_a_fake_broker_needs_nothing(run_pytest, tmp_path):
     (tmp_path / "test_it.py").write_text(A_TEST_OF_A_SERVICE)
-    code, text = run_pytest("--broker=fake")
+    code, text = run_pytest("--orderly-broker=fake")
     assert (code, "2 passed" in text) == (0, True), text
     assert "orderly: broker=fake" in text
 
@@ -63,16 +63,16 @@ def test_what_only_a_real_broker_can_do_is_left_out_on_a_fake_one(run_pytest, tm
     (tmp_path / "test_it.py").write_text(
         "import pytest\n@pytest.mark.broker\ndef test_it():\n    raise AssertionError\n"
     )
-    code, text = run_pytest("--broker=fake")
+    code, text = run_pytest("--orderly-broker=fake")
     assert (code, "1 skipped" in text) == (0, True), text
-    code, text = run_pytest("--broker=127.0.0.1:9876")
+    code, text = run_pytest("--orderly-broker=127.0.0.1:9876")
     assert code == 1, text
 
 
 @pytest.mark.parametrize("where", ["nonsense", "mq-1:port", ":", "mq-1:9876;mq-2:0"])
 def test_what_is_no_broker_is_refused(where):
     config = SimpleNamespace(getoption=lambda _: where, addinivalue_line=lambda *_: None)
-    with pytest.raises(pytest.UsageError, match=f"--broker={where}: choose embedded"):
+    with pytest.raises(pytest.UsageError, match=f"--orderly-broker={where}: choose embedded"):
         pytest_plugin.pytest_configure(config)
 
 
@@ -123,7 +123,7 @@ def test_needs_no_broker(): pass
 def test_where_the_broker_ended_is_told_and_later_tests_do_not_try(run_pytest, tmp_path):
     (tmp_path / "conftest.py").write_text(A_CONTAINER)
     (tmp_path / "test_it.py").write_text(ITS_END)
-    _, text = run_pytest("--broker=container")
+    _, text = run_pytest("--orderly-broker=container")
     assert "1 failed, 2 passed, 1 error" in text, text
     errors, failures = text.split("_ test_sees_the_end _")
     told = "the broker of this session is gone"
