@@ -57,7 +57,7 @@ def test_packages_that_were_tried_are_those_of_the_locks(first, packages):
     [
         ("state records of a queue", state_record.VERSION),
         ("parked messages, releases, commands", park_record.PARK_VERSION),
-        ("what members tell of a queue", members.VERSION),
+        ("what members report about a queue", members.VERSION),
         ("offsets of a broadcasting member", local_offsets._VERSION),
     ],
 )

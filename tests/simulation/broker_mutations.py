@@ -39,7 +39,7 @@ def take_any_doubt_for_a_topic_made_anew(set_):
 
 
 def go_to_the_end_of_a_new_topic(set_):
-    """A topic that was made anew is consumed from its end on."""
+    """A topic that was created again is consumed from its end on."""
     prove = ownership.new_minimum
 
     def end(queue, landmark):
@@ -71,7 +71,7 @@ def inherit_from_a_former_topic(set_):
 
 
 def forget_where_the_group_began(set_):
-    """Where the broker has no offset, a start is computed anew."""
+    """Where the broker has no offset, a start is computed again."""
     find_start = start.find_start
 
     def forgetful(queue, consume_from, known=None):
@@ -109,12 +109,12 @@ def leave_the_window_off_the_record(set_):
 
 
 def take_a_deleted_topic_for_there(set_):
-    """A state topic that was deleted is not made anew."""
+    """A state topic that was deleted is not created again."""
     set_(Routes, "missing", lambda self, topic: False)
 
 
 def begin_with_tokens_anew(set_):
-    """A state topic that was made anew gives out the tokens of the former one."""
+    """A state topic that was created again gives out the former one's tokens."""
     set_(StateWriter, "fencing_token", property(lambda self: self.token))
 
 

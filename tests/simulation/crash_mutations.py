@@ -61,7 +61,7 @@ def try_several_at_once(set_):
 
 
 def release_killers_again_and_again(set_):
-    """Each owner begins a release anew that has ended the processes before it."""
+    """Each owner repeats a release that has ended the processes before it."""
     set_(_Desk, "_ends_processes", lambda self, command, position: False)
 
 

@@ -260,7 +260,7 @@ def hand_out_what_is_paused(set_):
 
 
 def forget_pauses_over_a_rebalance(set_):
-    """A queue that is paused and taken anew is handed out."""
+    """A queue that is paused and taken again is handed out."""
     add = Session.add
 
     def forgetful(self, owned, subscription, memory=None):
@@ -309,7 +309,7 @@ def seek_and_keep_the_cache(set_):
 
 
 def extend_without_asking(set_):
-    """To extend a lease is to count it anew; the broker is not asked."""
+    """An extended lease only counts from now again; the broker is not asked."""
 
     def extend(self):
         with self._held.lock:

@@ -132,7 +132,7 @@ def inherit_nothing(set_):
 
 
 def inherit_after_a_reset(set_):
-    """The record is believed, also where the broker has an offset before the one it tells."""
+    """The record is believed, also if the broker has an offset before the one in it."""
     resume = ownership.resume
 
     def careless(found, begin, takeovers):

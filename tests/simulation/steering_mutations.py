@@ -13,7 +13,7 @@ def hand_out_what_is_of_a_paused_key(set_):
 
 
 def forget_paused_keys_over_a_rebalance(set_):
-    """A queue that is taken anew hands out what is of a paused key."""
+    """A queue that is taken again hands out messages of a paused key."""
     add = Session.add
 
     def forgetful(self, owned, subscription, memory=None):

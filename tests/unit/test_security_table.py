@@ -1,4 +1,4 @@
-"""docs/how-to/security.md names a test for each case, and there is one of that name."""
+"""docs/reference/security.md names a test for each case, and there is one of that name."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 from orderly.small_http import ServerLimits
 
 ROOT = Path(__file__).parents[2]
-TABLE = (ROOT / "docs" / "how-to" / "security.md").read_text()
+TABLE = (ROOT / "docs" / "reference" / "security.md").read_text()
 NAMED = re.findall(r"\| (tests/[\w/]+\.py)::(\w+) \|$", TABLE, re.MULTILINE)
 ROWS = TABLE.partition("## Cases")[2].partition("|---|---|---|\n")[2].partition("\n\n")[0]
 

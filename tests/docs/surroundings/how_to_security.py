@@ -15,7 +15,7 @@ tls_ca_file = "ca.pem"
 
 
 def before(page, block):
-    if block.number == 1:
+    if block.number == 2:
         Authority(page.folder)
         Path("config.toml").write_text(SETTINGS)
         page.fixture("monkeypatch").setenv("MQ_SECRET", "secret")
