@@ -103,7 +103,7 @@ def attempt(
 ) -> Attempt:
     """Return what a listener's function gets besides the message, or its value.
 
-        assert ship({"id": 7}, attempt(Message("orders", b"{}", "order-7"), 2)) == Ack()
+        answer = ship({"id": 7}, attempt(Message("orders", b"{}", "order-7"), 2))
 
     Args:
         message: what is tried; it is `attempt.message`.

@@ -29,7 +29,7 @@ def environment(**more):
 
 def test_in_a_pipe_it_tells_the_whole_story_in_plain_lines(orderly_namesrv):
     done = subprocess.run(
-        [*DEMO, "--limit", "3000"],
+        [*DEMO, "--count", "3000"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -59,7 +59,7 @@ def test_in_a_pipe_it_tells_the_whole_story_in_plain_lines(orderly_namesrv):
 
 def test_as_json_stdout_is_json_only(orderly_namesrv):
     done = subprocess.run(
-        [*DEMO, "--limit", "2000", "--queues", "3", "-o", "json", "--namesrv", orderly_namesrv],
+        [*DEMO, "--count", "2000", "--queues", "3", "-o", "json", "--namesrv", orderly_namesrv],
         capture_output=True,
         text=True,
         timeout=120,
@@ -80,7 +80,7 @@ def test_as_json_stdout_is_json_only(orderly_namesrv):
 def test_on_a_terminal_it_is_drawn_and_the_cursor_comes_back(orderly_namesrv):
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*DEMO, "--limit", "2000", "--namesrv", orderly_namesrv],
+        [*DEMO, "--count", "2000", "--namesrv", orderly_namesrv],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

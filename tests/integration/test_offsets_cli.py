@@ -64,7 +64,7 @@ def test_show_tells_never_committed_from_zero(orderly, group, topic):
     [
         (["--to-earliest"], [0, 0]),
         (["--to-latest"], [PER_QUEUE, PER_QUEUE]),
-        (["--to-offset", "3", "--queue", "broker-a:1"], [5, 3]),
+        (["--to-offset", "3", "--queue", "broker-a/1"], [5, 3]),
         (["--to-time", "2001-01-01T00:00:00Z"], [0, 0]),
     ],
 )
@@ -96,7 +96,7 @@ def test_reset_to_a_time_between_two_messages(orderly, client, producer, group, 
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("offset", [PER_QUEUE + 1, 1000])
 def test_an_offset_the_queue_does_not_have_is_refused(orderly, client, group, topic, offset):
-    target = ["--to-offset", str(offset), "--queue", "broker-a:1", "--yes"]
+    target = ["--to-offset", str(offset), "--queue", "broker-a/1", "--yes"]
     code, out, err = orderly("offsets", "reset", group, topic, *target)
     assert (code, out) == (3, "")
     assert f"0 to {PER_QUEUE}" in err

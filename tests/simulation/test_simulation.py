@@ -55,7 +55,7 @@ def test_no_seed_breaks_a_promise(played):
     ],
 )
 def test_a_mutation_is_caught(name):
-    assert catch(name, limit=100)[1]
+    assert catch(name, limit=200)[1]
 
 
 def test_each_mutation_has_a_seed_that_caught_it():
