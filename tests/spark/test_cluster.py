@@ -189,7 +189,7 @@ print("BATCHES", query.lastProgress["batchId"] + 1)
 columns = rows.select("sharding_key", "queue_offset", "body")
 write_ordered(columns, topic=written, order_by="queue_offset", namesrv=namesrv)
 
-audit = ["spark", "audit", "-t", written, "--namesrv", namesrv, "--out", f"{folder}/audit"]
+audit = ["spark", "audit", written, "--namesrv", namesrv, "--out", f"{folder}/audit"]
 print("AUDIT", run([*audit, "--seq-property", "ORDERLY_SEQ", "--no-gaps"]))
 """
 FLIGHTS, QUEUES = 1000, 4
