@@ -1,8 +1,8 @@
 """Resolve the two POMs with Maven and write the lists of jars that are downloaded.
 
 Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need only the list of
-the broker's jars, the image made offline the proxy's as well: one line a jar, its SHA-256, its size
-in bytes, and its path in a Maven repository.
+the broker's jars, the image made offline the proxy's as well, and `make test-versions` those of
+other releases: one line a jar, its SHA-256, its size in bytes, and its path in a Maven repository.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from pathlib import Path, PurePosixPath
 HERE = Path(__file__).parent
 BROKER = HERE.parent / "orderly" / "testing" / "jars.txt"
 PROXY = HERE / "offline" / "proxy-jars.txt"
+OTHERS = HERE.parent / "tests" / "versions" / "jars"
+LENT = {"4.9.7": "", "5.1.4": "", "5.3.3": "", "5.4.0": "", "5.5.1": "5.5.0"}
+"""Other releases -> the one that lends modules which were not published ("": itself)."""
 HEADER = "# Jars of the {}: SHA-256, bytes, path. Written by `make jars`.\n"
 
 
-def resolved(pom: Path) -> set[str]:
-    """The lines of all jars that a POM needs at run time."""
+def resolved(pom: Path, **versions: str) -> set[str]:
+    """The lines of all jars that a POM needs at run time; `versions` replace its own."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         command = ["mvn", "--batch-mode", "--quiet", "--file", str(pom)]
         command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
         command += ["-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={root}"]
+        command += [f"-D{name}.version={version}" for name, version in versions.items()]
         subprocess.run(command, check=True)
         return {line(root, jar) for jar in root.rglob("*.jar")}
 
@@ -44,11 +48,14 @@ def write(target: Path, title: str, lines: set[str]) -> None:
 
 
 def main() -> None:
-    """Write both lists anew; the proxy's has only what the broker's has not."""
+    """Write all lists; the proxy's has only what the broker's has not."""
     broker = resolved(HERE / "pom.xml")
     write(BROKER, "embedded broker", broker)
     proxy = resolved(PROXY.with_name("proxy-pom.xml"))
     write(PROXY, "proxy, without those of the broker", proxy - broker)
+    for version, lender in LENT.items():
+        lines = resolved(HERE / "pom.xml", rocketmq=version, lent=lender or version)
+        write(OTHERS / f"{version}.txt", f"broker {version}", lines)
 
 
 if __name__ == "__main__":

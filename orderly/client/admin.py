@@ -57,6 +57,7 @@ from orderly.protocol.topics import (
     MessageType,
     TopicConfig,
     decode_topic_config,
+    decode_topic_configs,
 )
 
 
@@ -114,6 +115,7 @@ class Masters:
 
 V = TypeVar("V")
 
+_KNOWN_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
 _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
 
 
@@ -228,7 +230,8 @@ class Admin:
     ) -> TopicConfig | None:
         """The topic's settings as a broker itself has them; None if it has no such topic.
 
-        A name server may show an older state, or a broker that is being drained.
+        A name server may show an older state, or a broker that is being drained. Brokers before
+        5.0 are asked for the settings of all topics: that of one they do not answer.
 
         Args:
             topic: its name.
@@ -241,10 +244,14 @@ class Admin:
         what = f"the settings of topic {topic!r}"
         try:
             command = request(header.code, to_ext(header))
-            reply = self._masters.ask(broker, command, what, timeout=timeout)
+            reply = self._masters.ask(broker, command, what, accept=_KNOWN_OR_NOT, timeout=timeout)
         except TopicNotFound:
             return None
-        return decode_topic_config(reply.body)
+        if reply.code == ResponseCode.SUCCESS:
+            return decode_topic_config(reply.body)
+        everything = request(RequestCode.GET_ALL_TOPIC_CONFIG)
+        reply = self._masters.ask(broker, everything, what, timeout=timeout)
+        return decode_topic_configs(reply.body).topics.get(topic)
 
     def put_topic(self, config: TopicConfig, broker: BrokerData) -> None:
         """Give a topic other settings on one broker; its attributes stay.

@@ -51,6 +51,8 @@ class EmbeddedBroker:
             `-Dtls.server.mode=permissive` and what else Java's servers ask for.
         client_settings: fields of ClientConfig that a client needs here: keys, TLS.
         progress: called during the download, see `jars.Progress`.
+        jars: a file that lists the jars of another RocketMQ release; default: the one that
+            ORDERLY_JARS names, else those of 5.5.0.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -67,6 +69,7 @@ class EmbeddedBroker:
         java_options: Sequence[str] = (),
         client_settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
+        jars: Path | None = None,
     ) -> None:
         check_text("broker_name", broker_name, empty=False)
         check_port("namesrv_port", namesrv_port)
@@ -78,7 +81,7 @@ class EmbeddedBroker:
         self._ports = self._wanted
         self._extra = dict(broker_properties or {})
         self._client_settings = dict(client_settings or {})
-        self._site = Site(directory, java_options, progress)
+        self._site = Site(directory, java_options, progress, jars)
         self._broker: LocalServer | None = None
 
     # --- where it is ---------------------------------------------------------------------------
@@ -244,13 +247,16 @@ class ClusterBroker:
         """End it with SIGKILL."""
         self._server.process.kill()
 
-    def restart(self) -> None:
+    def restart(self, jars: Path | None = None) -> None:
         """End it if it runs and start it again: same port, same data, no locks.
+
+        Args:
+            jars: a file that lists other jars, which it runs from now on: an upgrade.
 
         Raises:
             BrokerStartFailed: it did not come up.
         """
-        self._server.restart()
+        self._server.restart(jars)
         self.wait_ready()
 
     def pause(self) -> None:
@@ -287,6 +293,7 @@ class EmbeddedCluster:
         broker_properties: settings of all brokers that win over ours.
         namesrv_properties: settings of the name server that win over ours.
         java_options: further options of all JVMs.
+        jars: as `EmbeddedBroker`'s.
 
     Raises:
         ConfigError: no master, a name twice, or a slave of an unknown master.
@@ -301,6 +308,7 @@ class EmbeddedCluster:
         broker_properties: Mapping[str, str] | None = None,
         namesrv_properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        jars: Path | None = None,
     ) -> None:
         check_texts("masters", masters)
         check_texts("slaves, names of masters,", slaves)
@@ -310,8 +318,9 @@ class EmbeddedCluster:
         self._masters, self._slaves = tuple(masters), tuple(slaves)
         self._extra = dict(broker_properties or {})
         self._own = dict(namesrv_properties or {})
-        self._site = Site(directory, java_options)
+        self._site = Site(directory, java_options, jars=jars)
         self._namesrv_port = 0
+        self._namesrv: LocalServer | None = None
         self._brokers: dict[tuple[str, int], ClusterBroker] = {}
 
     @property
@@ -351,6 +360,23 @@ class EmbeddedCluster:
             raise ConfigError(f"no broker {name!r} with id {broker_id}; there are: {known}")
         return found
 
+    def restart_namesrv(self, jars: Path | None = None) -> None:
+        """End the name server if it runs and start it again; brokers register within 10 s.
+
+        Args:
+            jars: as `ClusterBroker.restart`'s.
+
+        Raises:
+            BrokerStartFailed: it did not come up, or a broker that is alive did not register.
+            LifecycleError: the cluster does not run.
+        """
+        if self._namesrv is None:
+            raise LifecycleError("the embedded cluster is not started")
+        self._namesrv.restart(jars)
+        for broker in self.brokers:
+            if broker.alive:
+                broker.wait_ready()
+
     def start(self) -> Self:
         """Download what is missing, start all servers and wait until they answer.
 
@@ -365,6 +391,7 @@ class EmbeddedCluster:
     def stop(self) -> None:
         """End all servers and wait until they are gone; as `EmbeddedBroker.stop`. Idempotent."""
         self._site.stop()
+        self._namesrv = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -405,7 +432,7 @@ class EmbeddedCluster:
         self._namesrv_port = free_port()
         home = self.directory / "namesrv"
         own = settings.name_server_properties(home, self._namesrv_port) | self._own
-        self._site.add("the name server", settings.NAME_SERVER, own, home)
+        self._namesrv = self._site.add("the name server", settings.NAME_SERVER, own, home)
         self._add_all((name, 0) for name in self._masters)
         # Later: a slave gets its master's address when it registers.
         slaves = Counter(self._slaves).items()

@@ -54,9 +54,28 @@ class Jar:
         return self.path.rsplit("/", 1)[-1]
 
 
-def listed_jars() -> tuple[Jar, ...]:
-    """Return the committed list."""
-    text = resources.files("orderly.testing").joinpath("jars.txt").read_text()
+def listed_jars(path: Path | None = None) -> tuple[Jar, ...]:
+    """Return the jars of a list.
+
+    Args:
+        path: the list, of another RocketMQ release for example; default: the file that ORDERLY_JARS
+            names, else the committed list.
+
+    Raises:
+        JarsUnavailable: it cannot be read, or is no list.
+    """
+    named = path or os.environ.get("ORDERLY_JARS")
+    chosen = Path(named) if named else resources.files("orderly.testing").joinpath("jars.txt")
+    try:
+        return _read(chosen.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise JarsUnavailable(
+            f"{chosen} is no list of jars ({error}): a line is a SHA-256, a size in bytes and a"
+            " path in a Maven repository; see `jars` and ORDERLY_JARS"
+        ) from error
+
+
+def _read(text: str) -> tuple[Jar, ...]:
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(path, int(size), digest) for digest, size, path in rows)
 
@@ -71,7 +90,7 @@ def fetch_jars(
 
     Args:
         folder: where they are kept; default: `cache_folder()`/jars.
-        jars: default: the committed list.
+        jars: default: `listed_jars()`.
         progress: see Progress.
 
     Raises:

@@ -53,6 +53,12 @@ LOGBACK = """\
 """
 
 
+def logging_files(role: str) -> dict[str, str]:
+    """Return the logging files, by name, of a value of ROLES: of 5.x, and of 4.9."""
+    plain = LOGBACK.replace("org.apache.rocketmq.logging.ch.", "ch.")  # 4.9: not renamed in its jar
+    return {"rmq.logback.xml": LOGBACK, f"logback_{role}.xml": plain}
+
+
 def java_flags(main: str) -> tuple[str, ...]:
     """Return the JVM options of NAME_SERVER or BROKER, for Java 17 or newer."""
     return (*_HEAP[main], *_FOR_TESTS, *_JAVA_17)

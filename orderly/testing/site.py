@@ -24,7 +24,7 @@ from orderly.config.arguments import check_arguments, check_function, check_give
 from orderly.durable_file import hold
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
-from orderly.testing.jars import Progress, fetch_jars
+from orderly.testing.jars import Progress, fetch_jars, listed_jars
 from orderly.testing.java import find_java
 from orderly.testing.ports import on_free_ports
 
@@ -154,20 +154,38 @@ class LocalServer:
 
     Args:
         name: for error texts: "broker".
-        command: program and arguments.
+        command: makes program and arguments from its jars.
+        jars: its class path.
         home: its directory.
         log: file that its output is appended to.
     """
 
-    def __init__(self, name: str, command: Sequence[str], home: Path, log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[Sequence[Path]], Sequence[str]],
+        jars: Sequence[Path],
+        home: Path,
+        log: Path,
+    ) -> None:
         self.name = name
         self._command = command
+        self._jars = jars
         self._home = home
         self._log = log
         self.process = self._launch()
 
-    def restart(self) -> None:
-        """End it if it runs, and start it with its settings and data; does not wait for it."""
+    def restart(self, jars: Path | None = None) -> None:
+        """End it if it runs, and start it with its settings and data; does not wait for it.
+
+        Args:
+            jars: a list of jars: from now on it runs these, of another release for example.
+
+        Raises:
+            JarsUnavailable: they cannot be had; it runs on.
+        """
+        if jars is not None:
+            self._jars = fetch_jars(jars=listed_jars(jars))
         self.process.stop()
         self.process = self._launch()
 
@@ -182,7 +200,7 @@ class LocalServer:
     def _launch(self) -> ServerProcess:
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
         env |= {"ROCKETMQ_HOME": str(self._home)}
-        return ServerProcess(self.name, self._command, self._log, env)
+        return ServerProcess(self.name, self._command(self._jars), self._log, env)
 
 
 class Site:
@@ -193,6 +211,7 @@ class Site:
             the end.
         java_options: further options of all JVMs.
         progress: called during the download, see `jars.Progress`.
+        jars: a list of the servers' jars, see `listed_jars`.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -203,8 +222,10 @@ class Site:
         directory: Path | None = None,
         java_options: Sequence[str] = (),
         progress: Progress | None = None,
+        jars: Path | None = None,
     ) -> None:
         check_given("directory", directory, Path)
+        check_given("jars", jars, Path)
         check_texts("java_options", java_options)
         if progress is not None:
             check_function("progress", progress)
@@ -213,6 +234,7 @@ class Site:
         self._directory = directory
         self._java_options = tuple(java_options)
         self._progress = progress
+        self._list = jars
         self._java = Path()
         self._jars: Sequence[Path] = ()
         self._lock: TextIO | None = None
@@ -249,7 +271,7 @@ class Site:
         if self.running:
             raise LifecycleError("the embedded broker runs already")
         self._java = find_java()
-        self._jars = fetch_jars(progress=self._progress)
+        self._jars = fetch_jars(jars=listed_jars(self._list), progress=self._progress)
 
         def begin() -> None:
             atexit.register(self.stop)  # each time: what undoes a failed start takes it off
@@ -273,11 +295,15 @@ class Site:
         conf = home / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         (home / "tmp").mkdir(exist_ok=True)
-        (conf / "rmq.logback.xml").write_text(settings.LOGBACK)
         role = settings.ROLES[main]
+        for file, text in settings.logging_files(role).items():
+            (conf / file).write_text(text)
         (conf / f"{role}.conf").write_text(settings.as_text(properties))
-        command = settings.java_command(self._java, main, self._jars, home, self._java_options)
-        server = LocalServer(name, command, home, home / f"{role}.out")
+
+        def command(jars: Sequence[Path]) -> list[str]:
+            return settings.java_command(self._java, main, jars, home, self._java_options)
+
+        server = LocalServer(name, command, self._jars, home, home / f"{role}.out")
         self._servers.append(server)
         return server
 

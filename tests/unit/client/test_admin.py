@@ -6,7 +6,12 @@ from orderly.errors import BrokerError, ConfigError, RemotingError, RouteError, 
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import reply_to
-from orderly.protocol.topics import MessageType, TopicConfig, encode_topic_config
+from orderly.protocol.topics import (
+    MessageType,
+    TopicConfig,
+    encode_topic_config,
+    encode_topic_configs,
+)
 
 GET = RequestCode.GET_TOPIC_CONFIG
 CREATE = RequestCode.UPDATE_AND_CREATE_TOPIC
@@ -213,6 +218,19 @@ def table(broker_name, offsets):
         for queue_id, row in offsets.items()
     )
     return {"body": f'{{"offsetTable":{{{rows}}}}}'.encode()}
+
+
+def test_a_broker_that_answers_for_all_topics_only_is_asked_for_all(client, two):
+    """Before release 5.0."""
+    broker = client.admin.cluster().brokers["broker-a"]
+    orders = TopicConfig(name="orders", read_queues=4, write_queues=4)
+    two[0].on(GET, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    two[0].on(RequestCode.GET_ALL_TOPIC_CONFIG, body=encode_topic_configs([orders], {"counter": 1}))
+    assert client.admin.topic_config("orders", broker) == orders
+    assert client.admin.topic_config("other", broker) is None
+    two[0].on(RequestCode.GET_ALL_TOPIC_CONFIG, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    with pytest.raises(BrokerError, match="the settings of topic 'orders'"):
+        client.admin.topic_config("orders", broker)
 
 
 def test_topic_stats_of_all_masters_are_merged(client, two):

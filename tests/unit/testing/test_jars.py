@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from orderly.testing import jars as module
-from orderly.testing.jars import Jar, JarsUnavailable, fetch_jars
+from orderly.testing.jars import Jar, JarsUnavailable, fetch_jars, listed_jars
 
 CONTENT = bytes(range(256)) * 64
 JAR = Jar("org/example/a.jar", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
@@ -78,3 +78,23 @@ def test_a_download_ends_where_the_file_should(repository, tmp_path):
     with pytest.raises(JarsUnavailable, match="longer than the file in the list"):
         fetch_jars(tmp_path, jars=[JAR])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_another_list_is_read_where_one_is_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("ORDERLY_JARS", raising=False)
+    ours = listed_jars()
+    other = tmp_path / "4.9.7.txt"
+    other.write_text(f"# Jars of another release.\n{JAR.sha256} {JAR.size} {JAR.path}\n")
+    assert listed_jars(other) == (JAR,)
+    assert listed_jars() == ours
+    monkeypatch.setenv("ORDERLY_JARS", str(other))
+    assert listed_jars() == (JAR,)
+
+
+@pytest.mark.parametrize("text", [None, "sum size path\n", "<html>\n", "abc 3\n"])
+def test_what_is_no_list_of_jars_is_named(tmp_path, text):
+    file = tmp_path / "jars.txt"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(JarsUnavailable, match=r"no list of jars.*ORDERLY_JARS"):
+        listed_jars(file)
