@@ -13,7 +13,7 @@ WAITING := -n $(or $(JOBS),4) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ lint: $(READY)  ## Format, lint, types, known vulnerabilities of the locked pack
 
 test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
 	@$(BIN)/pytest $(WAITING) tests/behaviour --members=1,2,3 $(ARGS)
+
+test-versions: $(READY)  ## Run contract, behaviour and monitoring on each RocketMQ release (VERSIONS="4.9.7 5.5.1"); writes docs/reference/versions.md
+	@$(BIN)/python -m tests.versions --versions "$(VERSIONS)" $(ARGS)
 
 test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
 	@$(BIN)/pytest $(WAITING) tests/behaviour --orderly-broker=fake --members=1,2,3 $(ARGS)

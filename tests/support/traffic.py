@@ -180,6 +180,7 @@ class Traffic:
         members: how many in this process.
         pause: seconds between two messages sent.
         place: how records name a queue: by its id, where there is one broker.
+        order: of the members in this process, "queue" or "key".
         writing: more settings of the writer.
 
     Attributes:
@@ -197,12 +198,13 @@ class Traffic:
         members=2,
         pause=0.001,
         place=by_id,
+        order="queue",
         **writing,
     ):
         self.topic, self.group, self._lease, self._namesrv = topic, group, lease, namesrv
         self.events, self.consumers, self.processes, self._clients = [], [], [], []
         self.lost = []
-        self._members, self._place = members, place
+        self._members, self._place, self._order = members, place, order
         self.writer = Writer(namesrv, topic, pause, place, **writing)
         watched = [broker.broker_address] if broker is not None else []
         self.commits = [CommitWatch(address, group, topic, 8) for address in watched]
@@ -226,7 +228,7 @@ class Traffic:
         client = Client(client_config(self._lease, self._namesrv))
         self._clients.append(client)
         hooks = ConsumerHooks(lost=lambda queues: self.lost.extend(map(self._place, queues)))
-        config = consumer_config(self._lease)
+        config = consumer_config(self._lease, order=self._order)
         consumer = OrderlyConsumer(
             self.group, self._handle, client=client, config=config, hooks=hooks
         )

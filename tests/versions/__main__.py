@@ -1,0 +1,201 @@
+"""Run on each RocketMQ release the suites that it can break; docs/reference/versions.md shows it.
+
+    python -m tests.versions                          # all releases, some hours
+    python -m tests.versions --versions "4.9.7 5.5.1"
+    python -m tests.versions --quick --page /tmp/page.md   # to try it: a few tests of each suite
+
+Each runs as an embedded broker, by the list of jars in tests/versions/jars. Where a release is
+known to differ (`differences.py`), the test must fail, and the table names it. Exit code 1:
+something else failed; 3: there is no such release. A release that is not run keeps its row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from tests.versions.differences import of_release
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "versions.md"
+LOGS = ROOT / "build" / "versions"
+JARS = Path(__file__).parent / "jars"
+OURS = ROOT / "orderly" / "testing" / "jars.txt"
+BEGIN, END = "<!-- begin: make test-versions -->", "<!-- end: make test-versions -->"
+HEAD = [
+    "| release | contract | behaviour, 2 members | monitoring | rolling upgrade | differs | run |",
+    "|---|---|---|---|---|---|---|",
+]
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is run on a release.
+
+    Attributes:
+        name: its column.
+        paths: for pytest.
+        quick: an expression for `-k`, as small as it gets.
+        minutes: what it may take.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    quick: str
+    minutes: float
+
+
+_MONITORING = (
+    "test_backlog_broker_side test_backlog_details test_backlog_judged_right test_backlog_outage"
+    " test_backlog_report test_backlog_scan test_members_are_asked test_offsets_cli"
+    " test_parked_cli test_skew_and_locks"
+)
+SUITES = (
+    Suite("contract", ("tests/contract",), "a_route", 30),
+    Suite("behaviour, 2 members", ("tests/behaviour",), "a_dead_letter_is_final", 120),
+    Suite(
+        "monitoring",
+        tuple(f"tests/integration/{name}.py" for name in _MONITORING.split()),
+        "offsets",
+        60,
+    ),
+    Suite("rolling upgrade", ("tests/versions/test_rolling_upgrade.py",), "queue", 20),
+)
+UPGRADE = SUITES[-1]
+UPGRADED_TO = ("5.5.0", "5.5.1")  # from 5.3.3, under traffic
+
+
+@dataclass(frozen=True)
+class SuiteOutcome:
+    """Of one suite on one release; `failed` are the names of tests."""
+
+    passed: int
+    differ: int
+    failed: tuple[str, ...]
+    ended: bool = True
+
+    @property
+    def text(self) -> str:
+        """Its cell in the table."""
+        parts = [f"{self.passed} passed", f"{self.differ} differ" if self.differ else ""]
+        parts += [f"**{len(self.failed)} failed**" if self.failed else ""]
+        parts += ["" if self.ended else "**did not end**"]
+        return ", ".join(filter(None, parts))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the releases, write the table; returns the exit code."""
+    given = _options().parse_args(arguments)
+    known = releases()
+    if unknown := [name for name in given.versions.split() if name not in known]:
+        print(f"no release {', '.join(unknown)}; there are: {' '.join(known)}", file=sys.stderr)
+        return 3
+    LOGS.mkdir(parents=True, exist_ok=True)
+    whole = True
+    for release in given.versions.split() or known:
+        begun = datetime.now(UTC)
+        outcomes = {}
+        for suite in SUITES:
+            if suite is not UPGRADE or release in UPGRADED_TO:
+                outcomes[suite.name] = run(release, suite, quick=given.quick, jobs=given.jobs)
+                _report(release, suite, outcomes[suite.name])
+        given.page.write_text(page(given.page.read_text(), release, outcomes, begun))
+        whole &= all(each.ended and not each.failed for each in outcomes.values())
+    return int(not whole)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make test-versions", description=__doc__)
+    parser.add_argument("--versions", default="", help="with blanks between; default: all")
+    parser.add_argument("--quick", action="store_true", help="a few tests of each suite")
+    parser.add_argument("--page", type=Path, default=PAGE, help="whose table is written")
+    parser.add_argument("--jobs", type=int, default=2, help="processes side by side")
+    return parser
+
+
+def releases() -> list[str]:
+    """Those there are lists of jars for, oldest first; ours is in the package."""
+    broker = re.search(r"/rocketmq-broker-([\d.]+)\.jar", OURS.read_text())
+    assert broker is not None
+    found = {broker[1], *(each.stem for each in JARS.glob("*.txt"))}
+    return sorted(found, key=lambda text: tuple(map(int, text.split("."))))
+
+
+def jars_of(release: str) -> Path:
+    """A release's list."""
+    listed = JARS / f"{release}.txt"
+    return listed if listed.exists() else OURS
+
+
+def run(release: str, suite: Suite, *, quick: bool, jobs: int) -> SuiteOutcome:
+    """Run a suite to its end or its bound; what it prints goes to build/versions/."""
+    base = LOGS / f"{release}-{suite.name.partition(',')[0].replace(' ', '-')}"
+    results = base.with_suffix(f"{base.suffix}.xml")
+    results.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.versions.differences"]
+    command += ["-n", str(jobs), "--dist", "loadfile", "--show-capture=no", "-m", "not slow"]
+    command += [f"--junitxml={results}", *(["-k", suite.quick] if quick else []), *suite.paths]
+    env = os.environ | {
+        "ORDERLY_JARS": str(jars_of(release)),
+        "ORDERLY_TEST_RELEASE": release,
+        "ORDERLY_REQUIRE_BROKER": "1",
+    }
+    with base.with_suffix(f"{base.suffix}.log").open("wb") as log:
+        try:
+            subprocess.run(
+                command, cwd=ROOT, env=env, stdout=log, stderr=log, check=False,
+                timeout=suite.minutes * 60,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return SuiteOutcome(0, 0, (), ended=False)
+    return read(results)
+
+
+def read(results: Path) -> SuiteOutcome:
+    """What a file of pytest's results says."""
+    if not results.exists():
+        return SuiteOutcome(0, 0, (), ended=False)
+    passed, differ, failed = 0, 0, list[str]()
+    for case in ET.parse(results).iter("testcase"):
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+        elif skipped is None:
+            passed += 1
+        else:
+            differ += skipped.get("type") == "pytest.xfail"
+    return SuiteOutcome(passed, differ, tuple(failed))
+
+
+def _report(release: str, suite: Suite, outcome: SuiteOutcome) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {release} {suite.name}: {outcome.text}", flush=True)
+    for name in outcome.failed:
+        print(f"    {name}", flush=True)
+
+
+def page(before: str, release: str, outcomes: dict[str, SuiteOutcome], begun: datetime) -> str:
+    """The page's text with a release's new row; the other rows stay."""
+    head, _, rest = before.partition(BEGIN)
+    table, _, tail = rest.partition(END)
+    rows = dict(re.findall(r"^\| (\d[\d.]+) (\|.*)$", table, re.MULTILINE))
+    cells = [outcomes[suite.name].text if suite.name in outcomes else NONE for suite in SUITES]
+    differs = "; ".join(f"{each.what} ({each.shown_by})" for each in of_release(release)) or NONE
+    asked = ["git", "describe", "--always", "--abbrev=12", "--dirty"]
+    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    cells += [differs, f"{begun:%Y-%m-%d}, {commit.strip()}"]
+    rows[release] = f"| {' | '.join(cells)} |"
+    lines = [f"| {name} {rows[name]}" for name in releases() if name in rows]
+    return head + "\n".join([BEGIN, "", *HEAD, *lines, "", END]) + tail
+
+
+if __name__ == "__main__":
+    sys.exit(main())
