@@ -4,8 +4,15 @@ They are imported when they are first used, so that a command or a program that 
 not pay for the others.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "orderly runs on Linux and macOS: Windows has no sockets that write without waiting, which"
+        " it builds on; use it in WSL 2 or in a Linux container"
+    )
 
 if TYPE_CHECKING:
     from orderly.client import Client

@@ -13,7 +13,6 @@ import itertools
 import math
 import socket
 import struct
-import sys
 import threading
 import time
 from collections import deque
@@ -42,6 +41,7 @@ from orderly.protocol.signing import signed
 
 _KEEPALIVE = (  # a peer that vanished without a word is noticed after about a minute
     ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPALIVE", 30),  # macOS's name for it
     ("TCP_KEEPINTVL", 10),
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 30_000),  # milliseconds; Linux only
@@ -88,10 +88,9 @@ def _configure(sock: socket.socket, write_timeout: float) -> None:
         option = getattr(socket, name, None)
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
-    if sys.platform != "win32":  # there SO_SNDTIMEO has another format
-        seconds, rest = divmod(write_timeout, 1)
-        limit = struct.pack("@ll", int(seconds), int(rest * 1_000_000))  # struct timeval
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    seconds, rest = divmod(write_timeout, 1)
+    limit = struct.pack("@ll", int(seconds), int(rest * 1_000_000))  # struct timeval
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _advice(address: str, host: str, timeout: float, error: OSError | UnicodeError) -> str:

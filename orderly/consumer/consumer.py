@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from orderly.client import Client, preflight
 from orderly.client.dialogues import performer
 from orderly.client.state_topics import StateTopics
+from orderly.clock import now
 from orderly.config import ConsumerConfig, check_function, check_group, check_topic
 from orderly.config.arguments import (
     check_arguments,
@@ -31,7 +32,7 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.introspection import held_queues
 from orderly.consumer.local_offsets import LocalOffsets, broadcasting_performer
 from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
-from orderly.consumer.session import Session, now, sharding_key
+from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
 from orderly.errors import ConfigError

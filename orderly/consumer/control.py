@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime
 
+from orderly.clock import now
 from orderly.config import check_offset, parse_position
 from orderly.config.arguments import check_queue, check_queues
 from orderly.consumer.puller import Puller
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.workers import Burst, Engine
 from orderly.ordering.lanes import Batch
 

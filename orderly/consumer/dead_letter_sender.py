@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 
+from orderly.clock import now
 from orderly.consumer.renewal import renew_now
-from orderly.consumer.session import HeldQueue, Session, log_context, now
+from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.errors import OrderlyError
 from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext

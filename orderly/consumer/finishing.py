@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from orderly.clock import now
 from orderly.consumer.dead_letter_sender import DeadLetterSender
 from orderly.consumer.handler_caller import Called
 from orderly.consumer.parking import Parker
-from orderly.consumer.session import HeldQueue, Session, log_context, now
+from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
 from orderly.ordering.lanes import Batch

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, cast
 
+from orderly.clock import now
 from orderly.config.arguments import MIN_SUSPEND, asked_to_stop
 from orderly.consumer.hooks import Consumed
-from orderly.consumer.session import HeldQueue, Session, log_context, now
+from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.consumer.statistics import ReturnType
 from orderly.errors import ConfigError
 from orderly.log import error_text, type_text, without_our_frames

@@ -11,10 +11,11 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 
+from orderly.clock import now
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.health import Health, QueueHealth
 from orderly.consumer.hung_calls import RunningCall, RunningCalls
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue

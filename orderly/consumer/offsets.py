@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from orderly.clock import now
 from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.renewal import announce_loss, renew, renew_now
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import (
     LockLost,
     OrderlyError,
@@ -62,7 +63,7 @@ class OffsetSaver:
         Brokers are asked side by side; one that does not answer is asked once a round.
 
         Args:
-            deadline: after it no further queue is begun (seconds, `session.now`).
+            deadline: after it no further queue is begun (seconds, `clock.now`).
         """
         if self._session.store_together is not None:
             self._save_together(self._session.store_together)

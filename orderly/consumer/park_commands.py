@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
+from orderly.clock import now
 from orderly.consumer.handler_caller import Called, CallHandler, Mode, TaskSteps
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_queue import KeyMessages, ParkQueue
 from orderly.consumer.parking import Parker
-from orderly.consumer.session import HeldQueue, KeyToPark, Session, now
+from orderly.consumer.session import HeldQueue, KeyToPark, Session
 from orderly.errors import LockLost, NotAvailableYet, OrderlyError, ProtocolError, RemotingError
 from orderly.log import key_text, type_text, where
 from orderly.model import ReceivedMessage

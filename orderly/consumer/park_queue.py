@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from orderly.client.dialogues import append_parked
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.clock import now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LockLost, OrderlyError, ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import ParkedRead, ReadParked

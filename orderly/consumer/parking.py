@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_queue import ParkQueue
-from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context, now
+from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context
 from orderly.errors import LockLost, OrderlyError
 from orderly.log import type_text
 from orderly.model import ReceivedMessage

@@ -18,7 +18,8 @@ from dataclasses import replace
 from functools import partial
 
 from orderly.client.broker import PullQuery, PullResult, PullStatus
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.clock import now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage

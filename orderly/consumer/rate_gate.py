@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from orderly.consumer.session import HeldQueue, now
+from orderly.clock import now
+from orderly.consumer.session import HeldQueue
 from orderly.errors import LifecycleError
 from orderly.ordering.rate import Rate
 

@@ -17,12 +17,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from orderly.client.state_topics import StateTopics
+from orderly.clock import now
 from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.renewal import HeldOwnership, announce_loss, renew_now
-from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler, now
+from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where
 from orderly.model import MessageQueue
@@ -552,7 +553,7 @@ class Releaser:
         Brokers that take long go on by themselves; the rebalancer is called when one has answered.
 
         Args:
-            deadline: after it no further queue is begun (seconds, `session.now`).
+            deadline: after it no further queue is begun (seconds, `clock.now`).
         """
         self._notify_losses()
         leaving: dict[HeldQueue, Drop] = {}

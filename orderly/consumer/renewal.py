@@ -13,8 +13,9 @@ import threading
 from collections.abc import Hashable, Sequence
 from functools import partial
 
+from orderly.clock import now
 from orderly.consumer.broker_threads import BrokerThreads
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LockLost, OrderlyError, RemotingError, RequestTimeout
 from orderly.ordering.broker_calls import LockQueues
 from orderly.ordering.owned_queue import Drop

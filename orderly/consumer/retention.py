@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable
 
 from orderly.client.client import retention
+from orderly.clock import now
 from orderly.consumer.handler_caller import TaskSteps
 from orderly.consumer.park_queue import KeyMessages, ParkQueue
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LockLost, OrderlyError, RemotingError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage

@@ -27,6 +27,7 @@ from orderly.client.preflight import (
     check_start,
 )
 from orderly.client.state_topics import StateTopics
+from orderly.clock import now
 from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
@@ -48,7 +49,7 @@ from orderly.consumer.retention import (
     Expiring,
     RetentionRefresh,
 )
-from orderly.consumer.session import HeldQueue, Session, longest_handler, now
+from orderly.consumer.session import HeldQueue, Session, longest_handler
 from orderly.consumer.workers import Worker
 from orderly.errors import ConfigError, LifecycleError
 from orderly.namespace import RETRY_PREFIX

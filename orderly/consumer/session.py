@@ -13,6 +13,7 @@ from typing import Any
 
 from orderly.client import Client
 from orderly.client.broker import PullResult
+from orderly.clock import now
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.statistics import Statistics
@@ -123,16 +124,6 @@ class Failures:
 
 
 # --- held queues, and what the loops share --------------------------------------------------------
-
-
-# The system's monotonic clock; CLOCK_BOOTTIME also counts the time a machine was suspended, in
-# which a lease runs out at the broker.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def now() -> float:
-    """Seconds on a clock that never goes back."""
-    return time.clock_gettime(_CLOCK)
 
 
 def sharding_key(message: ReceivedMessage) -> Hashable:

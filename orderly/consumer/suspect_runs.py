@@ -11,9 +11,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from orderly.clock import now
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.offsets import OffsetSaver
-from orderly.consumer.session import HeldQueue, Session, log_context, now
+from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.errors import LockLost, OrderlyError
 from orderly.ordering.context import Failure
 from orderly.ordering.lanes import Batch

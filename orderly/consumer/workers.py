@@ -19,11 +19,12 @@ from itertools import count
 from types import TracebackType
 from typing import Self
 
+from orderly.clock import now
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
 from orderly.consumer.rate_gate import RateGate
-from orderly.consumer.session import HeldQueue, Session, now
+from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.suspect_runs import SuspectRuns
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Literal, Protocol, Self, TypeVar, Unpack, cast, overload
 
+from orderly.clock import now as _now
 from orderly.config.arguments import (
     check_arguments,
     check_callable,
@@ -45,14 +45,7 @@ For = Callable[[Value, Attempt], Outcome]
 """A function of that."""
 AsyncFor = Callable[[Value, Attempt], Awaitable[Outcome]]
 """The same as an `async def`."""
-
-# As the consumer's: it also counts the time a machine was suspended.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 Clock = Callable[[], float]
-
-
-def _now() -> float:
-    return time.clock_gettime(_CLOCK)
 
 
 def _clock(now: float | None) -> Clock:

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly import Ack
-from orderly.consumer import session
+from orderly import Ack, clock
+from orderly.clock import now
 from orderly.consumer.renewal import LockKeeper
-from orderly.consumer.session import now
 from orderly.errors import LockLost
 from tests.support.brokers import take_lock_from
 from tests.support.consuming import send_numbers
@@ -147,10 +146,8 @@ def test_after_a_suspend_of_the_machine_it_is_told_at_once(
         renewed.set()
 
     monkeypatch.setattr(LockKeeper, "renew_all", note)
-    clock = SimpleNamespace(
-        clock_gettime=lambda clock: time.clock_gettime(clock) + suspended[0], time=time.time
-    )
-    monkeypatch.setattr(session, "time", clock)
+    asleep = SimpleNamespace(clock_gettime=lambda kind: time.clock_gettime(kind) + suspended[0])
+    monkeypatch.setattr(clock, "time", asleep)
     act = request.getfixturevalue(kind)
     consumer, seen = start_member(act, lock_trust=50.0, lock_interval=45.0, rebalance_interval=60)
     eventually(lambda: len(consumer.assignment) == 4)

@@ -2,9 +2,9 @@
 
 from unittest import mock
 
+from orderly.clock import now
 from orderly.consumer import offsets, rebalancer, renewal
 from orderly.consumer.rebalancer import Releaser
-from orderly.consumer.session import now
 from orderly.ordering.broker_calls import LockQueues, UnlockQueues
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.ownership import commit

@@ -6,6 +6,7 @@ Bursts of quick calls, manual commit, coroutines, worker processes, pauses, seek
 from asyncio import CancelledError
 from dataclasses import replace
 
+from orderly.clock import now
 from orderly.consumer import handler_caller
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
@@ -14,7 +15,7 @@ from orderly.consumer.handler_caller import Caller
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.renewal import HeldOwnership
-from orderly.consumer.session import Session, now
+from orderly.consumer.session import Session
 from orderly.consumer.workers import Burst
 from orderly.errors import LockLost, OrderlyError, WorkerDied
 from orderly.ordering.broker_calls import LockQueues

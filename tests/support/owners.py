@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from orderly import Message
 from orderly.client.broker import PullQuery
 from orderly.client.dialogues import performer
-from orderly.consumer.session import now
+from orderly.clock import now
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import (

@@ -8,6 +8,7 @@ import pytest
 
 from orderly.client.broker import PullResult, PullStatus
 from orderly.client.dialogues import performer
+from orderly.clock import now
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer import broker_threads
 from orderly.consumer.handler_caller import Caller
@@ -16,7 +17,7 @@ from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.parking import Parker
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
 from orderly.consumer.renewal import HeldOwnership
-from orderly.consumer.session import Session, now
+from orderly.consumer.session import Session
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError, ProtocolError
 from orderly.model import BrokerData, Permission, QueueData, TopicRoute

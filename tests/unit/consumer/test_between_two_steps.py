@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.control import Control
 from orderly.consumer.dead_letter_sender import DeadLetterSender
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.rebalancer import Rebalancer, Taker
-from orderly.consumer.session import now
 from orderly.consumer.workers import Worker
 from orderly.ordering.allocation import averagely
 from orderly.ordering.context import ConsumeContext

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.clock import now
 from orderly.consumer.handler_caller import Called
-from orderly.consumer.session import HeldQueue, now
+from orderly.consumer.session import HeldQueue
 from orderly.consumer.statistics import ReturnType
 from orderly.consumer.workers import LONGEST_BURST, QUICK_BURST, Burst
 from orderly.ordering.context import ConsumeContext

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from orderly.clock import now
 from orderly.consumer.control import Control
-from orderly.consumer.session import now
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop

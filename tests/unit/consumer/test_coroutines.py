@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer import finishing
 from orderly.consumer import workers as engine_module
 from orderly.consumer.coroutines import Coroutines, _in_thread
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller, CallHandler, Mode
-from orderly.consumer.session import now
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, DeadLetter
 from tests.support.messages import QUEUE, message

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer import direct_consume as direct_module
 from orderly.consumer.direct_consume import DirectConsumption
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.session import now
 from orderly.consumer.workers import Worker
 from orderly.errors import LifecycleError
 from orderly.model import MessageQueue

@@ -3,10 +3,10 @@
 import pytest
 import structlog
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.session import now
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend
 from tests.support.messages import message

@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.session import now
 from orderly.consumer.statistics import ReturnType
 from orderly.ordering.results import FAILURE, Ack, ConsumeResult, Disposition, Suspend
 from tests.support.messages import message

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import structlog
 
+from orderly.clock import now
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_queues, troubled
-from orderly.consumer.session import now
 from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint

@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 
+from orderly.clock import now
 from orderly.consumer import broker_threads
 from orderly.consumer.offsets import LOOK_AGAIN, OffsetSaver
-from orderly.consumer.session import now
 from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
 from orderly.ordering.broker_calls import AppendRecord
 from orderly.ordering.crashes import Crashes, Suspects

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from orderly.client.broker import PullResult, PullStatus, read_pull_reply
+from orderly.clock import now
 from orderly.config import ClientConfig
 from orderly.consumer.control import Control
 from orderly.consumer.puller import Puller
-from orderly.consumer.session import now
 from orderly.errors import (
     BrokerBusy,
     ConnectFailed,

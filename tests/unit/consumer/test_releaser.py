@@ -2,10 +2,10 @@
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer import rebalancer
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.session import now
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message

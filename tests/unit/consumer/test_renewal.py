@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.rebalancer import Releaser
 from orderly.consumer.renewal import LockKeeper, announce_loss, renew, renew_now
-from orderly.consumer.session import now
 from orderly.errors import LockLost, RequestTimeout
 from orderly.ordering.owned_queue import Drop, Lease
 from tests.support.messages import QUEUE, message

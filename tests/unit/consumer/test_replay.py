@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer import park_commands
 from orderly.consumer.park_commands import Replay
-from orderly.consumer.session import now
 from orderly.errors import RequestTimeout
 from orderly.ordering.owned_queue import Drop, Lease
 from orderly.ordering.results import Ack, ConsumeResult, Disposition, Fail, Suspend

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.session import now
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer import broker_threads, rebalancer
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.rebalancer import Taker
-from orderly.consumer.session import now
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import LockQueues, ReadParked
 from orderly.ordering.crashes import NO_CRASHES, Crashes
