@@ -115,7 +115,7 @@ class Masters:
 
 V = TypeVar("V")
 
-_KNOWN_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
+KNOWN_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
 _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
 
 
@@ -244,7 +244,7 @@ class Admin:
         what = f"the settings of topic {topic!r}"
         try:
             command = request(header.code, to_ext(header))
-            reply = self._masters.ask(broker, command, what, accept=_KNOWN_OR_NOT, timeout=timeout)
+            reply = self._masters.ask(broker, command, what, accept=KNOWN_OR_NOT, timeout=timeout)
         except TopicNotFound:
             return None
         if reply.code == ResponseCode.SUCCESS:

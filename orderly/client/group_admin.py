@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orderly.client.admin import Admin, Masters, listed
+from orderly.client.admin import KNOWN_OR_NOT, Admin, Masters, listed
 from orderly.client.routes import Routes
 from orderly.config import check_group, check_offset, check_topic
 from orderly.config.arguments import (
@@ -28,6 +28,7 @@ from orderly.protocol.groups import (
     GroupConfig,
     GroupsOfTopic,
     decode_group_config,
+    decode_group_configs,
     decode_groups_of_topic,
 )
 from orderly.protocol.heartbeat import Subscription, decode_producers
@@ -251,6 +252,9 @@ class GroupAdmin:
     def group_config(self, group: str, broker: str) -> GroupConfig:
         """The group's settings on a broker, which creates the group unless it must not.
 
+        Brokers before 5.0 are asked for the settings of all groups: those of one they do not
+        answer. They create none by that; one that is not there has the settings of a new one.
+
         Args:
             group: its name.
             broker: the broker's name.
@@ -265,8 +269,13 @@ class GroupAdmin:
         known = {data.broker_name: data for data in self._masters.all()}
         if broker not in known:
             raise ConfigError(f"there is no broker {broker!r}; there are: {listed(known)}")
-        reply = self._masters.ask(known[broker], command, f"the settings of group {group!r}")
-        return decode_group_config(reply.body)
+        what = f"the settings of group {group!r}"
+        reply = self._masters.ask(known[broker], command, what, accept=KNOWN_OR_NOT)
+        if reply.code == ResponseCode.SUCCESS:
+            return decode_group_config(reply.body)
+        everything = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        reply = self._masters.ask(known[broker], everything, what)
+        return decode_group_configs(reply.body).groups.get(group) or GroupConfig(name=group)
 
     def check_filter(self, group: str, subscription: Subscription, client_id: str) -> None:
         """Ask every broker of the topic whether it understands a filter that is not by tags.

@@ -126,9 +126,10 @@ class Language(IntEnum):
 
 _OF_4_1_0 = 233
 _MINOR, _PATCH = 20, 2  # numbers
-_OF_5_0_0 = 413
-_LAST = _OF_5_0_0 + 10 * _MINOR - _PATCH
-OLDEST_TRIED = _OF_5_0_0
+OF_5_0_0 = 413
+OF_5_3_0 = OF_5_0_0 + 3 * _MINOR
+_LAST = OF_5_0_0 + 10 * _MINOR - _PATCH
+OLDEST_TRIED = OF_5_0_0 - _MINOR + 7 * _PATCH  # 4.9.7
 
 
 def release_of(number: int) -> str:
@@ -139,5 +140,5 @@ def release_of(number: int) -> str:
         return "later than 5.9"
     steps = number + (number % _PATCH == 0) - _OF_4_1_0  # snapshots are even
     minor, rest = divmod(steps, _MINOR)
-    major, minor = (4, minor + 1) if number < _OF_5_0_0 - 1 else (5, minor - 9)
+    major, minor = (4, minor + 1) if number < OF_5_0_0 - 1 else (5, minor - 9)
     return f"{major}.{minor}.{rest // _PATCH}"

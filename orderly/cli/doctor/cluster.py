@@ -20,7 +20,7 @@ from orderly.errors import NoPermission, OrderlyError, RemotingError
 from orderly.model import BrokerData, Permission
 from orderly.monitoring.texts import duration
 from orderly.protocol.body import OBJECT, load_object
-from orderly.protocol.codes import OLDEST_TRIED, RequestCode, release_of
+from orderly.protocol.codes import OF_5_0_0, OF_5_3_0, OLDEST_TRIED, RequestCode, release_of
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.route import decode_cluster_info
 from orderly.protocol.statistics import decode_settings, retention_of
@@ -234,7 +234,8 @@ def look_at_brokers(
     if not brokers:
         advice = "start a broker with these name servers as its namesrvAddr"
         found.append(_broker("brokers", FindingState.CRITICAL, "none is registered", advice))
-    return found + [finding for it in seen for finding in _findings(it)], seen
+    signed = bool(client.config.access_key)
+    return found + [finding for it in seen for finding in _findings(it, signed=signed)], seen
 
 
 def _look(client: Client, replica: Replica) -> SeenReplica:
@@ -253,24 +254,67 @@ def _no_master(name: str) -> DoctorFinding:
     return _broker(name, FindingState.CRITICAL, "no master at the name servers", advice)
 
 
-def _findings(seen: SeenReplica) -> Iterator[DoctorFinding]:
+def _findings(seen: SeenReplica, *, signed: bool) -> Iterator[DoctorFinding]:
     name, running, settings = seen.replica.name, seen.running, seen.settings
     if running.version is None:
         state = FindingState.WARNING if seen.replica.broker_id else FindingState.CRITICAL
         advice = "start it, or let this machine through to it: see the address that it announces"
         yield _broker(name, state, str(running.error), advice)
         return
-    yield _version(seen.replica, running.version)
+    yield release_finding(seen.replica, running.version, signed=signed)
     yield from _broker_settings(seen.replica, settings)
     yield _clock(name, running)
 
 
-def _version(replica: Replica, number: int) -> DoctorFinding:
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What releases before one do not have, of what this library uses.
+
+    Attributes:
+        before: the number of that release.
+        what: they lack.
+        advice: what follows.
+        signed: only who has an access key uses it.
+    """
+
+    before: int
+    what: str
+    advice: str
+    signed: bool = False
+
+
+LACKS = (
+    Lack(
+        OF_5_0_0,
+        "the settings of one topic or group",
+        "those of all are asked for, so a start takes longer where there are thousands",
+    ),
+    Lack(OF_5_0_0, "types of topics", "`orderly topic create --type` has no effect"),
+    Lack(
+        OF_5_3_0,
+        "access control 2.0",
+        "give rights in its plain_acl.yml, not with mqadmin updateAcl",
+        signed=True,
+    ),
+)
+
+
+def release_finding(replica: Replica, number: int, *, signed: bool) -> DoctorFinding:
+    """Name a broker's release, and what it lacks.
+
+    Args:
+        replica: which.
+        number: of its release, as it says with each answer.
+        signed: whether an access key is set.
+    """
     found = f"{release_of(number)} at {replica.address}"
+    lacks = [it for it in LACKS if number < it.before and (signed or not it.signed)]
+    if lacks:
+        found += f", lacks {listed(it.what for it in lacks)}"
     if number < OLDEST_TRIED:
-        advice = "tried are 5.x releases: try yours before you rely on it, or upgrade it"
+        advice = "tried is 4.9.7 and later: try yours before you rely on it, or upgrade it"
         return _broker(replica.name, FindingState.WARNING, found, advice)
-    return _broker(replica.name, FindingState.OK, found)
+    return _broker(replica.name, FindingState.OK, found, "; ".join(it.advice for it in lacks))
 
 
 def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorFinding]:

@@ -4,9 +4,14 @@ import pytest
 
 from orderly.errors import BrokerError, ConfigError, GroupNotFound
 from orderly.model import MessageQueue
-from orderly.protocol.codes import RequestCode
+from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import reply_to
-from orderly.protocol.groups import GroupConfig, encode_group_config, encode_groups_of_topic
+from orderly.protocol.groups import (
+    GroupConfig,
+    encode_group_config,
+    encode_group_configs,
+    encode_groups_of_topic,
+)
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import RunningInfo, encode_running_info
 from orderly.protocol.offsets import encode_offsets_of_members, encode_reset
@@ -147,6 +152,21 @@ def test_a_groups_settings_are_asked_of_one_broker(client, two):
     assert client.groups.group_config("g", "broker-b") == config
     with pytest.raises(ConfigError, match="broker-a, broker-b"):
         client.groups.group_config("g", "nosuch")
+
+
+def test_a_broker_that_answers_for_all_groups_only_is_asked_for_all(client, two):
+    """Before release 5.0."""
+    config = GroupConfig(name="g", broadcast_enabled=False)
+    everything = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    two[0].on(
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    )
+    two[0].on(everything, body=encode_group_configs([config], {"counter": 1}))
+    assert client.groups.group_config("g", "broker-a") == config
+    assert client.groups.group_config("new", "broker-a") == GroupConfig(name="new")
+    two[0].on(everything, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    with pytest.raises(BrokerError, match="the settings of group 'g'"):
+        client.groups.group_config("g", "broker-a")
 
 
 def test_every_broker_of_the_topic_is_asked_about_a_filter(client, two):

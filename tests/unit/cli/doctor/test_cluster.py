@@ -3,7 +3,7 @@
 import pytest
 
 from orderly import Client
-from orderly.cli.doctor.cluster import look_at_brokers
+from orderly.cli.doctor.cluster import Replica, look_at_brokers, release_finding
 from orderly.cli.root import run
 from orderly.model import BrokerData
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -11,6 +11,7 @@ from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import Fail, Fault
 
 NOBODY = "127.0.0.1:1"
+ALL_LACKS = ("access control 2.0", "settings of one topic or group", "types of topics")
 
 
 @pytest.fixture
@@ -94,6 +95,25 @@ def test_a_broker_without_a_master_is_critical_and_a_silent_slave_a_warning():
         ("broker-a slave 1", "WARNING"),
     ]
     assert "neither locked nor written" in found[0].advice
+
+
+@pytest.mark.parametrize(
+    ("number", "signed", "state", "lacks"),
+    [
+        (493, True, "OK", []),  # 5.4.0
+        (473, True, "OK", []),  # 5.3.0
+        (441, False, "OK", []),  # 5.1.4
+        (441, True, "OK", ["access control 2.0"]),
+        (407, False, "OK", ["settings of one topic or group", "types of topics"]),  # 4.9.7
+        (405, False, "WARNING", ["settings of one topic or group", "types of topics"]),
+    ],
+)
+def test_what_a_broker_lacks_is_said_with_its_release(number, signed, state, lacks):
+    found = release_finding(Replica("broker-a", 0, NOBODY), number, signed=signed)
+    assert found.state.value == state
+    assert [what for what in ALL_LACKS if what in found.found] == lacks
+    assert bool(found.advice) == bool(lacks)
+    assert ("plain_acl.yml" in found.advice) == ("access control 2.0" in lacks)
 
 
 def test_a_clock_that_is_off_is_a_warning(doctor, fake):
