@@ -35,6 +35,7 @@ HEAD = [
     "|---|---|---|---|---|---|---|",
 ]
 NONE = "-"
+PATIENCE = 150  # seconds for a test, where it names no other
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ def run(release: str, suite: Suite, *, quick: bool, jobs: int) -> SuiteOutcome:
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.versions.differences"]
     command += ["-n", str(jobs), "--dist", "loadfile", "--show-capture=no", "-m", "not slow"]
+    command += [f"--timeout={PATIENCE}"]
     command += [f"--junitxml={results}", *(["-k", suite.quick] if quick else []), *suite.paths]
     env = os.environ | {
         "ORDERLY_JARS": str(jars_of(release)),
