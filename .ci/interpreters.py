@@ -3,7 +3,7 @@
 Each gets an environment of its own below build/, with exactly the locked packages. Run by
 `make interpreters`; which Pythons a machine has differs, so CI does without.
 
-    python .ci/interpreters.py                        python3.12, 3.13, 3.14: those on the PATH
+    python .ci/interpreters.py                        python3.12, 3.13, 3.14(t), if on the PATH
     python .ci/interpreters.py python3.12 /opt/python3.13/bin/python3
 """
 
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent.parent
-KNOWN = ("python3.12", "python3.13", "python3.14")
+KNOWN = ("python3.12", "python3.13", "python3.14", "python3.14t")
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-spark.lock")
 SUITES = (("tests/unit", "tests/frozen"), ("tests/behaviour", "--orderly-broker=fake"))
 
@@ -47,7 +47,7 @@ def tried(python: str) -> bool:
 def environment(python: str) -> str:
     """Make the environment, or bring it up to date; return its Python."""
     version = subprocess.run(
-        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        [python, "-c", "import sys; print('%d.%d%s' % (*sys.version_info[:2], sys.abiflags))"],
         check=True,
         capture_output=True,
         text=True,
