@@ -19,7 +19,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.locks import lock_request
 from orderly.protocol.members import queue_reports
-from tests.support.java import JavaMember, mqadmin
+from tests.support.java import ForeignMember, mqadmin
 from tests.support.waiting import eventually
 
 ALWAYS = Budgets(every=0.0)
@@ -103,7 +103,7 @@ def test_a_java_member_whose_handler_does_not_return(
 ):
     start_at_first(client, group, queue)
     send(1, 2, 3)
-    with JavaMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
+    with ForeignMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
         reading = watch.until(lambda r: (info := info_of(r, queue)) and info.in_hand_count)
         info = info_of(reading, queue)
         assert (info.in_hand_count, info.in_hand_min, info.commit_offset) == (1, 0, 0)
@@ -127,7 +127,7 @@ def test_a_java_member_whose_handler_asks_again_and_again(
 ):
     start_at_first(client, group, queue)
     send(1, 2, 3)
-    with JavaMember(java_command, orderly_namesrv, group, topic, "suspended") as member:
+    with ForeignMember(java_command, orderly_namesrv, group, topic, "suspended") as member:
         eventually(lambda: len(member.deliveries) > 2, within=90)
         reading = watch.until(lambda r: (info := info_of(r, queue)) and not info.in_hand_count)
         info = info_of(reading, queue)
@@ -146,7 +146,7 @@ def test_a_member_that_is_refused_the_lock_does_not_list_the_queue(
     send(1)
     with Client(namesrv=orderly_namesrv) as other:
         assert other.brokers.lock_queues(group, "broker-a", (queue,)) == {queue}
-        with JavaMember(java_command, orderly_namesrv, group, topic):
+        with ForeignMember(java_command, orderly_namesrv, group, topic):
             reading = watch.until(lambda r: r.running)
             assert info_of(reading, queue) is None
             (lock,) = [lock for lock in locks(watch.scan(), group) if lock.queue == queue]
@@ -161,7 +161,7 @@ def test_a_java_member_that_lost_the_lock_lists_the_queue_without_it(
 ):
     start_at_first(client, group, queue)
     send(1)
-    with JavaMember(java_command, orderly_namesrv, group, topic) as member:
+    with ForeignMember(java_command, orderly_namesrv, group, topic) as member:
         watch.until(lambda r: (info := info_of(r, queue)) and info.locked)
         take_away(client, group, member.client_id, queue)
         with Client(namesrv=orderly_namesrv) as other:
@@ -186,7 +186,7 @@ def test_nothing_is_claimed_of_a_member_that_hangs(
 ):
     start_at_first(client, group, queue)
     send(1)
-    with JavaMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
+    with ForeignMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
         watch.until(lambda r: info_of(r, queue))
         member.signal(signal.SIGSTOP)
         try:

@@ -12,7 +12,7 @@ from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Ord
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered, Sent, judge
 from tests.support.consuming import unique
-from tests.support.java import JavaMember, wall_clock
+from tests.support.java import ForeignMember, wall_clock
 from tests.support.waiting import eventually
 
 KEYS = [f"order-{i}" for i in range(40)]
@@ -66,9 +66,13 @@ class Traffic:
         return self
 
     def __exit__(self, *exc_info):
+        self.stop()
+        self._producer.close()
+
+    def stop(self):
+        """Send no more; all that was sent is acknowledged."""
         self._enough.set()
         self._thread.join()
-        self._producer.close()
 
     def _run(self):
         number = 0
@@ -93,7 +97,7 @@ class Group:
         self.ours, self.java = Ours(), []
 
     def start_java(self):
-        member = JavaMember(self._command, self.namesrv, self.name, self.topic)
+        member = ForeignMember(self._command, self.namesrv, self.name, self.topic)
         self.java.append(member)
         return self._closing.enter_context(member)
 

@@ -6,7 +6,7 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError
-from tests.support.java import JavaMember
+from tests.support.java import ForeignMember
 from tests.support.waiting import eventually
 
 NOTICED = 90.0  # seconds; a member looks again 20 s after it missed a notification
@@ -20,7 +20,9 @@ def topic(orderly_topic):
 @pytest.fixture
 def start_java(orderly_namesrv, group, topic, java_command):
     with contextlib.ExitStack() as closing:
-        yield lambda: closing.enter_context(JavaMember(java_command, orderly_namesrv, group, topic))
+        yield lambda: closing.enter_context(
+            ForeignMember(java_command, orderly_namesrv, group, topic)
+        )
 
 
 @pytest.fixture

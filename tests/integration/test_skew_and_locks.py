@@ -9,7 +9,7 @@ from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsu
 from orderly.cli.demo.flights import load_events
 from orderly.selectors import hash_mod, queues_of
 from orderly.selectors.layout import parse_layout
-from tests.support.java import JavaMember
+from tests.support.java import ForeignMember
 from tests.support.waiting import eventually
 
 FLIGHTS = 1500
@@ -89,7 +89,7 @@ def test_locks_of_a_java_member_and_ours(
     java_command, orderly_namesrv, client, orderly, group, topic, send, flights
 ):
     send(event.tail for event in flights[:50])
-    with JavaMember(java_command, orderly_namesrv, group, topic) as theirs:
+    with ForeignMember(java_command, orderly_namesrv, group, topic) as theirs:
         with our_member(orderly_namesrv, group, topic):
             code, found = settled(
                 orderly, group, lambda doc: doc["verdict"] == "OK" and len(owners(doc, topic)) == 2

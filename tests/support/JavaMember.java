@@ -4,7 +4,6 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
-import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
@@ -17,6 +16,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * of its standard input.
  */
 public final class JavaMember {
+    private static final String SHARDING_KEY = "__SHARDINGKEY"; // 4.9 has no constant for it
     private static final long WORK_NANOS = 1_000_000; // two handlers of one queue would be seen
 
     public static void main(String[] args) throws Exception {
@@ -54,7 +54,7 @@ public final class JavaMember {
     private static String line(MessageExt message, long start, long end) {
         return String.join("\t",
             "delivered",
-            message.getProperty(MessageConst.PROPERTY_SHARDING_KEY),
+            message.getProperty(SHARDING_KEY),
             new String(message.getBody()),
             String.valueOf(message.getQueueId()),
             String.valueOf(message.getQueueOffset()),

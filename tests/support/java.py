@@ -18,7 +18,7 @@ from orderly.model import MessageQueue
 from orderly.ordering.allocation import STRATEGIES, by_config, consistent_hash
 from orderly.ordering.allocation_rooms import machine_room, machine_room_nearby
 from orderly.testing import Delivered
-from orderly.testing.jars import fetch_jars
+from orderly.testing.jars import fetch_jars, listed_jars
 from orderly.testing.java import find_java
 from orderly.testing.settings import LOGBACK
 
@@ -49,15 +49,19 @@ def require_jdk() -> tuple[str, str]:
     return javac, java
 
 
-def broker_classpath() -> str:
-    """Return the jars of RocketMQ's client and server, joined; downloads those that are missing."""
-    return os.pathsep.join(str(jar) for jar in fetch_jars())
+def broker_classpath(jars: Path | None = None) -> str:
+    """Return the jars of RocketMQ's client and server, joined; downloads those that are missing.
+
+    Args:
+        jars: a list of those of another release.
+    """
+    return os.pathsep.join(str(jar) for jar in fetch_jars(jars=listed_jars(jars)))
 
 
-def compile_java(source: Path, target: Path) -> None:
-    """Compile one file of Java into the folder `target`."""
+def compile_java(source: Path, target: Path, jars: Path | None = None) -> None:
+    """Compile one file of Java into the folder `target`; `jars` as of `broker_classpath`."""
     javac, _ = require_jdk()
-    options = ["-encoding", "UTF-8", "-cp", broker_classpath(), "-d", str(target)]
+    options = ["-encoding", "UTF-8", "-cp", broker_classpath(jars), "-d", str(target)]
     _run([javac, *options, str(source)])
 
 
@@ -89,15 +93,17 @@ def _run(command: list[str], given: str = "") -> str:
     return done.stdout
 
 
-# --- java member ----------------------------------------------------------------------------------
-# A member of the group that is not ours: the Java client's ordered consumer, in its own process.
+# --- foreign member -------------------------------------------------------------------------------
+# A member of the group that is not ours, in its own process: the ordered consumer of the Java
+# client or of the Go client.
 #
-# `compile_member` builds it once; each `JavaMember` is one run of it. What it handles arrives as
-# `Delivered` records, read from its output by a thread. Times are wall clock, cut to milliseconds,
-# so that they compare with `wall_clock` here.
+# `compile_member` builds Java's, `build_go_member` Go's; each `ForeignMember` is one run. What it
+# handles arrives as `Delivered` records, read from its output by a thread. Times are wall clock,
+# cut to milliseconds, so that they compare with `wall_clock` here.
 
 
 SOURCE = Path(__file__).with_name("JavaMember.java")
+GO_SOURCE = Path(__file__).with_name("go_member")
 START_TIMEOUT = 90.0
 STOP_TIMEOUT = 30.0
 
@@ -107,12 +113,15 @@ def wall_clock():
     return int(time.time() * 1000) / 1000
 
 
-def compile_member(directory):
-    """Compile the program into `directory`; returns the command that runs it there."""
+def compile_member(directory, jars=None):
+    """Compile the program into `directory`; returns the command that runs it there.
+
+    `jars`: a list of those of another release.
+    """
     _, java = require_jdk()
-    compile_java(SOURCE, directory)
+    compile_java(SOURCE, directory, jars)
     options = [*SMALL, *quiet_options(directory)]
-    class_path = os.pathsep.join([str(directory), broker_classpath()])
+    class_path = os.pathsep.join([str(directory), broker_classpath(jars)])
     return [java, *options, "-cp", class_path, SOURCE.stem]
 
 
@@ -125,7 +134,20 @@ def quiet_options(directory):
     return [f"-Duser.home={directory}", f"-Dorderly.log={directory / 'client.log'}"]
 
 
-class JavaMember:
+def build_go_member(directory):
+    """Build Go's program into `directory`; returns the command. Without Go the test is skipped."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no go on PATH")
+    program = directory / "member"
+    command = [go, "build", "-o", str(program), "."]
+    done = subprocess.run(command, cwd=GO_SOURCE, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"the Go member cannot be built: {done.stderr[-500:]}")
+    return [str(program)]
+
+
+class ForeignMember:
     """One run of the program; as a context manager it is killed at the end if it still runs.
 
     Its handler may be in `trouble`: "blocked" or "suspended".
@@ -145,7 +167,7 @@ class JavaMember:
             text=True,
         )
         self._readers = [
-            threading.Thread(target=work, name=f"orderly-test-java-{role}", daemon=True)
+            threading.Thread(target=work, name=f"orderly-test-member-{role}", daemon=True)
             for role, work in (("deliveries", self._read), ("errors", self._read_errors))
         ]
         self._errors = ""
@@ -156,7 +178,7 @@ class JavaMember:
         """Wait until it has joined the group; returns the member itself."""
         if not self._started.wait(START_TIMEOUT):
             self.kill()
-            raise AssertionError(f"the Java member did not start: {self._errors}")
+            raise AssertionError(f"the member did not start: {self._errors}")
         return self
 
     def stop(self):
@@ -188,7 +210,7 @@ class JavaMember:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise AssertionError(f"the Java member did not end within {timeout:g} s") from None
+            raise AssertionError(f"the member did not end within {timeout:g} s") from None
         for reader in self._readers:
             reader.join()
 
