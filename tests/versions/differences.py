@@ -34,7 +34,29 @@ class Difference:
         return f"`{self.tests[0].rpartition('/')[2]}`"
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+_BEHAVIOUR = "tests/behaviour/"
+_TYPES = f"{_BEHAVIOUR}test_message_types.py::test_a_"
+_NO_TYPE = f"{_TYPES}keyed_message_goes_to_no_topic_without_order"
+_FIRST = f"{_BEHAVIOUR}test_start_positions.py::test_the_first_message_is"
+_RESET = f"{_BEHAVIOUR}test_offset_resets.py::test_after_a_reset_only_what_follows_it_comes"
+_AHEAD = f"{_BEHAVIOUR}test_what_is_finished_ahead_survives.py::test_an_operators_reset"
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "5.0.0",
+        (
+            *(f"{_NO_TYPE}[{kind}]" for kind in ("DELAY", "TRANSACTION", "PRIORITY", "LITE")),
+            f"{_TYPES}fifo_topic_takes_keyed_messages_and_only_ordered_groups[FIFO]",
+        ),
+        "topics have no type",
+    ),
+    Difference(
+        "5.0.0",
+        tuple(f"{_FIRST}[2of-it-{start}]" for start in ("last", "ISO", "Java")),
+        "a new group begins at 0, whatever `consume_from` says, while the topic's first messages"
+        " are in the broker's memory; so do Java's members there",
+    ),
+    Difference("5.1.0", (_RESET, _AHEAD), "only whole topics can be reset"),
+)
 
 
 def of_release(release: str) -> list[Difference]:

@@ -20,7 +20,14 @@ from orderly.errors import NoPermission, OrderlyError, RemotingError
 from orderly.model import BrokerData, Permission
 from orderly.monitoring.texts import duration
 from orderly.protocol.body import OBJECT, load_object
-from orderly.protocol.codes import OF_5_0_0, OF_5_3_0, OLDEST_TRIED, RequestCode, release_of
+from orderly.protocol.codes import (
+    OF_5_0_0,
+    OF_5_1_0,
+    OF_5_3_0,
+    OLDEST_TRIED,
+    RequestCode,
+    release_of,
+)
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.route import decode_cluster_info
 from orderly.protocol.statistics import decode_settings, retention_of
@@ -290,6 +297,12 @@ LACKS = (
         "those of all are asked for, so a start takes longer where there are thousands",
     ),
     Lack(OF_5_0_0, "types of topics", "`orderly topic create --type` has no effect"),
+    Lack(
+        OF_5_0_0,
+        "starts anywhere but at 0 in a topic whose first messages are in its memory",
+        "a new group reads such a topic from 0, whatever consume_from says",
+    ),
+    Lack(OF_5_1_0, "resets of one queue", "`orderly offsets reset` resets whole topics only"),
     Lack(
         OF_5_3_0,
         "access control 2.0",

@@ -18,7 +18,10 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
-const work = time.Millisecond // two handlers of one queue would be seen
+const (
+	shardingKey = "__SHARDINGKEY"  // GetShardingKey reads another property
+	work        = time.Millisecond // two handlers of one queue would be seen
+)
 
 var output sync.Mutex
 
@@ -43,7 +46,7 @@ func handle(_ context.Context, messages ...*primitive.MessageExt) (consumer.Cons
 	start := time.Now().UnixMilli()
 	time.Sleep(work)
 	for _, message := range messages {
-		say("delivered\t%s\t%s\t%d\t%d\t%d\t%d\n", message.GetShardingKey(), message.Body,
+		say("delivered\t%s\t%s\t%d\t%d\t%d\t%d\n", message.GetProperty(shardingKey), message.Body,
 			message.Queue.QueueId, message.QueueOffset, start, time.Now().UnixMilli())
 	}
 	return consumer.ConsumeSuccess, nil
