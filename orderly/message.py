@@ -187,6 +187,18 @@ def _index_keys(keys: object) -> tuple[str, ...]:
     return found
 
 
+def stored_properties(message: Message) -> dict[str, str]:
+    """The properties that a message is stored with, but for those that its sender adds."""
+    found = dict(message.properties)
+    if message.sharding_key is not None:
+        found[SHARDING_KEY] = str(message.sharding_key)
+    if message.tags is not None:
+        found[TAGS] = message.tags
+    if message.keys:
+        found[KEYS] = " ".join(message.keys)
+    return found
+
+
 def check_names(properties: Mapping[str, str]) -> None:
     """Refuse names that RocketMQ uses itself; the send asks again, for a dict can be changed.
 

@@ -20,7 +20,7 @@ from orderly.cli.output import (
 from orderly.cli.redacting import letter_without_key, redact_option
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody
+from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody, yes_option
 from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
 from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
@@ -159,7 +159,7 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
     metavar="ID",
     help="Only this message, as `list` shows its id; may be given again.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @format_options()
 @common_options
 @click.pass_context
@@ -184,8 +184,7 @@ def replay(
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(into)
-    if not (form.for_reader or yes):
-        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
+    form.require_answer(ctx, yes)
     from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
 
     with settings.client() as client:

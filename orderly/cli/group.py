@@ -11,11 +11,11 @@ import click
 
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
-from orderly.cli.options import Duration
+from orderly.cli.options import answers_option
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import Names, group_argument, groups_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import confirmed, printable
+from orderly.cli.terminal import confirmed, say, say_unread, yes_option
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.texts import Column, ColumnKind, counted, iso_time
 from orderly.namespace import is_retry_topic
@@ -52,13 +52,7 @@ def group() -> None:
 @group.command("list", epilog=LIST)
 @groups_options()
 @click.option("--all", "everything", is_flag=True, help="Also RocketMQ's own groups.")
-@click.option(
-    "--timeout",
-    type=Duration(0.1),
-    default="10s",
-    show_default=True,
-    help="For all answers; what has not come by then is not known.",
-)
+@answers_option
 @format_options()
 @common_options
 @click.pass_context
@@ -81,8 +75,7 @@ def list_groups(
     heading = {"schema": LIST_SCHEMA, "time": iso_time(snapshot.at)}
     document = heading | {"groups": listed, "errors": errors}
     show(CommandOutput.of(_LISTED, rows, document), form, settings)
-    for name, error in errors.items():
-        _say(f"broker {name} could not be read: {error}")
+    say_unread(errors)
     return NOT_MEASURED if errors else 0
 
 
@@ -121,10 +114,6 @@ def _row(listed: dict[str, Any]) -> dict[str, Any]:
         "members": None if members is None else len(members),
         "topics": ", ".join(listed["topics"]) or None,
     }
-
-
-def _say(text: str) -> None:
-    click.echo(printable(text), err=True)
 
 
 # --- delete ---------------------------------------------------------------------------------------
@@ -167,7 +156,7 @@ class Belongings:
     help="Although it is used: members online, parked keys, dead letters or retries.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @format_options()
 @common_options
 @click.pass_context
@@ -182,8 +171,7 @@ def delete_group(
     """
     settings = settings_of(ctx)
     group = settings.group(group)
-    if not (form.for_reader or yes or dry_run):
-        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    form.require_answer(ctx, yes, dry_run, otherwise="--yes or --dry-run")
     began = time.time()
     with settings.client() as client:
         found = _belongings(client, group)
@@ -197,12 +185,12 @@ def delete_group(
             )
         if not dry_run:
             if not (yes or confirmed(ctx, f"Delete group {group}?", "--yes (or --dry-run)")):
-                _say("nothing was deleted")
+                say("nothing was deleted")
                 return NOT_MEASURED
             client.housekeeping.delete_group(group)
             for topic in found.topics:
                 client.housekeeping.delete_topic(topic)
-            _say(f"deleted {group}")
+            say(f"deleted {group}")
     if not form.for_reader:
         heading = {"schema": DELETE_SCHEMA, "time": iso_time(began), "dry_run": dry_run}
         document = heading | _listed(found.group) | {"uses": uses, "deletes": list(found.topics)}
@@ -242,9 +230,9 @@ def _belongings(client: Client, group: str) -> Belongings:
 
 def _show_plan(found: Belongings, form: Format, settings: CommonOptions) -> None:
     show(CommandOutput.of(_PLANNED, _planned(found), None), form, settings)
-    _say(f"its topics, deleted with it: {', '.join(found.topics) or 'none'}")
+    say(f"its topics, deleted with it: {', '.join(found.topics) or 'none'}")
     for use in found.uses():
-        _say(f"it is used: {use}")
+        say(f"it is used: {use}")
 
 
 _PLANNED = (

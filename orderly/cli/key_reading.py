@@ -8,7 +8,7 @@ import click
 
 from orderly.cli.options import Duration
 from orderly.cli.settings import CommonOptions
-from orderly.cli.terminal import ProgressLine, printable
+from orderly.cli.terminal import ProgressLine, say_unread
 
 if TYPE_CHECKING:
     from orderly.monitoring.collecting.stored_keys import StoredKeys
@@ -48,8 +48,7 @@ def read_stored_keys(settings: CommonOptions, topic: str, most: int, timeout: fl
 
 def print_gaps(found: StoredKeys) -> None:
     """Say what the reading lacks."""
-    for name, error in found.errors.items():
-        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
+    say_unread(found.errors)
     if found.seen.messages < found.planned:
         click.echo(
             f"{found.seen.messages} of {found.planned} messages were read: the others came too late"

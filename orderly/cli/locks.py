@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.options import Duration
+from orderly.cli.options import answers_option
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import printable
+from orderly.cli.terminal import printable, say_unread
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
 from orderly.monitoring.locks import JudgedLock, LockReport, lock_report
@@ -42,13 +42,7 @@ Examples:
 
 @click.command(cls=OrderlyCommand, epilog=EXAMPLES)
 @group_argument
-@click.option(
-    "--timeout",
-    type=Duration(0.1),
-    default="10s",
-    show_default=True,
-    help="For all answers; what has not come by then is not known.",
-)
+@answers_option
 @format_options()
 @common_options
 @click.pass_context
@@ -66,8 +60,7 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
     show(_answer(report), form, settings)
     for line in _notes(report):
         click.echo(line, err=not form.for_reader)
-    for name, error in report.errors.items():
-        click.echo(printable(f"broker {name} could not be read: {error}"), err=True)
+    say_unread(report.errors)
     return int(report.verdict)
 
 

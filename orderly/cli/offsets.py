@@ -21,7 +21,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import complete_topic, group_argument, queues_option, topic_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import confirmed
+from orderly.cli.terminal import confirmed, yes_option
 from orderly.config import check_offset
 from orderly.errors import ConfigError, GroupNotFound, OrderlyError, RouteError
 from orderly.model import MessageQueue
@@ -117,10 +117,7 @@ class AtTime:
 
     def offset(self, client: Client, row: QueueStatus) -> int:
         """As the broker searches; a queue without such a message: its maximum."""
-        assert row.minimum is not None
-        assert row.maximum is not None
-        found = client.brokers.search_offset(row.queue, self.time)
-        return min(max(found, row.minimum), row.maximum)
+        return _within(row, client.brokers.search_offset(row.queue, self.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +142,12 @@ class Shifted:
 
     def offset(self, client: Client, row: QueueStatus) -> int:  # noqa: ARG002  see Earliest
         """The committed offset, shifted."""
-        assert row.minimum is not None
-        assert row.maximum is not None
         if row.committed is None:
             raise ConfigError(
                 f"the group has committed no offset in {row.queue}, so there is none to shift;"
                 " leave it out (--queue), or give --to-earliest or --to-latest"
             )
-        return min(max(row.committed + self.by, row.minimum), row.maximum)
+        return _within(row, row.committed + self.by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +190,13 @@ def plan_reset(
     wanted = set(only) or (set(target.offsets) if isinstance(target, Restored) else set())
     _require_queues(topic, wanted, rows)
     return [_reset(client, target, row) for row in rows if not wanted or _place(row) in wanted]
+
+
+def _within(row: QueueStatus, offset: int) -> int:
+    """The nearest offset that a queue has, or its end."""
+    assert row.minimum is not None
+    assert row.maximum is not None
+    return min(max(offset, row.minimum), row.maximum)
 
 
 def _place(row: QueueStatus) -> QueueOnBroker:
@@ -331,7 +333,7 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 )
 @queues_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @format_options()
 @common_options
 @click.pass_context
@@ -356,8 +358,7 @@ def reset(
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     target = _target(ctx, settings, topic, queues, **targets)
-    if not (form.for_reader or yes or dry_run):
-        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    form.require_answer(ctx, yes, dry_run, otherwise="--yes or --dry-run")
     with settings.client() as client:
         planned_at = time.time()
         resets = plan_reset(client, group, topic, target, queues)

@@ -157,6 +157,15 @@ def address(text: str, option: str, example: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+answers_option = click.option(
+    "--timeout",
+    type=Duration(0.1),
+    default="10s",
+    show_default=True,
+    help="For all answers; what has not come by then is not known.",
+)
+
+
 # --- texts with escapes, and NAME=VALUE -----------------------------------------------------------
 
 

@@ -278,6 +278,20 @@ class Format:
         """Whether it is made of lines; if not, it is a document."""
         return self.output not in ("json", "yaml")
 
+    def require_answer(self, ctx: click.Context, *answers: bool, otherwise: str = "--yes") -> None:
+        """Refuse what would ask a question beside a document.
+
+        Args:
+            ctx: of the command.
+            answers: whether each option that answers it is given.
+            otherwise: these options.
+
+        Raises:
+            UsageError: it is a document, and none of them is given.
+        """
+        if not (self.for_reader or any(answers)):
+            raise click.UsageError(f"with --output {self.output} give {otherwise}", ctx)
+
     def style(self, *, color: bool) -> Style:
         """How a table on stdout is written."""
         return Style(self.headers, self.raw, color, sys.stdout.isatty())

@@ -31,7 +31,7 @@ from orderly.cli.output import (
 from orderly.cli.redacting import listing_without_keys, redact_option
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import ProgressLine, confirmed, json_body, preview, printable
+from orderly.cli.terminal import ProgressLine, confirmed, json_body, preview, say, yes_option
 from orderly.errors import ConfigError, OrderlyError
 from orderly.foreign_text import escaped
 from orderly.model import MessageQueue
@@ -111,11 +111,6 @@ def _read_key(ctx: click.Context, param: click.Parameter, text: str | None) -> K
 def key_text(key: Key) -> str:
     """A key in a table: as it is to be given; two keys never look the same."""
     return escaped(key) if isinstance(key, str) else f"--int {key}"
-
-
-def say(text: str) -> None:
-    """Print a line on stderr."""
-    click.echo(printable(text), err=True)
 
 
 def _timeout_option(command: F) -> F:
@@ -212,7 +207,7 @@ def choice_options(command: F) -> F:
 @group_argument
 @choice_options
 @click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @_timeout_option
 @topic_option
 @format_options()
@@ -243,8 +238,7 @@ def release(
     choice.check(ctx)
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
-    if choice.key is None and not (form.for_reader or yes or dry_run):
-        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
+    form.require_answer(ctx, yes, dry_run, choice.key is not None)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
     with settings.client() as client:
@@ -434,7 +428,7 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
 )
 @group_argument
 @key_argument()
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @_timeout_option
 @topic_option
 @format_options()
@@ -457,8 +451,7 @@ def drop(
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
-    if not (form.for_reader or yes):
-        raise click.UsageError(f"with --output {form.output} give --yes", ctx)
+    form.require_answer(ctx, yes)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
 
     with settings.client() as client:

@@ -16,7 +16,7 @@ import click
 from orderly.cli.command import OrderlyCommand
 from orderly.cli.options import address
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import configure_default_logs, configure_program_logs, printable
+from orderly.cli.terminal import configure_default_logs, configure_program_logs, say
 from orderly.errors import ConfigError
 from orderly.signals import heard
 
@@ -66,7 +66,7 @@ def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) ->
                 consumer.close()
     left = [why for consumer in found for why in consumer.explain()]
     for why in left:
-        click.echo(printable(f"left locked for a minute, {why}"), err=True)
+        say(f"left locked for a minute, {why}")
     return 1 if left else 0
 
 

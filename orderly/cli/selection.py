@@ -146,22 +146,19 @@ queues_option = click.option(
 )
 """Of a topic; as the argument `queues`: of each its broker and its id."""
 
-_ONLY_GROUPS = click.option(
-    "-g",
-    "--group",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_group,
-    help="Only these groups; may be given again.",
-)
-_ONLY_TOPICS = click.option(
-    "-t",
-    "--topic",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_topic,
-    help="Only these topics; may be given again.",
-)
+
+def _only(what: str, complete: Callable[..., list[str]]) -> Callable[[F], F]:
+    return click.option(
+        f"-{what[0]}",
+        f"--{what}",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=complete,
+        help=f"Only these {what}s; may be given again.",
+    )
+
+
+_ONLY_GROUPS, _ONLY_TOPICS = _only("group", complete_group), _only("topic", complete_topic)
 
 
 def _regex_option(what: str) -> Callable[[F], F]:

@@ -171,6 +171,20 @@ def configure_default_logs(verbose: int) -> None:
         root.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
+# --- lines on stderr, so that stdout stays data ---------------------------------------------------
+
+
+def say(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def say_unread(errors: Mapping[str, object]) -> None:
+    """Print a line for each broker that could not be read, and why."""
+    for name, error in errors.items():
+        say(f"broker {name} could not be read: {error}")
+
+
 # --- questions to who runs the command, where there is somebody -----------------------------------
 
 
@@ -186,6 +200,9 @@ def require_somebody(ctx: click.Context, otherwise: str) -> None:
     """
     if not sys.stdin.isatty():
         raise click.UsageError(f"nobody to ask here: give {otherwise}", ctx)
+
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 def confirmed(ctx: click.Context, question: str, otherwise: str = "--yes") -> bool:

@@ -18,7 +18,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import Names, complete_group, topic_argument, topics_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import confirmed, printable
+from orderly.cli.terminal import confirmed, say, yes_option
 from orderly.errors import ConfigError, OrderlyError, RouteError
 from orderly.model import BrokerData, Permission, TopicRoute
 from orderly.monitoring.collecting.selection import (
@@ -89,7 +89,7 @@ Examples:
     help="A group that is not waited for, gone for good, say; may be given again.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, and who is behind.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @format_options()
 @common_options
 @click.pass_context
@@ -115,8 +115,7 @@ def grow(
     settings = settings_of(ctx)
     topic = settings.topic(topic)
     ignored = [settings.group(group) for group in ignore_group]
-    if not (form.for_reader or yes or dry_run):
-        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    form.require_answer(ctx, yes, dry_run, otherwise="--yes or --dry-run")
     from orderly.monitoring.topic_growth import (  # noqa: PLC0415  `--help` is quick
         Patience,
         TopicGrowth,
@@ -131,14 +130,14 @@ def grow(
         if growth.plan.needed and not dry_run:
             question = f"Are the producers of {topic} stopped, or pinned? Go on?"
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
-                _say("nothing was changed")
+                say("nothing was changed")
                 return NOT_MEASURED
             growth.run(Patience(**seconds), _GrowthProgress())
     if not form.for_reader:
         document = partial(_document, growth, seen, began, dry_run=dry_run)
         show(CommandOutput(_PLANNED, _rows(growth), document), form, settings)
     elif growth.plan.needed and not dry_run:
-        _say(f"{topic} has {queues} queues on each broker; pin its producers to the new layout:")
+        say(f"{topic} has {queues} queues on each broker; pin its producers to the new layout:")
         click.echo(f"layout={growth.plan.pin}")
     return 0
 
@@ -160,22 +159,18 @@ class _GrowthProgress:
     def __call__(self, text: str) -> None:
         if text != self._last:
             self._last = text
-            _say(text)
-
-
-def _say(text: str) -> None:
-    click.echo(printable(text), err=True)
+            say(text)
 
 
 def _show_plan(growth: TopicGrowth, seen: _Seen, form: Format, settings: CommonOptions) -> None:
     plan = growth.plan
     if not plan.needed:
-        _say(f"{plan.topic} has {plan.queues} queues on each broker: nothing to do")
+        say(f"{plan.topic} has {plan.queues} queues on each broker: nothing to do")
         return
     show(CommandOutput(_PLANNED, _rows(growth)), form, settings)
     for behind in seen.standing.behind:
-        _say(f"not finished: {behind}")
-    _say(f"producers connected, of this or other topics: {_listed(seen.producers)}")
+        say(f"not finished: {behind}")
+    say(f"producers connected, of this or other topics: {_listed(seen.producers)}")
 
 
 _PLANNED = (
@@ -356,7 +351,7 @@ def show_topic(ctx: click.Context, topic: str, form: Format) -> int:
     if form.for_rows:
         click.echo(f"layout: {layout or '-'}", err=True)
     for broker, error in errors.items():
-        click.echo(f"{printable(broker)} could not be asked: {printable(error)}", err=True)
+        say(f"{broker} could not be asked: {error}")
     return NOT_MEASURED if errors else 0
 
 
@@ -459,7 +454,7 @@ class Deletion:
 @topic_argument
 @click.option("--force", is_flag=True, help="Although members are online that consume it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @format_options()
 @common_options
 @click.pass_context
@@ -474,8 +469,7 @@ def delete_topic(
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
-    if not (form.for_reader or yes or dry_run):
-        raise click.UsageError(f"with --output {form.output} give --yes or --dry-run", ctx)
+    form.require_answer(ctx, yes, dry_run, otherwise="--yes or --dry-run")
     if is_system_topic(topic):
         raise ConfigError(f"{topic} is RocketMQ's own: it is not deleted")
     began = time.time()
@@ -483,8 +477,8 @@ def delete_topic(
         found = _look_at(client, topic)
         if form.for_reader:
             show(CommandOutput.of(_CONSUMERS, _consumers(found), None), form, settings)
-            _say(f"it holds {counted(found.messages, 'message', f'{found.messages:,}')}")
-            _say(f"producers connected, of this or other topics: {_listed(found.producers)}")
+            say(f"it holds {counted(found.messages, 'message', f'{found.messages:,}')}")
+            say(f"producers connected, of this or other topics: {_listed(found.producers)}")
         uses = found.uses()
         if uses and not (force or dry_run):
             raise ConfigError(
@@ -493,10 +487,10 @@ def delete_topic(
             )
         if not dry_run:
             if not (yes or confirmed(ctx, f"Delete topic {topic}?", "--yes (or --dry-run)")):
-                _say("nothing was deleted")
+                say("nothing was deleted")
                 return NOT_MEASURED
             client.housekeeping.delete_topic(topic)
-            _say(f"deleted {topic}")
+            say(f"deleted {topic}")
     if not form.for_reader:
         heading = {"schema": DELETE_SCHEMA, "time": iso_time(began), "topic": topic}
         fields = {"dry_run": dry_run, "messages": found.messages, "uses": uses}

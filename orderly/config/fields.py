@@ -99,7 +99,10 @@ def _one_of(choices: tuple[str, ...]) -> _Kind:
         return text
 
     known = frozenset(choices)
-    accepts = lambda value: isinstance(value, str) and value in known  # noqa: E731
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, str) and value in known
+
     return _Kind(f"{', '.join(most)} or {last}" if most else last, accepts, read)
 
 

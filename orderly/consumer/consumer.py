@@ -472,7 +472,8 @@ class OrderlyConsumer:
         """With order="key": the keys set aside in the queues held here, sorted; asks no broker.
 
         Their messages wait in the group's park topic, and later ones follow them there, until
-        somebody releases or drops the key (`orderly parked`).
+        somebody releases or drops the key (`orderly parked`). A key counts from when it is on
+        record, so that `orderly parked list` shows it too.
         """
         return self._runtime.inspector.parked()
 

@@ -103,11 +103,19 @@ class ConsumerInspector:
         return tuple(found)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
-        """The parked keys of each queue held, sorted."""
+        """The keys of each queue held that are parked on record, sorted.
+
+        A key whose record is still being written is not parked yet: the next owner would not
+        know it.
+        """
         found = {}
         for held in self._session.held():
+            memory = held.memory
+            if memory is None:  # without a record nothing is parked
+                continue
             with held.lock:
-                found[held.queue] = held.owned.parking.snapshot()
+                keys = held.owned.parking.snapshot()
+            found[held.queue] = tuple(key for key in keys if memory.recorded(key.key))
         return {queue: keys for queue, keys in found.items() if keys}
 
     # --- health --------------------------------------------------------------------------------

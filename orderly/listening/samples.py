@@ -16,7 +16,7 @@ from orderly.config.arguments import (
     check_kind,
 )
 from orderly.listening.handler_call import Attempt, Delivery
-from orderly.message import Message
+from orderly.message import Message, stored_properties
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.context import ConsumeContext
 
@@ -117,8 +117,9 @@ def attempt(
         ConfigError: an argument of another kind.
     """
     check_count("number", number, 1)
-    made = context(message, number, group=group, token=token, replayed=replayed, dry_run=dry_run)
-    return Attempt(received(message, number), made)
+    found = received(message, number)
+    made = context(found, group=group, token=token, replayed=replayed, dry_run=dry_run)
+    return Attempt(found, made)
 
 
 def delivery_of(message: Given, number: int, given: ConsumeContext | None) -> Delivery:
@@ -153,18 +154,11 @@ def _context(
 
 
 def _received(message: Message, offset: int) -> ReceivedMessage:
-    properties = dict(message.properties)
-    if message.sharding_key is not None:
-        properties["__SHARDINGKEY"] = str(message.sharding_key)
-    if message.tags is not None:
-        properties["TAGS"] = message.tags
-    if message.keys:
-        properties["KEYS"] = " ".join(message.keys)
     return ReceivedMessage(
         queue=MessageQueue(message.topic, "alone", 0),
         queue_offset=offset,
         body=message.body,
-        properties=properties,
+        properties=stored_properties(message),
         message_id="alone",
         offset_message_id="alone",
         born_time=0.0,

@@ -92,8 +92,7 @@ def run_command(
         raise _unanswered(queue, verb, key, why) from interrupt
     if sent.end is not None:
         return _outcome(queue.queue, key, sent.end)
-    why = _members(queue) if sent.failure is None else str(sent.failure)
-    raise _unanswered(queue, verb, key, f"no answer within {patience:g} s: {why}") from sent.failure
+    raise sent.unanswered(patience) from sent.failure
 
 
 def ask_owners(
@@ -221,10 +220,7 @@ class _Line:
             self.open = bool(self._keys)
             yield self._queue.queue, self.key, _outcome(self._queue.queue, self.key, end)
         elif time.monotonic() - self._heard >= patience:
-            failure = self._sent.failure
-            why = _members(self._queue) if failure is None else str(failure)
-            text = f"no answer within {patience:g} s: {why}"
-            yield from self._give_up(_unanswered(self._queue, self._verb, self.key, text))
+            yield from self._give_up(self._sent.unanswered(patience))
 
     def _give_up(self, error: OrderlyError) -> Iterator[Ended]:
         self.open = False
@@ -273,6 +269,12 @@ class _Sent:
             self.taken = True
             on_progress(result.settled)
         return bool(results)
+
+    def unanswered(self, patience: float) -> OrderlyError:
+        """What to say if there was no end within so many seconds, and nobody asks any more."""
+        why = _members(self.queue) if self.failure is None else str(self.failure)
+        text = f"no answer within {patience:g} s: {why}"
+        return _unanswered(self.queue, self._command.verb, self._command.key, text)
 
     def silence(self) -> OrderlyError:
         """Why there is no end."""

@@ -253,11 +253,14 @@ class ParkedQueues:
         return found, tuple(unknown)
 
     def all(self) -> list[ParkedQueue]:
-        """Every queue of the group's park topics, and so every source queue that ever had a key."""
+        """Every queue of the group's park topics, and so every source queue that ever had a key.
+
+        Asks a name server each time: it may not have listed all brokers when it was last asked.
+        """
         return [
             ParkedQueue(self._client, self._group, replace(queue, topic=topic))
             for topic in self._topics()
-            for queue in self._client.routes.get(park_topic(self._group, topic)).read_queues()
+            for queue in self._client.routes.refresh(park_topic(self._group, topic)).read_queues()
         ]
 
     def _topics(self) -> list[str]:

@@ -25,7 +25,7 @@ from orderly.errors import (
     SendFailed,
 )
 from orderly.log import get_logger
-from orderly.message import Message
+from orderly.message import Message, stored_properties
 from orderly.model import MessageQueue, SendResult
 from orderly.namespace import wrap
 from orderly.native.library import (
@@ -39,7 +39,6 @@ from orderly.native.library import (
     instance_name,
 )
 from orderly.producer.pending import check_message
-from orderly.protocol import properties as names
 from orderly.protocol.properties import encode_properties
 from orderly.selectors import (
     Layout,
@@ -160,13 +159,7 @@ def properties_of(message: Message, max_body: int) -> dict[str, str]:
         InvalidMessage: what any driver refuses; a NUL in a text, where C would end it.
     """
     check_message(message, max_body)
-    given = {
-        names.SHARDING_KEY: None if message.sharding_key is None else str(message.sharding_key),
-        names.TAGS: message.tags,
-        names.KEYS: " ".join(message.keys) or None,
-    }
-    properties = {name: text for name, text in given.items() if text is not None}
-    properties |= message.properties
+    properties = stored_properties(message)
     for name, text in encode_checked(properties).items():
         if "\0" in name or "\0" in text:
             raise InvalidMessage(f"property {name!r} holds \\0, where a C text ends; leave it out")

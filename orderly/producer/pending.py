@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage, LifecycleError, OrderlyError
 from orderly.log import get_logger
-from orderly.message import Message, check_names
+from orderly.message import Message, check_names, stored_properties
 from orderly.model import NO_PROPERTIES, SendResult
 from orderly.ordering.outbox import OutboxEntry
 from orderly.producer.future import SendFuture, SyncResult
@@ -156,13 +156,7 @@ def properties_text(message: Message, message_id: str) -> str:
         InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32511 bytes
             (the broker adds its own and refuses more than 32767).
     """
-    found = dict(message.properties)
-    if message.sharding_key is not None:
-        found[names.SHARDING_KEY] = str(message.sharding_key)
-    if message.tags is not None:
-        found[names.TAGS] = message.tags
-    if message.keys:
-        found[names.KEYS] = " ".join(message.keys)
+    found = stored_properties(message)
     found[names.UNIQ_KEY] = message_id
     found[names.WAIT] = "true"
     text = encode_properties(found)

@@ -7,6 +7,7 @@ many members as `--members` says (2, unless told otherwise; `make test-members` 
 import pytest
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
+from orderly.cli.root import run
 from orderly.consumer import runtime
 from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
@@ -34,6 +35,18 @@ def client(orderly_namesrv, closing):
 @pytest.fixture
 def producer(orderly_namesrv, closing):
     return closing(patient_producer(orderly_namesrv))
+
+
+@pytest.fixture
+def orderly(orderly_namesrv, capsys):
+    """Run one command line; returns (exit code, stdout, stderr), of it alone."""
+
+    def call(*words):
+        capsys.readouterr()
+        code = run([*words, "--namesrv", orderly_namesrv])
+        return (code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from orderly import Ack, Fail, Park
-from orderly.cli.root import run
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -26,16 +25,6 @@ class Handler:
             self.done[context.key] += [int(message.body) for message in messages]
             return Ack()
         return Fail("still bad") if self.done[context.key] else Park(f"no such {cause}")
-
-
-@pytest.fixture
-def orderly(orderly_namesrv, capsys):
-    def call(*words):
-        capsys.readouterr()
-        code = run([*words, "--namesrv", orderly_namesrv])
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -72,13 +72,14 @@ def test_a_park_topic_that_does_not_take_it(stored, producer, one_queue, monkeyp
 def test_a_record_that_cannot_be_written(producer, one_queue, monkeypatch, client, group):
     consumer, _, topic, parks = one_queue(order="key", commit_interval=0.2)
     brokers = consumer._client.brokers
-    send_now, committed, unfinished = brokers.send_now, [], []
+    send_now, committed, unfinished, parked = brokers.send_now, [], [], []
 
     def failing(queue, command):
         if queue.topic.startswith("orderly-state-") and len(committed) < 3:
             source = replace(queue, topic=topic)
             committed.append(client.brokers.query_offset(group, source) or 0)
             unfinished.extend(e.offset for e in consumer.explain() if e.queue == source)
+            parked.append(consumer.parked())
             raise RequestTimeout("made by the test")
         return send_now(queue, command)
 
@@ -87,6 +88,7 @@ def test_a_record_that_cannot_be_written(producer, one_queue, monkeypatch, clien
     queue = bad[0].queue
     eventually(lambda: client.brokers.query_offset(group, queue) == 2)
     assert committed == unfinished == [0, 0, 0], "nothing counts before it is on record"
+    assert parked == [{}, {}, {}], "and no key is said to be parked"
     await_visible(client)
     assert sorted(set(parks.parked(queue, BAD))) == [0, 1]
     assert [(key.key, key.messages) for key in consumer.parked()[queue]] == [(BAD, 2)]

@@ -5,23 +5,12 @@ import json
 import pytest
 
 from orderly import Ack, DeadLetter, Park
-from orderly.cli.root import run
 from orderly.monitoring.collecting.selection import dead_letter_topic
 from orderly.ordering.topic_names import park_topic, state_topic
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
 ANSWERS = {"bad": Park("no such account"), "dead": DeadLetter("not wanted")}
-
-
-@pytest.fixture
-def orderly(orderly_namesrv, capsys):
-    def call(*words):
-        capsys.readouterr()
-        code = run([*words, "--namesrv", orderly_namesrv])
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

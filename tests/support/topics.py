@@ -169,8 +169,12 @@ class ParkTopic:
         return [record for _, record in self._read(self.queue_of(queue))]
 
     def parked(self, queue, key):
-        """Source offsets of a key's messages, in the order in which they were appended."""
-        return [r.offset for r in self.records(queue) if isinstance(r, Parked) and r.key == key]
+        """Source offsets of a key's messages, in the order in which they were first appended.
+
+        A message that was appended twice, since a step in between failed, is one.
+        """
+        of_key = (r for r in self.records(queue) if isinstance(r, Parked) and r.key == key)
+        return first_copies(r.offset for r in of_key)
 
     def command(self, queue, verb, key):
         """Append a command; returns its id."""

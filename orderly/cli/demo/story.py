@@ -33,7 +33,7 @@ from orderly.model import MessageQueue, TopicRoute
 from orderly.monitoring.backlog.snapshot import Sums
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
-from orderly.monitoring.parked import ParkedMessages
+from orderly.monitoring.parked import KeyReport, ParkedMessages
 from orderly.producer import OrderlyProducer
 from orderly.selectors.layout import layout_of
 from orderly.testing.oracle import Delivered, Sent, Verdict, judge
@@ -449,7 +449,10 @@ def park_and_release(members: DemoMembers, parked: ParkedMessages, screen: Scree
     screen.event(f"{bad.key} is parked: its later events wait in order, all others run on")
     until = parking.parked_at + SHOWN_PARKED
     wait_until(lambda: time.monotonic() >= until, members, screen)
-    for report in parked.list().keys:
+    if not (listed := _listed(parked, members, screen)):
+        screen.event(f"`orderly parked list` did not show {bad.key} within {PARK_PATIENCE:.0f} s")
+        return parking
+    for report in listed:
         screen.event(f"orderly parked list: {report.key}, {report.messages} messages by now")
     members.deploy_the_fix()
     screen.event("the fix is deployed: consumer C runs it, A is closed; what is parked stays so")
@@ -458,3 +461,19 @@ def park_and_release(members: DemoMembers, parked: ParkedMessages, screen: Scree
     how = "replayed in order" if parking.ok else "replayed, then it stopped"
     screen.event(f"orderly parked release: {parking.settled} messages of {bad.key} {how}")
     return parking
+
+
+def _listed(parked: ParkedMessages, members: DemoMembers, screen: Screen) -> tuple[KeyReport, ...]:
+    """What an operator sees, as soon as the brokers show it; empty if they do not in time.
+
+    A name server may learn of the park topic from one of the brokers a while after the other.
+    """
+    late, listed = time.monotonic() + PARK_PATIENCE, parked.list()
+
+    def seen() -> bool:
+        nonlocal listed
+        listed = listed if listed.keys else parked.list()
+        return bool(listed.keys) or time.monotonic() > late
+
+    wait_until(seen, members, screen)
+    return listed.keys

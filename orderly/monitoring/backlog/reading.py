@@ -110,7 +110,7 @@ class Recreation:
     """A queue's topic was deleted and made anew, after a group had an offset there. Proven.
 
     Attributes:
-        position: where the group stood in the former one.
+        position: where the group was last known to be in the former one.
         at: when that was found out.
         recorded: its state record is of the former one still: whoever takes the queue finds that
             out, too, and begins at the first message.

@@ -277,7 +277,9 @@ def why_recreated(pair: GroupTopic, place: int) -> str:
     """Both positions, and what follows."""
     found = pair.recreation(place)
     assert found is not None
-    stood = f"the topic was made anew: the group stood at {found.position} in the former one"
+    stood = f"the topic was made anew: the group stood at {found.position}"
+    stood += " or later" if found.recorded else ""  # a state record may be behind the offset
+    stood += " in the former one"
     start = f"at {pair.topic.reading.minimum[place]}, the first message"
     if found.gone_on_at is not None:
         return f"{stood}, and went on; it is at {pair.committed[place]} now"

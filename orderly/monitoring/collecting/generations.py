@@ -188,15 +188,22 @@ class Generations:
                 asked += 1
                 now = _asked(asking, now, row.queue)
             self._recorded[place] = now
-            at = scan.at if found is None or found.gone_on_at else found.at
+            at, stood = scan.at, self._before(*place)  # a record may be behind the offset
+            if found is not None and not found.gone_on_at:
+                at, stood = found.at, max(stood, found.position)
             if now.former:
-                self._found[place] = Recreation(now.low, at, recorded=True)
+                self._found[place] = Recreation(max(stood, now.low), at, recorded=True)
             elif old is not None and now.generation > old.generation:
-                self._found[place] = Recreation(old.low, at, moved=True)
+                self._found[place] = Recreation(max(stood, old.low), at, moved=True)
         for place, found in self._found.items():
             on_record = self._recorded.get(place)
             if found.recorded and not (on_record and on_record.former):
                 self._found[place] = replace(found, recorded=False)
+
+    def _before(self, group: str, queue: MessageQueue) -> int:
+        """Where a group stood in a queue that is still suspect, before it became so."""
+        suspect = self._suspects.get(queue)
+        return NEVER if suspect is None else suspect.positions.get(group, NEVER)
 
     # --- what became of it ---------------------------------------------------------------------
 
