@@ -1,8 +1,7 @@
 """Resolve the two POMs with Maven and write the lists of jars that are downloaded.
 
-Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need only the list of
-the broker's jars, the image made offline the proxy's as well: one line a jar, its SHA-256, its size
-in bytes, and its path in a Maven repository.
+Run by `make jars` after a change of the RocketMQ version; needs `mvn`. One line a jar: its SHA-256,
+its size in bytes, and its path in a Maven repository.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).parent
 BROKER = HERE.parent / "orderly" / "testing" / "jars.txt"
-PROXY = HERE / "offline" / "proxy-jars.txt"
+PROXY = BROKER.with_name("proxy-jars.txt")
 HEADER = "# Jars of the {}: SHA-256, bytes, path. Written by `make jars`.\n"
 
 
@@ -47,7 +46,7 @@ def main() -> None:
     """Write both lists anew; the proxy's has only what the broker's has not."""
     broker = resolved(HERE / "pom.xml")
     write(BROKER, "embedded broker", broker)
-    proxy = resolved(PROXY.with_name("proxy-pom.xml"))
+    proxy = resolved(HERE / "offline" / "proxy-pom.xml")
     write(PROXY, "proxy, without those of the broker", proxy - broker)
 
 

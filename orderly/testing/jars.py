@@ -1,4 +1,4 @@
-"""The broker's jars: downloaded once per user, checked against a committed list of SHA-256 sums.
+"""The jars of broker and proxy: downloaded once per user, checked against committed SHA-256 sums.
 
 Each file is written under a temporary name and renamed only when it is whole and its sum is
 right, so an interrupted download leaves nothing that is used, and two processes may download side
@@ -54,10 +54,12 @@ class Jar:
         return self.path.rsplit("/", 1)[-1]
 
 
-def listed_jars() -> tuple[Jar, ...]:
-    """Return the committed list."""
-    text = resources.files("orderly.testing").joinpath("jars.txt").read_text()
-    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+def listed_jars(*, proxy: bool = False) -> tuple[Jar, ...]:
+    """Return the committed list: of the broker, or of the proxy, which needs these and more."""
+    lists = ("jars.txt", "proxy-jars.txt") if proxy else ("jars.txt",)
+    texts = (resources.files("orderly.testing").joinpath(name).read_text() for name in lists)
+    lines = (line for text in texts for line in text.splitlines())
+    rows = (line.split() for line in lines if line and not line.startswith("#"))
     return tuple(Jar(path, int(size), digest) for digest, size, path in rows)
 
 

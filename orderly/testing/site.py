@@ -1,7 +1,7 @@
 """Local servers in one directory: installed, started, watched and ended together.
 
-What `EmbeddedBroker` and `EmbeddedCluster` are built on. Each server is a process (a JVM) under a
-supervisor and ends with this process.
+What `EmbeddedBroker`, `EmbeddedCluster` and `EmbeddedProxy` are built on. Each server is a process
+(a JVM) under a supervisor and ends with this process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -24,7 +24,7 @@ from orderly.config.arguments import check_arguments, check_function, check_give
 from orderly.durable_file import hold
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
-from orderly.testing.jars import Progress, fetch_jars
+from orderly.testing.jars import Jar, Progress, fetch_jars
 from orderly.testing.java import find_java
 from orderly.testing.ports import on_free_ports
 
@@ -193,6 +193,10 @@ class Site:
             the end.
         java_options: further options of all JVMs.
         progress: called during the download, see `jars.Progress`.
+        jars: what the servers need.
+
+    Attributes:
+        jars: where they are, once it was started.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -203,6 +207,7 @@ class Site:
         directory: Path | None = None,
         java_options: Sequence[str] = (),
         progress: Progress | None = None,
+        jars: Iterable[Jar] | None = None,
     ) -> None:
         check_given("directory", directory, Path)
         check_texts("java_options", java_options)
@@ -214,7 +219,8 @@ class Site:
         self._java_options = tuple(java_options)
         self._progress = progress
         self._java = Path()
-        self._jars: Sequence[Path] = ()
+        self._wanted = jars
+        self.jars: Sequence[Path] = ()
         self._lock: TextIO | None = None
         self._servers: list[LocalServer] = []
 
@@ -249,7 +255,7 @@ class Site:
         if self.running:
             raise LifecycleError("the embedded broker runs already")
         self._java = find_java()
-        self._jars = fetch_jars(progress=self._progress)
+        self.jars = fetch_jars(jars=self._wanted, progress=self._progress)
 
         def begin() -> None:
             atexit.register(self.stop)  # each time: what undoes a failed start takes it off
@@ -259,13 +265,17 @@ class Site:
         on_free_ports(begin, self.stop, ours=ours)
 
     def add(
-        self, name: str, main: str, properties: Mapping[str, str], home: Path | None = None
+        self,
+        name: str,
+        main: str,
+        properties: Mapping[str, object],
+        home: Path | None = None,
     ) -> LocalServer:
         """Write a server's settings and start it; does not wait for it.
 
         Args:
             name: for error texts.
-            main: settings.NAME_SERVER or settings.BROKER.
+            main: settings.NAME_SERVER, BROKER or PROXY.
             properties: its settings.
             home: its directory; None: the site's. One of each kind at most may share one.
         """
@@ -273,10 +283,11 @@ class Site:
         conf = home / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         (home / "tmp").mkdir(exist_ok=True)
-        (conf / "rmq.logback.xml").write_text(settings.LOGBACK)
+        for logging in ("rmq.logback.xml", "rmq.proxy.logback.xml"):
+            (conf / logging).write_text(settings.LOGBACK)
         role = settings.ROLES[main]
-        (conf / f"{role}.conf").write_text(settings.as_text(properties))
-        command = settings.java_command(self._java, main, self._jars, home, self._java_options)
+        (conf / f"{role}.conf").write_text(settings.as_text(properties, main=main))
+        command = settings.java_command(self._java, main, self.jars, home, self._java_options)
         server = LocalServer(name, command, home, home / f"{role}.out")
         self._servers.append(server)
         return server
